@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from declarations import declared  # noqa: E402
 
+from searchbus_contracts import VERSION  # noqa: E402
 from searchbus_contracts.services import OPERATOR, Service  # noqa: E402
-from searchbus_contracts.version import VERSION  # noqa: E402
 
 COMPOSE = ROOT / "docker-compose.yml"
 KUBERNETES = ROOT / "deploy" / "k8s" / "base" / "services.yaml"

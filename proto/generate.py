@@ -36,9 +36,9 @@ def messages() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for module_info in pkgutil.iter_modules(searchbus_contracts.__path__):
         module = importlib.import_module(f"searchbus_contracts.{module_info.name}")
-        for name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
-            if isinstance(value, type) and issubclass(value, msgspec.Struct):
+        for name, value in vars(module).items():
+            public = isinstance(value, type) and not name.startswith("_")
+            if public and issubclass(value, msgspec.Struct) and value is not msgspec.Struct:
                 found[name] = value
     return dict(sorted(found.items()))
 

@@ -22,7 +22,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 from searchbus_runtime.server import HttpServer
 from searchbus_testing import until
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import NewDocument
+from searchbus_contracts.ingest import NewDocument, document_id
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.library import Library

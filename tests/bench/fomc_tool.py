@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, ToolCall, ToolReply, encode
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.fomc import COLLECTION
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker

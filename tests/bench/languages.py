@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources.item import make_document
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.models import Models

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import psutil
 
-from searchbus_cli.nats_server import write_configuration
+from searchbus_cli.servers import write_configuration
 from searchbus_testing import NatsServer, eventually, free_port, until
 
 from .client import Client

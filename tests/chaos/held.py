@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from searchbus_contracts.inboxes import INBOX
+from searchbus_contracts.subjects import INBOX
 
 from .fleet import Fleet, monitor
 from .watched import holdings

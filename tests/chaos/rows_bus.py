@@ -12,7 +12,7 @@ from pathlib import Path
 import nats
 
 from searchbus_bus import connect
-from searchbus_bus.directory import Directory
+from searchbus_bus.catalog.directory import Directory
 
 from .client import Client, Outcome, counts
 from .fleet import READY_S, Fleet, monitor, rss_mib

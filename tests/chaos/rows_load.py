@@ -22,8 +22,7 @@ import psutil
 
 from searchbus_bus import connect
 from searchbus_contracts import Actor
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument
+from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument, document_id
 
 from .client import Client, Outcome, counts
 from .fleet import READY_S, Fleet, monitor, rss_mib

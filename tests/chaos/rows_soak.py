@@ -25,8 +25,7 @@ from pathlib import Path
 from searchbus_bus import connect
 from searchbus_bus.tasks import wait_for_event
 from searchbus_contracts import Actor
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument
+from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument, document_id
 from searchbus_testing import serve
 from tests.fakes.ddg import FakeDuckDuckGo
 

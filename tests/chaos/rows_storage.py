@@ -14,8 +14,7 @@ from pathlib import Path
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument
+from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument, document_id
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_testing import Stack, until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_testing.locks import locked
+from searchbus_testing.folders import locked
 
 __all__ = ["SUITE", "inspector", "install_node", "run_install"]
 

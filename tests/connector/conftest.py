@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from searchbus_bus import Call, MemoryBroker, Serving, Worker
-from searchbus_bus.worker import Endpoint
+from searchbus_bus.worker.worker import Endpoint
 from searchbus_contracts import (
     Actor,
     ErrorCode,

@@ -17,7 +17,7 @@ from searchbus_contracts import (
     decode_catalog,
     encode,
     ingest,
-    prompts,
+    resources,
     retrieval,
     toolindex,
     web,
@@ -29,7 +29,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, attach, ingest, prompts, retrieval, toolindex, web)
+    modules = (searchbus_contracts, attach, ingest, resources, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from searchbus_bus import Call, Worker, connect, endpoint
 from searchbus_contracts import Fault
-from searchbus_contracts.control import Ping, Pong
+from searchbus_contracts.headers import Ping, Pong
 from searchbus_testing import free_port
 
 from . import engine

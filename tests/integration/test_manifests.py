@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from searchbus_cli.nats_config import nats_config
-from searchbus_contracts.version import VERSION
+from searchbus_contracts import VERSION
 from searchbus_runtime.services import bus_users
 
 from .documents import name_of

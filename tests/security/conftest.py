@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from searchbus_bus import Call, MemoryBroker, Worker
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import TextContent, ToolCall, ToolDescriptor, ToolReply
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.tokens import Jwks

@@ -11,9 +11,8 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from searchbus_bus.nats_overrides import BusClient
-from searchbus_cli.authorization import BUS, accounts, store_account, with_buckets
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_bus.nats.overrides import BusClient
+from searchbus_cli.secure import BUS, accounts, new_seed, public_key, store_account, with_buckets
 from searchbus_runtime.services import bus_users
 
 __all__ = ["LockedBus", "write_locked_configuration"]

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from nats.aio.msg import Msg
 
-from searchbus_contracts.permissions import (
+from searchbus_contracts.services import (
+    permissions,
     publishes,
-    publishes_not,
     subscribes,
-    subscribes_not,
 )
 from searchbus_runtime.services import bus_users
 from searchbus_testing import until
@@ -42,19 +41,18 @@ def matches(pattern: str, subject: str) -> bool:
 
 def may_publish(name: str, subject: str) -> bool:
     """Whether a subject is in the service's list, and not denied."""
-    allowed = publishes(SERVICES[name], SERVICES.values())
-    denied = publishes_not(SERVICES[name], SERVICES.values())
-    return any(matches(p, subject) for p in allowed) and not any(
-        matches(p, subject) for p in denied
-    )
+    return _permits(name, "publish", subject)
 
 
 def may_subscribe(name: str, subject: str) -> bool:
     """Whether a subject is in the service's list, and not denied."""
-    denied = subscribes_not(SERVICES[name], SERVICES.values())
-    return any(matches(p, subject) for p in subscribes(SERVICES[name])) and not any(
-        matches(p, subject) for p in denied
-    )
+    return _permits(name, "subscribe", subject)
+
+
+def _permits(name: str, verb: str, subject: str) -> bool:
+    lists = permissions(SERVICES[name], SERVICES.values())[verb]
+    allowed = any(matches(pattern, subject) for pattern in lists["allow"])
+    return allowed and not any(matches(pattern, subject) for pattern in lists.get("deny", ()))
 
 
 def everything() -> set[str]:

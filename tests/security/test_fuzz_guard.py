@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from searchbus_upstream import GuardedBackend, is_public_host
 from searchbus_upstream.addresses import is_public_address
-from searchbus_upstream.guard import AddressRefused
+from searchbus_upstream.guard import AddressRefusedError
 
 INNER = st.one_of(
     st.ip_addresses(v=4),
@@ -109,6 +109,6 @@ async def test_name_with_a_private_address_in_any_form_is_not_connected_to(form,
         return [ipaddress.IPv6Address(FORMS[form](int(ipaddress.IPv4Address(inner))))]
 
     guard = GuardedBackend(resolver=resolver, backend=Recorder())
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await guard.connect_tcp("a.example.com", 80)
     assert opened == []

@@ -9,7 +9,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from searchbus_testing.growth import work_ends
+from searchbus_testing.waiting import work_ends
 from searchbus_web.extraction.envelope import clean_text
 
 MARKUP = """! [ ] ( ) < > / ! ![ ]( ][ ![a](u) ![a][r] [r]: a " ' = : & ; # \\ x img IMG <img <im g src=

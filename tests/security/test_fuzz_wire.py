@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from searchbus_bus import MemoryBroker, Worker
-from searchbus_bus.parts import ChunkMark
+from searchbus_bus.client.parts import ChunkMark
 from searchbus_bus.transport import Message
 from searchbus_contracts import Catalog, Fault, ToolDescriptor, decode_catalog, encode
 from searchbus_contracts.headers import (

@@ -10,9 +10,9 @@ import pytest
 
 from searchbus_attach.commands.status import ask_status
 from searchbus_bus import Bus, Call, Worker, connect, endpoint
-from searchbus_bus.inbox import Question
+from searchbus_bus.client.inbox import Question
 from searchbus_bus.transport import ServiceRecord
-from searchbus_cli.seeds import new_seed, public_key
+from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import (
     CATALOG_KEY,
     CONTRACT_KEY,
@@ -25,9 +25,9 @@ from searchbus_contracts import (
     encode,
 )
 from searchbus_contracts.attach import StatusReply, StatusRequest
-from searchbus_contracts.inboxes import DISCOVERY, inbox_prefix
-from searchbus_contracts.permissions import publishes, subscribes
 from searchbus_contracts.retrieval import Document, GetRequest
+from searchbus_contracts.services import publishes, subscribes
+from searchbus_contracts.subjects import DISCOVERY, inbox_prefix
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
@@ -62,7 +62,7 @@ FORBIDDEN: list[tuple[str, str, str]] = [
 
 async def _refused(bus: Bus, before: int) -> bool:
     await bus.transport.flush()
-    return bus.async_errors > before
+    return bus.transport.async_errors > before
 
 
 async def test_forbidden_operations_are_refused(locked_bus):
@@ -70,7 +70,7 @@ async def test_forbidden_operations_are_refused(locked_bus):
     assert len(FORBIDDEN) >= 20
     for service, verb, subject in FORBIDDEN:
         bus = await as_service(locked_bus, service)
-        before = bus.async_errors
+        before = bus.transport.async_errors
 
         async def ignore(subject: str, data: bytes) -> None:
             raise AssertionError("received a message that it must not receive")
@@ -188,7 +188,7 @@ async def test_large_replies_and_catalogues_arrive(locked_bus):
         assert len(encode(catalog)) > 1_000_000
     await serving.drain()
     for bus in (edge, retrieval, toolindex):
-        assert bus.async_errors == 0
+        assert bus.transport.async_errors == 0
         await bus.close()
 
 
@@ -237,7 +237,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     await same.delete("a")
     assert await bucket.get("a") is None
     for bus in (first, second):
-        assert bus.async_errors == 0
+        assert bus.transport.async_errors == 0
         await bus.close()
     without = await connect(
         locked_bus.url,
@@ -248,7 +248,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     bucket = await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)
     with pytest.raises(Fault, match="no key for this service's buckets"):
         await bucket.get("a")
-    assert without.async_errors == 0
+    assert without.transport.async_errors == 0
     await without.close()
 
 
@@ -261,7 +261,7 @@ async def test_a_service_cannot_pose_as_another(locked_bus):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
     await ddg.transport.flush()
     question = Question("$SRV.INFO", DISCOVERY)
-    (named,) = await edge._requester.collect(question, quiet_s=1.0, most_s=60)
+    (named,) = await edge._requester.inbox.collect([question], quiet_s=1.0, most_s=60)
     assert any(b'"web"' in reply for reply in named)
     assert {worker.service for worker in await edge.workers(quiet_s=1.0)} == {"ddg"}
     await ddg.close()

@@ -13,7 +13,7 @@ import pytest
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_testing import Stack, eventually
 
 PAID_KEY = "tvly-canary-key-4711"

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
-from searchbus_cli.authorization import store_account, with_buckets
+from searchbus_cli.secure import store_account, with_buckets
 from searchbus_runtime.services import bus_users
 from searchbus_testing import until
 

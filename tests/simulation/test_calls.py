@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from searchbus_bus import Bus, Call, Worker, endpoint
-from searchbus_bus.directory import Directory
+from searchbus_bus.catalog.directory import Directory
 from searchbus_contracts import Fault
 
 from .seeds import many, quick

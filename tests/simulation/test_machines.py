@@ -18,10 +18,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from searchbus_bus.parts import Assembly, split
+from searchbus_bus.client.parts import Assembly, split
+from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault
 from searchbus_ddg.egress import egress_id
-from searchbus_ddg.lease import LEASE_TTL_S, Lease, claim
+from searchbus_ddg.lease import LEASE_TTL_S, claim, lease_of
 from searchbus_edge.auth.signing import CursorError, Cursors
 from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_upstream.breaker import Breaker
@@ -200,7 +201,7 @@ class LeaseMachine(Clocked):
         asked_s = self.loop.time()
         egress = self.run(claim(self.leases, self.EGRESSES, holder, index=worker, place="p"))
         if egress is not None:
-            lease = Lease(self.leases, egress_id(egress, "p"), holder)
+            lease = lease_of(self.leases, egress_id(egress, "p"), holder)
             self.held[worker] = (egress, lease, asked_s)
 
     @rule(worker=st.integers(0, WORKERS - 1))
@@ -210,10 +211,10 @@ class LeaseMachine(Clocked):
         egress, lease, _ = self.held[worker]
         asked_s = self.loop.time()
         try:
-            self.run(lease.refresh())
+            lost = self.run(lease.write()) is not None
         except Fault:
             return
-        if lease.lost:
+        if lost:
             del self.held[worker]
         else:
             self.held[worker] = (egress, lease, asked_s)

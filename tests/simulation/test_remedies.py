@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from searchbus_bus import Bus, Call, Directory, Worker, endpoint, inbox, requests
+from searchbus_bus import Bus, Call, Directory, Worker, endpoint
+from searchbus_bus.client import inbox
+from searchbus_bus.client import requester as requests
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import IngestReply, IngestRequest, IngestResult
 from searchbus_contracts.retrieval import ListReply, ListRequest

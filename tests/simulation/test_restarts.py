@@ -17,7 +17,7 @@ from searchbus_edge.settings import EdgeSettings
 from .world import World, simulate
 
 _CONTAINERS = (list, set, frozenset, tuple, deque, Mapping)
-_LEFT_OUT = ("searchbus_bus.memory", "searchbus_bus.keyvalue_memory")
+_LEFT_OUT = ("searchbus_bus.memory", "searchbus_bus.store.keyvalue")
 """The broker and its buckets: they stand for the server."""
 _REFILLED = ("RandomIds._pool",)
 """Made in advance, a fixed number at a time."""

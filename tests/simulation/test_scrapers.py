@@ -12,7 +12,7 @@ from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import DuckDuckGo
 from searchbus_ddg.egress import Cooldowns, Egress, egress_id
 from searchbus_ddg.fleet import Fleet
-from searchbus_ddg.lease import LEASE_TTL_S, Lease
+from searchbus_ddg.lease import LEASE_TTL_S, lease_of
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
 from searchbus_ddg.search import Search
 from searchbus_ddg.service import build_worker
@@ -67,7 +67,7 @@ class Scrapers:
                 clock=self.world.now_s,
             )  # fmt: skip
             key = egress_id(f"e{number}")
-            await Lease(leases, key, f"h{number}").refresh()
+            await lease_of(leases, key, f"h{number}").write()
 
             async def probe(egress: Egress = egress, pages: Pages = pages) -> bool:
                 return await egress.probe(lambda s: pages.first_page("html", _PROBE, s), 15.0)

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 from unittest import mock
 
 from searchbus_bus import MemoryBroker
-from searchbus_bus.keyvalue import Entry
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import Entry, MemoryKeyValue
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Fault
 

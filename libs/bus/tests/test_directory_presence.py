@@ -11,15 +11,9 @@ import pytest
 from opentelemetry.metrics import CallbackOptions
 
 from searchbus_bus import Directory, MemoryBroker
-from searchbus_bus.directory import _away
-from searchbus_bus.presence import Instance
-from searchbus_contracts import (
-    CatalogEvent,
-    Fault,
-    ToolCall,
-    ToolReply,
-    encode,
-)
+from searchbus_bus.catalog.directory import _away
+from searchbus_bus.catalog.services import Instance
+from searchbus_contracts import CatalogEvent, Fault, ToolCall, ToolReply, encode
 from searchbus_testing import until
 
 from .tool_workers import names, tool_worker
@@ -49,7 +43,7 @@ async def test_events_cost_no_round(connect_bus, quiet_directory):
 
 async def test_instance_that_a_round_misses_is_pinged(connect_bus, quiet_directory, monkeypatch):
     """A busy worker that does not reply to discovery in time stays; one that is gone does not."""
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.2)
     busy, gone = await connect_bus(), await connect_bus()
     serving = await busy.serve(tool_worker("alpha", "one"))
     await gone.serve(tool_worker("beta", "two"))
@@ -90,7 +84,7 @@ async def test_lost_service_stays_listed_and_a_stopped_one_does_not(
     connect_bus, quiet_directory, monkeypatch
 ):
     """Whoever takes a service out stops it; a crash must not empty the lists."""
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
     crashing = await connect_bus()
     await crashing.serve(tool_worker("alpha", "one"))
     serving = await (await connect_bus()).serve(tool_worker("beta", "two"))
@@ -112,7 +106,7 @@ async def test_toolset_of_a_lost_service_goes_to_one_that_is_there(
     connect_bus, quiet_directory, monkeypatch
 ):
     """After the grace period of a restart, although the lost one stays listed."""
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
     crashing = await connect_bus()
     await crashing.serve(tool_worker("zulu", "one", toolset="shared"))
     await until(lambda: quiet_directory.owner("shared") == "zulu")
@@ -191,8 +185,8 @@ async def test_absences_are_measured(connect_bus, quiet_directory):
 
 async def test_announcements_without_end_fill_no_memory(connect_bus, quiet_directory, monkeypatch):
     """Of instances that do not exist; the next round finds out."""
-    monkeypatch.setattr("searchbus_bus.directory._MOST_INSTANCES", 3)
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._MOST_INSTANCES", 3)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
     subject = quiet_directory._bus.subjects.catalog_event("alpha")
     for number in range(10):
         event = CatalogEvent(event="up", service="alpha", instance=f"i{number}", catalog="")
@@ -204,7 +198,7 @@ async def test_announcements_without_end_fill_no_memory(connect_bus, quiet_direc
 
 async def test_nobody_is_lost_because_this_process_lost_its_connection(monkeypatch):
     """The round and the pings were not heard by anyone."""
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
     broker = MemoryBroker()
     await broker.connect().serve(tool_worker("alpha", "one"))
     bus = broker.connect()

@@ -36,8 +36,8 @@ def test_importing_the_package_loads_none_of_its_libraries():
         "from searchbus_bus import Bus, Call, KeyValue, MemoryBroker, Toolset, Worker, tool",
         "from searchbus_bus import MemoryBroker; MemoryBroker()",
         "from searchbus_bus import connect",
-        "import searchbus_bus.keyvalue, searchbus_bus.keyvalue_memory, searchbus_bus.memory",
-        "import searchbus_bus.transport, searchbus_bus.serving, searchbus_bus.directory",
+        "import searchbus_bus.store.keyvalue, searchbus_bus.memory",
+        "import searchbus_bus.worker.serving, searchbus_bus.catalog.directory",
     ],
 )
 def test_only_a_connection_loads_nats(statement):

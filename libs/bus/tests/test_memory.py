@@ -120,7 +120,7 @@ async def test_a_full_subscription_drops_messages_and_counts_them():
     await bus.transport.subscribe("s", callback, pending_limit=2)
     for _ in range(5):
         await bus.transport.publish("s", b"x")
-    assert bus.async_errors == 3
+    assert bus.transport.async_errors == 3
 
 
 async def test_draining_delivers_what_was_received():

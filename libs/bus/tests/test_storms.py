@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from searchbus_bus import Directory, MemoryBroker, Worker, serving
-from searchbus_bus.deadline import Deadline
+from searchbus_bus import Directory, MemoryBroker, Worker
+from searchbus_bus.client.request import Deadline
+from searchbus_bus.worker import serving
 from searchbus_contracts import Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_testing import until
 

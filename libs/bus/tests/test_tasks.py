@@ -9,7 +9,7 @@ import time
 import pytest
 
 from searchbus_bus import end_task
-from searchbus_bus.tasks import TimeLimit, all_of, within
+from searchbus_bus.tasks import all_of, within
 
 
 async def test_all_results_are_in_the_order_of_the_work():
@@ -135,53 +135,3 @@ async def test_a_reply_that_arrived_in_time_counts_although_the_loop_was_busy():
     assert await asking == b"reply\n"
     writer.close()
     theirs.close()
-
-
-async def test_a_time_limit_ends_what_takes_too_long():
-    """As asyncio.timeout does; the task itself goes on."""
-    with pytest.raises(TimeoutError), TimeLimit(0.01) as limit:
-        await asyncio.Event().wait()
-    assert limit.expired
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
-    await asyncio.sleep(0)
-
-
-async def test_a_time_limit_is_over_at_once_without_time():
-    """A deadline may lie in the past."""
-    with pytest.raises(TimeoutError), TimeLimit(-1):
-        await asyncio.Event().wait()
-
-
-async def test_within_a_time_limit_nothing_changes():
-    """Nor does it cancel later."""
-    with TimeLimit(0.01) as limit:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.05)
-    assert not limit.expired
-    with pytest.raises(ValueError), TimeLimit(60):
-        raise ValueError
-
-
-async def test_a_cancellation_from_outside_passes_a_time_limit():
-    """Also where both come at the same time."""
-    started = asyncio.Event()
-
-    async def work(*, both: bool) -> None:
-        with TimeLimit(60) as limit:
-            started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                if both:
-                    limit.ring()
-
-    for both in (False, True):
-        started.clear()
-        task = asyncio.create_task(work(both=both))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert task.cancelled()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -10,7 +12,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from searchbus_bus import telemetry
+from searchbus_bus import SECONDS, LiveGauge, telemetry
 from searchbus_contracts import Fault
 
 TRACE_ID, SPAN_ID = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331
@@ -79,15 +81,6 @@ def test_the_trace_id_is_32_hex_digits():
         assert telemetry.trace_id() == f"{TRACE_ID:032x}"
 
 
-def test_an_untraced_request_has_a_parent_that_is_not_sampled():
-    """Samplers follow the parent."""
-    with trace.use_span(PARENT), telemetry.untraced():
-        context = trace.get_current_span().get_span_context()
-        assert not context.trace_flags.sampled
-        assert context.trace_id != TRACE_ID
-    assert not trace.get_current_span().get_span_context().is_valid
-
-
 def test_a_failure_is_the_status_of_its_span():
     """Its code only: the message may name what a user typed."""
     span = RecordingSpan()
@@ -104,3 +97,57 @@ def test_codes_of_the_wire_are_counted_and_all_others_together(monkeypatch):
     for code in ("ok", "not_found", "x1", "x2"):
         telemetry.record(0.1, side="client", service="toy", code=code)
     assert counted == ["ok", "not_found", "other", "other"]
+
+
+class Meter:
+    def create_observable_gauge(self, name: str, callbacks: list[Any], **options: Any) -> None:
+        self.name = name
+        self._callbacks = callbacks
+
+    def read(self) -> dict[tuple[tuple[str, str], ...], float]:
+        found = [o for callback in self._callbacks for o in callback(None)]
+        return {tuple(sorted(o.attributes.items())): o.value for o in found}
+
+
+class Pool:
+    def __init__(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+
+
+def gauge() -> tuple[Meter, LiveGauge[Pool]]:
+    meter = Meter()
+    return meter, LiveGauge(meter, "pools", lambda p: [(p.size, {"pool": p.name})])  # type: ignore[arg-type]
+
+
+def test_watched_objects_are_read_when_the_gauge_is():
+    """The value at that moment."""
+    meter, pools = gauge()
+    pool = Pool("a", 1)
+    pools.watch(pool)
+    pool.size = 7
+    assert meter.read() == {(("pool", "a"),): 7}
+
+
+def test_values_with_equal_attributes_are_summed():
+    """A worker served twice in one process is one time series."""
+    meter, pools = gauge()
+    kept = [Pool("a", 1), Pool("a", 2), Pool("b", 4)]
+    for pool in kept:
+        pools.watch(pool)
+    assert meter.read() == {(("pool", "a"),): 3, (("pool", "b"),): 4}
+
+
+def test_an_object_that_is_gone_is_not_read():
+    """The gauge keeps nothing alive."""
+    meter, pools = gauge()
+    pool = Pool("a", 1)
+    pools.watch(pool)
+    del pool
+    gc.collect()
+    assert meter.read() == {}
+
+
+def test_buckets_of_seconds_increase():
+    """From a millisecond to a minute."""
+    assert list(SECONDS) == sorted(set(SECONDS))
+    assert (SECONDS[0], SECONDS[-1]) == (0.001, 60)

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from searchbus_bus.memory import _MemoryTransport
-from searchbus_bus.nats_transport import NatsTransport
+from searchbus_bus.nats.transport import NatsTransport
 from searchbus_bus.transport import Message, Transport
 
 

@@ -6,12 +6,13 @@ import asyncio
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from searchbus_cli import children
-from searchbus_cli.children import Child, GaveUp
-from searchbus_cli.logfile import LogFile
+from searchbus_cli.children import Child, GaveUpError, LogFile, Processes
+from searchbus_cli.errors import StackError
 from searchbus_testing import alive, eventually, until
 
 SLEEPS = "import time; print('ready', flush=True); time.sleep(600)"
@@ -37,7 +38,7 @@ async def test_lines_get_the_name_and_the_environment_is_passed(capsys):
     """Both of its streams, with brackets as they are."""
     program = "import os, sys; print(os.environ['WORD']); print('[b]', file=sys.stderr)"
     process = child(program + "; sys.exit(2)", WORD="hello")
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await process.keep_running(lambda _: None)
     printed = capsys.readouterr().err
     assert "      worker hello\n" in printed
@@ -49,7 +50,7 @@ async def test_lines_go_to_the_log_and_only_there_unless_verbose(capsys, tmp_pat
     process = child("print('loaded'); print('no such key'); raise SystemExit(2)")
     process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
     with pytest.raises(
-        GaveUp, match=r"ended with code 2. The end of .*worker.log:\n  loaded\n  no "
+        GaveUpError, match=r"ended with code 2. The end of .*worker.log:\n  loaded\n  no "
     ):
         await process.keep_running(lambda _: None)
     assert capsys.readouterr().err == ""
@@ -61,7 +62,7 @@ async def test_first_errors_are_on_the_screen(capsys, tmp_path):
     code = "for n in range(9): print(f'[info     ] fine {n}'); print(f'[error    ] damaged {n}')"
     process = child(f"{code}\nraise SystemExit(2)")
     process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await process.keep_running(lambda _: None)
     printed = capsys.readouterr().err.splitlines()
     assert [line.split()[-2:] for line in printed] == [["damaged", str(n)] for n in range(3)]
@@ -101,7 +102,7 @@ async def test_process_that_ends_at_once_is_given_up(monkeypatch):
 
     monkeypatch.setattr(children.asyncio, "sleep", no_wait)
     starts = []
-    with pytest.raises(GaveUp, match="worker ended with code 3"):
+    with pytest.raises(GaveUpError, match="worker ended with code 3"):
         await child("raise SystemExit(3)").keep_running(starts.append)
     assert len(starts) == 5
     assert waits == sorted(waits)
@@ -110,7 +111,7 @@ async def test_process_that_ends_at_once_is_given_up(monkeypatch):
 async def test_wrong_settings_are_given_up_at_once():
     """Exit code 2: another start would end in the same way."""
     starts = []
-    with pytest.raises(GaveUp):
+    with pytest.raises(GaveUpError):
         await child("raise SystemExit(2)").keep_running(starts.append)
     assert len(starts) == 1
 
@@ -160,3 +161,138 @@ def test_child_of_a_killed_parent_ends_where_the_kernel_does_not_end_it():
     parent.kill()
     parent.wait()
     eventually(lambda: not alive([pid]), timeout_s=60)
+
+
+def test_lines_are_appended_also_by_a_later_run(tmp_path):
+    """At once: a process that is killed has written them."""
+    path = tmp_path / "web.log"
+    for line in ("one", "two \udcff"):
+        log = LogFile(path)
+        log.write(line)
+        assert path.read_bytes().endswith(b"\n")
+        log.close()
+    assert path.read_text() == "one\ntwo ?\n"
+
+
+def test_full_file_is_renamed(tmp_path):
+    """One older file is kept."""
+    path = tmp_path / "web.log"
+    log = LogFile(path, max_bytes=100)
+    for number in range(100):
+        log.write(f"line {number}")
+    log.close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["web.log", "web.log.1"]
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) < 250
+    assert path.read_text().endswith("line 99\n")
+
+
+def test_lines_that_a_full_disk_loses_are_counted(tmp_path):
+    """The process that writes them goes on."""
+    log = LogFile(tmp_path / "web.log")
+    log.write("one")
+    file = log._file
+    with Path("/dev/full").open("ab", buffering=0) as log._file:
+        log.write("two")
+        log.write("three")
+    log._file = file
+    log.write("four")
+    log.write("five")
+    log.close()
+    text = (tmp_path / "web.log").read_text()
+    assert text == "one\n(2 lines could not be written)\nfour\nfive\n"
+    assert log.last(9) == ["one", "two", "three", "four", "five"]
+
+
+def test_last_lines_are_known(tmp_path):
+    """For the message that says why a process ended."""
+    log = LogFile(tmp_path / "web.log")
+    assert log.last(2) == []
+    for number in range(100):
+        log.write(str(number))
+    assert log.last(2) == ["98", "99"]
+    log.close()
+
+
+def test_folder_that_is_absent_is_an_error(tmp_path):
+    """The caller makes it."""
+    with pytest.raises(FileNotFoundError):
+        LogFile(tmp_path / "absent" / "web.log")
+
+
+SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.fixture
+async def processes():
+    """They are stopped at the end."""
+    starts: list[int] = []
+    found = Processes(on_restart=lambda: starts.append(1))
+    found.complete = True
+    found.starts = starts
+    yield found
+    await found.stop()
+
+
+async def test_every_start_is_reported_and_names_are_known(processes):
+    """A process that was started again has another id."""
+    child = Child("a", SLEEPING, verbose=False)
+    processes.keep(child, "service")
+    assert "a" in processes
+    assert "b" not in processes
+    await until(lambda: len(processes.starts) == 1, timeout_s=60)
+    first = child.pid
+    child.process.kill()
+    await until(lambda: len(processes.starts) == 2 and child.pid != first, timeout_s=60)
+
+
+async def test_processes_stop_by_their_kind(processes):
+    """Edges first, NATS last, whatever was started first."""
+    stopped = []
+
+    class Recorded(Child):
+        async def stop(self, timeout_s: float = 15.0) -> None:
+            await super().stop(timeout_s)
+            stopped.append(self.name)
+
+    for kind in ("nats", "fakes", "service", "edge"):
+        processes.keep(Recorded(kind, SLEEPING, verbose=False), kind)
+    await until(lambda: len(processes.starts) == 4, timeout_s=60)
+    await processes.stop()
+    assert stopped == ["edge", "service", "fakes", "nats"]
+
+
+async def test_condition_is_waited_for_until_the_time_is_over(processes):
+    """Then the error says what to do."""
+    asked = []
+
+    async def third() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    async def never() -> bool:
+        return False
+
+    await processes.wait_until(third, timeout_s=600, otherwise="")
+    with pytest.raises(StackError, match="Look at the log"):
+        await processes.wait_until(never, timeout_s=0, otherwise="Look at the log.")
+
+
+async def test_process_that_cannot_run_ends_every_wait(processes):
+    """Exit code 2 says that its settings are wrong."""
+
+    async def never() -> bool:
+        return False
+
+    processes.keep(Child("b", [sys.executable, "-c", "raise SystemExit(2)"]), "service")
+    async with asyncio.timeout(60):
+        with pytest.raises(StackError, match="b ended with code 2"):
+            await processes.wait(asyncio.Event())
+        with pytest.raises(StackError, match="b ended with code 2"):
+            await processes.wait_until(never, timeout_s=600, otherwise="")
+
+
+async def test_wait_ends_when_it_is_told_to(processes):
+    """And raises nothing."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, stop.set)
+    await processes.wait(stop)

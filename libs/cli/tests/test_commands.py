@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable
+from typing import Annotated
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from searchbus_cli.commands import CommandGroup
+from searchbus_cli.commands import CommandGroup, assigns, help_line, with_output_option
 
 Run = Callable[..., tuple[int, str]]
 
@@ -136,3 +139,145 @@ def test_name_that_is_taken_keeps_its_command(group, run):
 def test_fault_of_a_command_is_a_message_and_not_a_traceback(run):
     """With its code, for those who search for it."""
     assert run("faulty") == (1, "error: unavailable: Start it: [searchbus up]\n")
+
+
+MODULE = '''
+"""A module that must not be imported."""
+import typer
+from elsewhere import other as renamed
+
+raise SystemExit("imported")
+
+def greet():
+    """Greet somebody.
+
+    More.
+    """
+
+async def wave():
+    """Wave."""
+
+def silent(): ...
+
+app = typer.Typer(help="Several languages.")
+plain = typer.Typer()
+typed: int = 1
+'''
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path, monkeypatch):
+    """unread, with the module in it and a file that is not Python."""
+    folder = tmp_path / "unread"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("SERVICE = 1\n")
+    (folder / "hello.py").write_text(MODULE)
+    (folder / "torn.py").write_text("def (")
+    (tmp_path / "single.py").write_text("SERVICE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("unread.hello:greet", "Greet somebody."),
+        ("unread.hello:wave", "Wave."),
+        ("unread.hello:silent", ""),
+        ("unread.hello:app", "Several languages."),
+        ("unread.hello:plain", ""),
+        ("unread.hello:missing", ""),
+        ("unread.torn:greet", ""),
+        ("unread.missing:greet", ""),
+        ("no_such_package.module:greet", ""),
+    ],
+)
+def test_help_line_never_fails(target, expected):
+    """What cannot be read has an empty line."""
+    assert expected == help_line(target)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "expected"),
+    [
+        ("unread", "SERVICE", True),
+        ("single", "SERVICE", True),
+        ("unread.hello", "SERVICE", False),
+        ("unread.hello", "typed", True),
+        ("unread.hello", "renamed", True),
+        ("unread.hello", "other", False),
+        ("unread.torn", "SERVICE", False),
+        ("no_such_package", "SERVICE", False),
+    ],
+)
+def test_assigned_names_are_found(module, name, expected):
+    """By an assignment, an annotation or an import."""
+    assert expected == assigns(module, name)
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="Whose.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Show something."""
+    typer.echo(f"{name} {as_json}")
+
+
+@pytest.fixture
+def shown():
+    """Runs the command; returns what it printed."""
+    app = typer.Typer()
+    app.command()(with_output_option(show))
+
+    def invoke(*arguments: str):
+        return CliRunner().invoke(app, ["it", *arguments])
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    ("arguments", "as_json"),
+    [
+        ((), False),
+        (("--json",), True),
+        (("-o", "json"), True),
+        (("--output", "json"), True),
+        (("-o", "table"), False),
+        (("--json", "-o", "table"), True),
+    ],
+)
+def test_output_is_json_where_one_of_the_two_says_so(shown, arguments, as_json):
+    """The flag stays what it was."""
+    assert shown(*arguments).stdout == f"it {as_json}\n"
+
+
+def test_other_format_is_refused(shown):
+    """With those there are."""
+    done = shown("-o", "yaml")
+    assert done.exit_code == 2
+    assert "json" in done.stderr
+
+
+def test_help_keeps_the_texts_of_the_other_options(shown):
+    """Their annotations are resolved where the command was written."""
+    printed = shown("--help").stdout
+    for text in ("Whose.", "As JSON.", "--output"):
+        assert text in printed
+
+
+def test_command_without_data_has_no_such_option():
+    """It is the same function."""
+
+    def plain() -> None:
+        pass
+
+    assert with_output_option(plain) is plain
+
+
+def test_a_command_that_has_the_option_keeps_it():
+    """A group of commands may be loaded twice in one process."""
+
+    def command(as_json: bool = False) -> None:
+        """Print."""
+
+    once = with_output_option(command)
+    assert with_output_option(once) is once

@@ -9,7 +9,8 @@ import stat
 import pytest
 import yaml
 
-from searchbus_cli.seeds import public_key
+from searchbus_cli.nats_config import secret_manifests
+from searchbus_cli.secure import public_key
 from searchbus_contracts.services import Service, declarations_to_json
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command
@@ -99,3 +100,17 @@ def test_mistakes_are_named(tmp_path, monkeypatch, prepare, arguments, said):
     done = run_command("nats-config", "--out", out, *arguments)
     assert done.returncode != 0
     assert said in " ".join(done.stderr.split())
+
+
+def test_each_folder_becomes_a_secret(tmp_path):
+    """Named after the service, with a key for each file; the accounts beside them."""
+    for name in ("web", "ddg", "not-asked-for"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "SEED").write_text(f"seed of {name}")
+    accounts = {"BUS": {"users": [{"nkey": "UA"}]}}
+    found = list(yaml.safe_load_all(secret_manifests(tmp_path, ["web", "ddg"], accounts)))
+    names = [manifest["metadata"]["name"] for manifest in found]
+    assert names == ["searchbus-web", "searchbus-ddg", "nats-users"]
+    assert {"Secret"} == {manifest["kind"] for manifest in found}
+    assert base64.b64decode(found[0]["data"]["SEED"]) == b"seed of web"
+    assert accounts == json.loads(base64.b64decode(found[2]["data"]["auth.conf"]))

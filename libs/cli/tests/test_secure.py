@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 
 import pytest
 
 from searchbus_cli.errors import StackError
-from searchbus_cli.secure import Security
-from searchbus_cli.seeds import public_key
-from searchbus_contracts.services import OPERATOR, Service
+from searchbus_cli.secure import (
+    BUS,
+    Security,
+    accounts,
+    authorization,
+    new_seed,
+    public_key,
+    store_account,
+    with_buckets,
+)
+from searchbus_contracts.services import OPERATOR, Service, publishes, subscribes
 
 FIRST = {"web": Service(name="web"), "cli": OPERATOR}
 PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
@@ -82,3 +91,76 @@ def test_damaged_file_names_the_remedy(tmp_path, content):
     with pytest.raises(StackError, match=r"keys\.json is damaged .* Delete it to make new keys\."):
         Security.open(tmp_path, FIRST)
     assert content == path.read_text()
+
+
+SERVICES = {
+    "asks": Service(name="asks", calls=("answers.find",)),
+    "answers": Service(name="answers", endpoints=("find",), buckets=("answers_kept",)),
+}
+KEYS = {"asks": "UA", "answers": "UB"}
+STORE_KEYS = {"answers": "UC"}
+
+
+def test_each_service_has_its_key_and_its_own_lists():
+    """Those that follow from the declarations, under the prefix."""
+    users = accounts(KEYS, STORE_KEYS, SERVICES, "p")[BUS]["users"]
+    found = {user["nkey"]: user["permissions"] for user in users}
+    assert {"UA", "UB"} == set(found)
+    for name, key in KEYS.items():
+        service = SERVICES[name]
+        assert publishes(service, SERVICES.values(), "p") == found[key]["publish"]["allow"]
+        assert subscribes(service, "p") == found[key]["subscribe"]["allow"]
+    assert "p.v1.answers.find" in found["UA"]["publish"]["allow"]
+    assert "p.v1.answers.find" not in found["UB"]["publish"]["allow"]
+
+
+def test_block_is_one_setting_of_the_server():
+    """Its value is JSON, which NATS reads too."""
+    name, _, value = authorization(KEYS, STORE_KEYS, SERVICES).partition(": ")
+    assert name == "accounts"
+    assert accounts(KEYS, STORE_KEYS, SERVICES) == json.loads(value)
+
+
+def test_buckets_of_each_service_are_in_an_account_of_their_own():
+    """The bus itself has no JetStream."""
+    found = accounts(KEYS, STORE_KEYS, SERVICES)
+    assert with_buckets(SERVICES) == ["answers"]
+    assert set(found) == {BUS, store_account("answers")}
+    assert found[store_account("answers")] == {"jetstream": "enabled", "users": [{"nkey": "UC"}]}
+    assert "jetstream" not in found[BUS]
+
+
+def test_what_attaches_toolsets_is_denied_the_toolsets_of_others():
+    """NATS checks the list of denials after the other one."""
+    services = {
+        "attach": Service(name="attach", attaches_toolsets=True),
+        "ddg": Service(name="ddg", toolsets=("ddg",)),
+    }
+    found = accounts({"attach": "UA", "ddg": "UD"}, {}, services)
+    attach, ddg = (user["permissions"] for user in found["BUS"]["users"])
+    assert attach["subscribe"]["deny"] == sorted(
+        f"sb.v1.{to}{family}.ddg.*"
+        for to in ("", "at.*.")
+        for family in ("tool", "resource", "prompt")
+    )
+    assert attach["publish"]["deny"] == sorted(
+        f"sb.v1.at.*.{family}.ddg.*" for family in ("tool", "resource", "prompt")
+    )
+    assert "deny" not in ddg["publish"] | ddg["subscribe"]
+
+
+def test_seed_is_new_each_time_and_belongs_to_a_user():
+    """SU… is a user's seed, U… its public key."""
+    first, second = new_seed(), new_seed()
+    assert first != second
+    assert re.fullmatch(r"SU[A-Z2-7]{56}", first)
+    assert re.fullmatch(r"U[A-Z2-7]{55}", public_key(first))
+    assert public_key(first) == public_key(first)
+
+
+@pytest.mark.parametrize("text", ["", "SU", "no seed", "SU" + "1" * 56, "U" + "A" * 55])
+def test_anything_else_is_a_value_error(text):
+    """Its text is not repeated: it may be a secret with a typing error."""
+    with pytest.raises(ValueError, match="not a valid seed") as caught:
+        public_key(text)
+    assert not text or text not in str(caught.value)

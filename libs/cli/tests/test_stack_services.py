@@ -10,8 +10,8 @@ from searchbus_cli import stack_services
 from searchbus_cli.errors import StackError
 from searchbus_cli.stack_services import StackService, find_services, needed_services
 from searchbus_contracts.services import Service
-from searchbus_runtime.clients import EVERYTHING
-from searchbus_runtime.services import DeclarationFault
+from searchbus_runtime.services import ServiceDeclarationError
+from searchbus_runtime.state import EVERYTHING
 
 DECLARED = """
 from searchbus_contracts.services import Service
@@ -75,7 +75,7 @@ def test_broken_installed_service_is_named(monkeypatch):
     """Not a traceback."""
 
     def broken() -> dict[str, Service]:
-        raise DeclarationFault("The entry point x = y must lead to a Service.")
+        raise ServiceDeclarationError("The entry point x = y must lead to a Service.")
 
     monkeypatch.setattr(stack_services, "installed_services", broken)
     with pytest.raises(StackError, match="A service cannot be loaded: The entry point x"):

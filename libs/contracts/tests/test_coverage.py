@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Failure, decode, encode
-from searchbus_contracts.coverage import SourceCoverage, folded, nothing_found, shown
+from searchbus_contracts.coverage import Ranked, SourceCoverage, folded, nothing_found, shown
 
 
 def test_results_are_answered_empty_or_stale():
@@ -103,3 +103,9 @@ def test_failure_worth_a_retry_stands_for_all():
         "a: unavailable."
     )
     assert nothing_found([final]).failure.message == "quota_exhausted."
+
+
+def test_ranking_is_the_same_after_the_wire():
+    """Also of a result that no provider counts for."""
+    for ranked in (Ranked(0.92, {"brave": 1, "ddg": 3}), Ranked(0.0, {})):
+        assert decode(encode(ranked), Ranked) == ranked

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_contracts import Actor, Fault, Parts, decode, encode, headers
+from searchbus_contracts import Actor, Cancel, Fault, Parts, Ping, Pong, decode, encode, headers
 from searchbus_contracts.headers import bare_role
 
 
@@ -86,3 +86,16 @@ def test_parts_have_limits(change):
 def test_names_of_trace_headers_are_lower_case():
     """OpenTelemetry reads only these; NATS compares header names exactly."""
     assert (headers.TRACEPARENT, headers.TRACESTATE) == ("traceparent", "tracestate")
+
+
+def test_messages_survive_the_wire():
+    """Each decodes to what was encoded."""
+    for message in (Cancel(req_id="a" * 64), Ping(), Pong(instance="x", in_flight=3)):
+        assert decode(encode(message), type(message)) == message
+
+
+@pytest.mark.parametrize("req_id", ["", "a" * 65])
+def test_a_request_id_has_1_to_64_characters(req_id):
+    """Otherwise the cancellation is refused."""
+    with pytest.raises(Fault, match="req_id"):
+        decode(encode({"req_id": req_id}), Cancel)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
+
+from searchbus_contracts import VERSION
 
 _PROGRAM = """
 import importlib, pkgutil, sys
@@ -23,3 +26,8 @@ def test_only_msgspec_is_imported():
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["searchbus_contracts"]
+
+
+def test_the_version_is_that_of_the_installed_package():
+    """pyproject.toml says the same."""
+    assert importlib.metadata.version("searchbus-contracts") == VERSION

@@ -12,7 +12,12 @@ from searchbus_contracts import (
     decode,
     encode,
 )
-from searchbus_contracts.resources import template_pattern
+from searchbus_contracts.resources import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetRequest,
+    template_pattern,
+)
 
 
 def test_defaults_are_a_page_of_fifty():
@@ -78,3 +83,25 @@ def test_many_variables_do_not_make_matching_slow():
     """With backtracking this would take longer than the universe has lasted."""
     pattern = template_pattern("a://" + "-".join(f"{{v{n}}}" for n in range(40)) + "!")
     assert pattern.fullmatch("a://" + "-".join("x" * 2000)) is None
+
+
+def test_a_request_without_arguments_is_short():
+    """Defaults are left out, and come back."""
+    request = PromptGetRequest(prompt="greet")
+    assert encode(request) == b'{"prompt":"greet"}'
+    assert decode(encode(request), PromptGetRequest) == request
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (PromptGetRequest, b'{"prompt":"a b"}'),
+        (PromptGetRequest, b'{"prompt":"a","arguments":{"x":1}}'),
+        (CompleteRequest, b'{"name":"","argument":"x"}'),
+        (CompleteReply, b'{"values":[%s]}' % b",".join([b'"x"'] * 101)),
+    ],
+)
+def test_a_message_outside_its_limits_is_refused(kind, body):
+    """A prompt's name is a token, values are texts, and suggestions at most a hundred."""
+    with pytest.raises(Fault):
+        decode(body, kind)

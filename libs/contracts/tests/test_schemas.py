@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from searchbus_contracts.schemas import MAX_APPLIED, MAX_DEPTH, check_schema, foreign_dialect
+from searchbus_contracts.schemas import (
+    MAX_APPLIED,
+    MAX_DEPTH,
+    check_schema,
+    foreign_dialect,
+    levels,
+    mapped,
+    resolved,
+)
 
 
-def doubling(levels: int) -> dict[str, object]:
-    """Each definition refers twice to the next: 2^levels parts apply to one value."""
+def doubling(depth: int) -> dict[str, object]:
+    """Each definition refers twice to the next: 2^depth parts apply to one value."""
     definitions = {
         f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
-        for n in range(levels)
+        for n in range(depth)
     }
-    definitions[f"d{levels}"] = {"type": "string"}
+    definitions[f"d{depth}"] = {"type": "string"}
     return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
 
 
@@ -74,3 +84,49 @@ def test_another_dialect_is_named():
     draft = "http://json-schema.org/draft-07/schema#"
     assert foreign_dialect({"$schema": draft}) == draft
     assert foreign_dialect({"$schema": "x" * 999}) == "x" * 200
+
+
+def test_a_change_reaches_every_schema_and_nothing_else():
+    """A property or a value that is named like a keyword is none of them."""
+    schema = {
+        "title": "a",
+        "properties": {"title": {"title": "b", "const": {"title": "value"}}},
+        "anyOf": [{"title": "c"}, True],
+        "items": {"title": "d", "not": {"title": "e"}},
+        "examples": [{"title": "example"}],
+    }
+
+    def without_titles(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        return {k: mapped(k, v, without_titles) for k, v in part.items() if k != "title"}
+
+    assert without_titles(schema) == {
+        "properties": {"title": {"const": {"title": "value"}}},
+        "anyOf": [{}, True],
+        "items": {"not": {}},
+        "examples": [{"title": "example"}],
+    }
+
+
+def test_values_come_level_by_level():
+    """A reader can stop before the next level."""
+    assert list(levels({"a": [1, {"b": 2}]})) == [
+        [{"a": [1, {"b": 2}]}],
+        [[1, {"b": 2}]],
+        [1, {"b": 2}],
+        [2],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("#/$defs/a~1b%20c", 1), ("#/allOf/1", True), ("#/allOf/2", None), ("#/$defs/none", None),
+        ("#anchor", None), ("https://x.example/#/$defs", None),
+    ],
+)  # fmt: skip
+def test_a_local_reference_names_a_part(reference, found):
+    """As JSON Pointer in a fragment; what names nothing is None."""
+    assert resolved(reference, {"$defs": {"a/b c": 1}, "allOf": [{}, True]}) == found
+    assert resolved("#", schema := {"type": "object"}) is schema

@@ -8,8 +8,6 @@ import pytest
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.document_ids import revision_of
-from searchbus_contracts.explanation import Explanation, Leg, Reading
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
@@ -17,11 +15,15 @@ from searchbus_contracts.ingest import (
     IngestRequest,
     IngestResult,
     NewDocument,
+    revision_of,
 )
 from searchbus_contracts.retrieval import (
     DocumentSummary,
+    Explanation,
+    Leg,
     ListReply,
     ListRequest,
+    Reading,
     SearchHit,
     SearchReply,
     SearchRequest,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from searchbus_contracts.explanation import Explanation, LeftOut, Leg, Reading
-from searchbus_contracts.retrieval import SearchReply
+from searchbus_contracts.retrieval import Explanation, LeftOut, Leg, Reading, SearchReply
 from searchbus_ingest.explained import explained, rest_explained
 
 MEANING = Leg(rank=1, score=0.81, share=0.55)

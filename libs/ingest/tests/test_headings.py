@@ -8,7 +8,7 @@ import pytest
 
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.headings import find_headings
-from searchbus_testing.growth import work_ends
+from searchbus_testing.waiting import work_ends
 
 PARAGRAPH = (
     "Participants noted that spending had grown at a solid pace in recent months and that the "

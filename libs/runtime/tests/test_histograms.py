@@ -14,7 +14,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, generate_latest
 
 from searchbus_runtime import histograms
-from searchbus_runtime.histograms import Histograms, LightHistogram, LightMeterProvider
+from searchbus_runtime.histograms import (
+    Histograms,
+    LightHistogram,
+    LightMeterProvider,
+)
 
 RESOURCE = Resource({"service.name": "here"})
 SCOPE = InstrumentationScope("searchbus.test")

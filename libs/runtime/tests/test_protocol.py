@@ -1,10 +1,10 @@
-"""uvicorn's protocol with less work a request: what is usual is written at once, all else as ever."""
+"""Connections have limits; what they do not concern is as uvicorn does it."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
+import logging
+import socket
 from typing import Any
 
 import httpx
@@ -12,8 +12,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from searchbus_runtime.connections import ConnectionLimits, ConnectionWatch
-from searchbus_runtime.protocol import Connection, responder
+from searchbus_runtime import protocol
+from searchbus_runtime.protocol import MAX_HEAD_BYTES, Connection, ConnectionLimits, ConnectionWatch
 from searchbus_runtime.server import HttpServer
 
 REQUEST = b"GET /a%20b?c=1 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -58,8 +58,8 @@ def answering(*bodies: bytes, status: int = 200, headers: tuple[Any, ...] = (LEN
     return app
 
 
-async def exchange(app: Any, request: bytes = REQUEST) -> FakeTransport:
-    """What one connection writes for what it receives."""
+async def exchange(app: Any, *requests: bytes) -> FakeTransport:
+    """What one connection writes for what it receives, one request after the other."""
     config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
     state = ServerState()
     connection = Connection(
@@ -67,59 +67,24 @@ async def exchange(app: Any, request: bytes = REQUEST) -> FakeTransport:
     )
     transport = FakeTransport()
     connection.connection_made(transport)
-    connection.data_received(request)
-    async with asyncio.timeout(60):
-        while state.tasks:
-            await asyncio.sleep(0)
+    for request in requests or (REQUEST,):
+        connection.data_received(request)
+        async with asyncio.timeout(60):
+            while state.tasks:
+                await asyncio.sleep(0)
     return transport
 
 
-async def test_usual_response_is_one_write() -> None:
-    """Head and body together; the connection stays open."""
-    transport = await exchange(answering(b"hello"))
-    (written,) = transport.written
-    assert written == b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
-    assert not transport.closed
+async def test_nothing_is_asked_of_the_client_after_the_response() -> None:
+    """The next response would begin with it."""
 
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await answering(b"hello")(scope, receive, send)
+        await receive()
 
-@pytest.mark.parametrize(
-    ("app", "request_bytes", "expected"),
-    [
-        (answering(b"he", b"llo"), REQUEST, b"content-length: 5\r\n\r\nhello"),
-        (answering(b"hello", headers=()), REQUEST, b"chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
-        (answering(b"hello"), REQUEST.replace(b"GET", b"HEAD"), b"content-length: 5\r\n\r\n"),
-        (answering(status=204, headers=()), REQUEST, b""),
-    ],
-)
-async def test_every_other_response_is_uvicorns(
-    app: Any, request_bytes: bytes, expected: bytes
-) -> None:
-    """In parts, without a length, to a HEAD request; a head without a body is not sent."""
-    transport = await exchange(app, request_bytes)
-    assert b"".join(transport.written).endswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "headers"),
-    [
-        (REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), (LENGTH,)),
-        (REQUEST.replace(b"1.1", b"1.0"), (LENGTH,)),
-        (REQUEST, (LENGTH, (b"connection", b"close"))),
-    ],
-)
-async def test_connection_is_closed_where_one_side_wants_it(
-    request_bytes: bytes, headers: Any
-) -> None:
-    transport = await exchange(answering(b"hello", headers=headers), request_bytes)
-    assert b"connection: close\r\n" in b"".join(transport.written)
-    assert transport.closed
-
-
-@pytest.mark.parametrize("header", [(b"a\nb", b"c"), (b"a", b"b\r\nset-cookie: c")])
-async def test_header_that_would_split_the_response_is_refused(header: Any) -> None:
-    transport = await exchange(answering(b"hello", headers=(LENGTH, header)))
-    assert b"set-cookie" not in b"".join(transport.written)
-    assert b"hello" not in b"".join(transport.written)
+    expects = b"\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    transport = await exchange(app, REQUEST.replace(b"\r\n\r\n", expects))
+    assert b"".join(transport.written).endswith(b"\r\n\r\nhello")
 
 
 @pytest.mark.parametrize("length", [b"4", b"6", b"x"])
@@ -129,31 +94,12 @@ async def test_wrong_length_does_not_shift_the_next_response(length: bytes) -> N
     assert transport.closed
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-async def test_nothing_is_asked_of_the_client_after_the_response(at_once: bool) -> None:
-    """The next response would begin with it."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if at_once:
-            responder(send)(200, b"content-length: 5\r\n", b"hello")
-        else:
-            await answering(b"hello")(scope, receive, send)
-        await receive()
-
-    expects = b"\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
-    transport = await exchange(app, REQUEST.replace(b"\r\n\r\n", expects))
-    assert b"".join(transport.written).endswith(b"\r\n\r\nhello")
-
-
-async def test_failure_before_the_body_is_a_500() -> None:
-    """Also where the application has already sent a head."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError
-
-    transport = await exchange(app)
-    assert b"".join(transport.written).startswith(b"HTTP/1.1 500 ")
+async def test_limit_of_a_head_is_for_one_request() -> None:
+    """Not for all of a connection that is kept for long."""
+    request = REQUEST.replace(b"Host", b"X-Long: " + b"a" * 1000 + b"\r\nHost")
+    transport = await exchange(answering(b"hello"), *[request] * (MAX_HEAD_BYTES // 1000 + 1))
+    assert b"".join(transport.written).count(b"HTTP/1.1 200 OK") == MAX_HEAD_BYTES // 1000 + 1
+    assert not transport.closed
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
@@ -180,9 +126,9 @@ async def test_scope_is_as_uvicorns() -> None:
         scopes.append(scope)
         await answering(b"hello")(scope, receive, send)
 
-    for protocol in ({}, {"http": "httptools"}):
+    for options in ({}, {"http": "httptools"}):
         async with (
-            HttpServer.serving(app, lifespan="off", **protocol) as server,
+            HttpServer.serving(app, lifespan="off", **options) as server,
             httpx.AsyncClient(trust_env=False) as client,
         ):
             await client.post(f"{server.url}/a%20b?c=1", content=b"x")
@@ -207,96 +153,262 @@ async def test_idle_connection_is_closed_without_an_answer() -> None:
     watch.look()
     watch.look()
     assert transport.closed
-    assert len(transport.written) == 1
+    assert b"".join(transport.written).endswith(b"\r\n\r\nhello")
 
 
-def responding(body: bytes, *, found: list[Any] | None = None) -> Any:
-    """An application that responds at once where it can; `found` gets what it was told."""
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+AT_ONCE = ConnectionLimits(head_timeout_s=0, body_timeout_s=0)
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        respond = responder(send)
-        lines = b"content-length: %d\r\n" % len(body)
-        responded = respond is not None and respond(200, lines, body)
-        if found is not None:
-            found.append(responded)
-        if not responded:
-            await answering(body, headers=((b"content-length", b"%d" % len(body)),))(
-                scope, receive, send
-            )
 
-    return app
+async def echo(scope, receive, send):
+    """Reads the whole body."""
+    if scope["type"] != "http":
+        return
+    more = True
+    while more:
+        more = (await receive()).get("more_body", False)
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
+    )
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def watches(monkeypatch):
+    """The watches that servers make; each looks only when a test says so."""
+    made = []
+
+    class Kept(ConnectionWatch):
+        def __init__(self, limits):
+            super().__init__(limits, interval_s=3600)
+            made.append(self)
+
+    monkeypatch.setattr("searchbus_runtime.server.ConnectionWatch", Kept)
+    return made
+
+
+async def connect(server, data=b""):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(data)
+    await writer.drain()
+    return reader, writer
+
+
+async def look_until_closed(watch, reader):
+    """What the client received, once the watch has closed its connection."""
+    received = asyncio.create_task(reader.read())
+    while not received.done():
+        watch.look()
+        await asyncio.sleep(0.01)
+    return received.result()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HT", HEAD[:-2], HEAD, HEAD + b"12345"])
+async def test_unfinished_request_is_closed_with_408(watches, sent):
+    """Nothing sent, a part of the head, a part of the body."""
+    async with HttpServer.serving(echo, limits=AT_ONCE) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, sent)
+        assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_bytes_after_an_answer_do_not_keep_a_connection(watches):
+    """A trickle without end, e.g. of a body that was refused."""
+    async with HttpServer.serving(echo, limits=AT_ONCE) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, HEAD + b"1234567890")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"P")
+        await writer.drain()
+        assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_request_in_progress_and_idle_connection_stay(watches):
+    """The answer may take its time, and so may the next request."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        reached.set()
+        await go.wait()
+        await echo(scope, receive, send)
+
+    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
+        async with asyncio.timeout(60):
+            reader, writer = await connect(server, HEAD + b"1234567890")
+            await reached.wait()
+            watches[0].look()
+            watches[0].look()
+            go.set()
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            watches[0].look()
+            watches[0].look()
+            writer.write(HEAD + b"1234567890")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+
+
+async def test_next_request_does_not_end_the_one_in_progress(watches):
+    """Its body is not read before it is its turn, so the client cannot be late."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        reached.set()
+        await go.wait()
+        await echo(scope, receive, send)
+
+    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
+        async with asyncio.timeout(60):
+            reader, writer = await connect(server, HEAD + b"1234567890" + HEAD + b"12345")
+            await reached.wait()
+            watches[0].look()
+            watches[0].look()
+            go.set()
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+            writer.close()
+
+
+async def test_time_starts_with_each_request(watches, monkeypatch):
+    """A connection in use is not one that waits."""
+    limits = ConnectionLimits(head_timeout_s=3600, body_timeout_s=3600)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        reader, writer = await connect(server, HEAD)
+        for _ in range(5):
+            watches[0].look()
+        writer.write(b"1234567890")
+        assert (await reader.read(12)) == b"HTTP/1.1 200"
+        writer.close()
+
+
+@pytest.mark.parametrize("limits", [ConnectionLimits(most=2), ConnectionLimits(most_per_address=2)])
+async def test_one_connection_too_many_is_refused(watches, limits, caplog):
+    """503, until another one ends; refusals are logged together."""
+    caplog.set_level(logging.WARNING, logger=protocol.log.name)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        pairs = [await connect(server) for _ in range(2)]
+        reader, writer = await connect(server)
+        assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+        writer.close()
+        pairs[0][1].close()
+        while len(watches[0]._open) == 2:
+            await asyncio.sleep(0.01)
+        reader, writer = await connect(server, HEAD + b"1234567890")
+        assert (await reader.read(12)) == b"HTTP/1.1 200"
+        watches[0].look()
+        assert "1 beyond the limit refused" in caplog.text
+        writer.close()
+        pairs[1][1].close()
+
+
+async def test_refusal_reaches_a_client_that_is_still_sending():
+    """A connection closed over unread bytes is reset, and its response lost with it."""
+    limits = ConnectionLimits(most=0)
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        loop = asyncio.get_running_loop()
+        with socket.create_connection((server.host, server.port)) as client:
+            client.setblocking(False)
+            for part in (HEAD, b"12345", b"67890"):
+                await loop.sock_sendall(client, part)
+                await asyncio.sleep(0.05)
+            assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.1 503 ")
+            assert await loop.sock_recv(client, 100) == b""
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_refusal_ends_the_request_in_progress_without_an_error(started, caplog):
+    """What it responds later is for nobody, and no fault of the application."""
+    reached, go, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        first = {"type": "http.response.start", "status": 200, "headers": []}
+        if started:
+            await send(first)
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        reached.set()
+        await go.wait()
+        try:
+            if not started:
+                await send(first)
+            await send({"type": "http.response.body", "body": b"a"})
+        finally:
+            over.set()
+
+    async with HttpServer.serving(slow, lifespan="off") as server, asyncio.timeout(60):
+        reader, writer = await connect(server, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reached.wait()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n")
+        assert (b"HTTP/1.1 400 " in await reader.read()) is not started
+        go.set()
+        await over.wait()
+        writer.close()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "at_once"),
+    "lengths",
     [
-        (REQUEST, True),
-        (REQUEST.replace(b"GET", b"HEAD"), False),
-        (REQUEST.replace(b"Host", b"Connection: close\r\nHost"), False),
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
     ],
 )
-async def test_response_at_once_is_as_one_of_events(request_bytes: bytes, at_once: bool) -> None:
-    """The same bytes, where all is as usual; else it is refused, and nothing was sent."""
-    found: list[Any] = []
-    responded = await exchange(responding(b"hello", found=found), request_bytes)
-    events = await exchange(answering(b"hello"), request_bytes)
-    assert found == [at_once]
-    assert b"".join(responded.written) == b"".join(events.written)
-    assert responded.closed == events.closed
+async def test_body_with_two_lengths_is_refused(lengths):
+    """A proxy before the server may have read the other one."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        request = b"POST / HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n5\r\nabcde\r\n0\r\n\r\n"
+        reader, writer = await connect(server, request)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
 
 
-async def test_response_at_once_is_refused_after_the_head() -> None:
-    """The head of the events counts."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 201, "headers": [LENGTH]})
-        assert not responder(send)(200, b"", b"")
-        await send({"type": "http.response.body", "body": b"hello"})
-        assert not responder(send)(200, b"", b"")
-
-    transport = await exchange(app)
-    assert b"".join(transport.written).startswith(b"HTTP/1.1 201 Created\r\n")
-    assert b"".join(transport.written).count(b"HTTP/1.1") == 1
+@pytest.mark.parametrize("hosts", [b"Host: x\r\nHost: y\r\n", b"host: x\r\nA: b\r\nHOST: x\r\n"])
+async def test_two_hosts_are_refused(hosts):
+    """A proxy before the server may have checked the other one; also behind another request."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        for before in (b"", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"):
+            reader, writer = await connect(server, before + b"GET / HTTP/1.1\r\n" + hosts + b"\r\n")
+            answer = await reader.read()
+            assert answer.count(b"HTTP/1.1 200 ") <= (1 if before else 0)
+            assert before or answer.startswith(b"HTTP/1.1 400 ")
+            writer.close()
 
 
-async def test_what_replaces_send_is_not_left_out() -> None:
-    """E.g. a middleware that adds a header."""
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n",
+        b"GET /" + b"a" * MAX_HEAD_BYTES + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 1000 + b"\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: "
+        + b"a" * 16 * MAX_HEAD_BYTES,  # the first bytes behind a head do not count
+    ],
+    ids=["line", "address", "lines", "trailer"],
+)
+@pytest.mark.parametrize("piece_bytes", [1 << 20, 4096], ids=["whole", "pieces"])
+async def test_head_that_is_too_large_is_refused(sent, piece_bytes):
+    """Also before its end; it would be kept in memory, and copied with each piece."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        reader, writer = await connect(server)
+        answer = asyncio.create_task(reader.read())
+        for start in range(0, len(sent), piece_bytes):
+            writer.write(sent[start : start + piece_bytes])
+            await asyncio.sleep(0)
+        try:
+            assert (await answer).startswith(b"HTTP/1.1 431 ")
+        except ConnectionError:
+            pass  # closed while more was on its way
+        writer.close()
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        async def adding(event: Any) -> None:
-            if event["type"] == "http.response.start":
-                event = {**event, "headers": [*event["headers"], (b"x-added", b"1")]}
-            await send(event)
 
-        await responding(b"hello")(scope, receive, adding)
-
-    transport = await exchange(app)
-    assert b"x-added: 1\r\n" in b"".join(transport.written)
-
-
-async def test_request_leaves_no_cycle_of_references() -> None:
-    """It would stay until the collector runs, and each request would use memory that is cold: 7 %
-    of the CPU of a search."""
-    requests: list[weakref.ref[Any]] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        requests.append(weakref.ref(send.__self__))
-        await responding(b"hello")(scope, receive, send)
-
-    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
-    state = ServerState()
-    connection = Connection(
-        ConnectionWatch(ConnectionLimits()), config=config, server_state=state, app_state={}
-    )
-    connection.connection_made(FakeTransport())
-    gc.disable()
-    try:
-        for _ in range(2):  # the connection keeps the last one
-            connection.data_received(REQUEST)
-            async with asyncio.timeout(60):
-                while state.tasks:
-                    await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert requests[0]() is None
-    finally:
-        gc.enable()
+async def test_large_bodies_do_not_count_as_heads():
+    """In pieces, in chunks, and with the head of the next request behind them."""
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        size_bytes = 4 * MAX_HEAD_BYTES
+        body = b"x" * size_bytes
+        sent = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (size_bytes, body)
+        chunk = b"%x\r\n%b\r\n" % (MAX_HEAD_BYTES, body[:MAX_HEAD_BYTES])
+        sent += b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        sent += chunk * 4 + b"0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        reader, writer = await connect(server, sent)
+        assert (await reader.read()).count(b"HTTP/1.1 200 ") == 3
+        writer.close()

@@ -11,7 +11,7 @@ from searchbus_contracts.services import OPERATOR, Service, declarations_to_json
 from searchbus_runtime.__main__ import main
 from searchbus_runtime.services import (
     DECLARATIONS,
-    DeclarationFault,
+    ServiceDeclarationError,
     bus_users,
     declared_in,
     installed_services,
@@ -87,7 +87,7 @@ def test_module_without_a_service_declares_none(module, text):
 
 def test_service_of_another_type_is_an_error(module):
     """With the name of the module."""
-    with pytest.raises(DeclarationFault, match=r"declared_here\.SERVICE must be"):
+    with pytest.raises(ServiceDeclarationError, match=r"declared_here\.SERVICE must be"):
         declared_in(module("SERVICE = 'web'\n"))
 
 
@@ -102,7 +102,7 @@ def test_service_of_another_type_is_an_error(module):
 def test_declaration_without_a_usable_start_is_an_error(module, start, said):
     """Before anything is started."""
     module("")
-    with pytest.raises(DeclarationFault, match=said):
+    with pytest.raises(ServiceDeclarationError, match=said):
         run_service(Service(name="here", start=start))
 
 

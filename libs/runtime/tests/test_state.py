@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from searchbus_runtime import StackState, data_folder, no_stack, read_state, write_state
-from searchbus_runtime.state import LOCK_FILE, UnusableFolder, is_claimed, open_data_folder
+from searchbus_runtime.state import (
+    EVERYTHING,
+    LOCK_FILE,
+    ClientPipe,
+    UnusableFolderError,
+    is_claimed,
+    join_clients,
+    make_pipe,
+    open_data_folder,
+)
 
 
 def state(folder, pid: int) -> StackState:
@@ -77,10 +87,81 @@ def test_data_folder_is_made_with_its_parents(tmp_path):
 def test_data_folder_that_is_a_file_is_refused(tmp_path, inside):
     """With the remedy, also where a part of its path is one."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnusableFolder, match=r"cannot be used \(.*\)\. Choose a folder .*--data"):
+    with pytest.raises(
+        UnusableFolderError, match=r"cannot be used \(.*\)\. Choose a folder .*--data"
+    ):
         open_data_folder(tmp_path / "file" / inside)
 
 
 def test_who_finds_no_stack_is_told_what_to_do(tmp_path):
     """It may run on another folder."""
     assert all(part in no_stack(tmp_path) for part in (str(tmp_path), "searchbus up", "--data"))
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """The stack's end."""
+    found = ClientPipe(make_pipe(tmp_path))
+    yield found
+    found.close()
+
+
+def test_nobody_joins_where_no_stack_reads(tmp_path):
+    """There is no pipe, or one that a stack has left."""
+    assert join_clients(tmp_path, None) is None
+    os.close(make_pipe(tmp_path))
+    assert join_clients(tmp_path, None) is None
+
+
+def test_toolsets_of_new_clients_are_read(pipe, tmp_path):
+    """In their order, each once."""
+    clients = [join_clients(tmp_path, toolset) for toolset in ("fomc", None)]
+    assert pipe.read() == ["fomc", EVERYTHING]
+    assert pipe.read() == []
+    for client in clients:
+        os.close(client)
+
+
+def test_end_is_read_when_the_last_client_has_left(pipe, tmp_path):
+    """Not before, and another one may come after it."""
+    first, second = join_clients(tmp_path, "a"), join_clients(tmp_path, "b")
+    os.close(first)
+    assert pipe.read() == ["a", "b"]
+    os.close(second)
+    assert pipe.read() is None
+    third = join_clients(tmp_path, "c")
+    assert pipe.read() == ["c"]
+    os.close(third)
+
+
+def test_line_that_comes_in_parts_is_read_as_one(tmp_path):
+    """A read may end anywhere."""
+    pipe = ClientPipe(make_pipe(tmp_path))
+    client = os.open(tmp_path / "clients", os.O_WRONLY)
+    os.write(client, b"fo")
+    assert pipe.read() == []
+    os.write(client, b"mc\nwe")
+    assert pipe.read() == ["fomc"]
+    os.close(client)
+    pipe.close()
+
+
+def test_killed_client_has_left(pipe, tmp_path):
+    """The kernel closes its end."""
+    program = (
+        "import pathlib, sys, time; from searchbus_runtime.state import join_clients;"
+        "join_clients(pathlib.Path(sys.argv[1]), None); print('ready', flush=True); time.sleep(600)"
+    )
+    client = subprocess.Popen([sys.executable, "-c", program, tmp_path], stdout=subprocess.PIPE)
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"ready\n"
+    assert pipe.read() == [EVERYTHING]
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    assert pipe.read() is None
+
+
+def test_folder_without_a_place_for_the_pipe_is_an_error(tmp_path):
+    """With the reason of the system."""
+    with pytest.raises(FileNotFoundError):
+        make_pipe(tmp_path / "absent")

@@ -74,9 +74,9 @@ DROPPING = """
 import threading
 from opentelemetry import trace
 from prometheus_client import REGISTRY, generate_latest
-from searchbus_runtime import load_settings, ServiceSettings, telemetry, tracefile
+from searchbus_runtime import load_settings, ServiceSettings, spans, telemetry
 release = threading.Event()
-tracefile.TraceFile._append = lambda *_: release.wait()
+spans.TraceFile._append = lambda *_: release.wait()
 telemetry.QUEUED_SPANS = 600
 shutdown = telemetry.configure_telemetry("web", load_settings(ServiceSettings))
 for _ in range(2000):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import signal
+
 import pytest
 
 from searchbus_testing import eventually, until
+from searchbus_testing.waiting import work_ends
 
 
 async def test_until_returns_the_first_true_result():
@@ -36,3 +40,18 @@ async def test_error_of_the_condition_is_not_hidden():
     """A condition that raises ends the wait."""
     with pytest.raises(ZeroDivisionError):
         await until(lambda: 1 / 0)
+
+
+def test_work_gets_a_text_of_the_size_and_its_end():
+    texts: list[str] = []
+    work_ends(texts.append, "abc", size=7, end="!")
+    assert texts == ["abcabca!"]
+
+
+def test_work_without_end_is_given_up_also_inside_a_pattern():
+    """This one tries each way to divide the text: more than there are atoms."""
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(AssertionError, match="no end is near"):
+        work_ends(re.compile("(a+)+$").match, "a", size=1000, end="b", give_up_s=0.2)
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

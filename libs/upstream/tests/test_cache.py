@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import Fetched, SharedCache
 

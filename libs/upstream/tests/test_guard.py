@@ -8,7 +8,7 @@ import httpcore
 import pytest
 
 from searchbus_upstream import GuardedBackend, HttpClient, Request, UpstreamUnreachable
-from searchbus_upstream.guard import AddressRefused, NameUnknown, resolve
+from searchbus_upstream.guard import AddressRefusedError, NameUnknownError, resolve
 
 
 class Recorder(httpcore.AsyncNetworkBackend):
@@ -39,7 +39,7 @@ async def test_checked_address_is_the_one_connected_to():
     with pytest.raises(httpcore.ConnectError, match="recorded"):
         await backend.connect_tcp("rebind.example.com", 80)
     assert (recorder.opened, resolved) == ([("93.184.216.34", 80)], ["rebind.example.com"])
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await backend.connect_tcp("rebind.example.com", 80)
     assert len(recorder.opened) == 1
 
@@ -47,7 +47,7 @@ async def test_checked_address_is_the_one_connected_to():
 async def test_name_with_one_private_address_is_refused():
     """All of them must be public."""
     backend, recorder, _ = guarded(["93.184.216.34", "192.168.0.9"])
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await backend.connect_tcp("two.example.com", 443)
     assert recorder.opened == []
 
@@ -56,9 +56,9 @@ async def test_name_with_one_private_address_is_refused():
 async def test_other_ports_are_refused(port):
     """Only those of web servers are allowed, and no Unix sockets."""
     backend, recorder, resolved = guarded(["93.184.216.34"])
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await backend.connect_tcp("a.example.com", port)
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await backend.connect_unix_socket("/var/run/docker.sock")
     assert (recorder.opened, resolved) == ([], [])
 
@@ -78,9 +78,9 @@ async def test_name_without_an_address_is_unknown():
         raise OSError("no such name")
 
     backend, _, _ = guarded([])
-    with pytest.raises(NameUnknown):
+    with pytest.raises(NameUnknownError):
         await backend.connect_tcp("none.example.com", 80)
-    with pytest.raises(NameUnknown):
+    with pytest.raises(NameUnknownError):
         await GuardedBackend(resolver=failing).connect_tcp("none.example.com", 80)
 
 
@@ -92,7 +92,7 @@ async def test_allowlisted_host_goes_where_its_route_leads():
     with pytest.raises(httpcore.ConnectError, match="recorded"):
         await backend.connect_tcp("Wiki.corp.example", 80)
     assert (recorder.opened, resolved) == ([("10.0.0.7", 8123)], [])
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         await backend.connect_tcp("other.example.org", 80)
 
 

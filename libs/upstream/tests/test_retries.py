@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_upstream import RetryBudget, with_retries
+from searchbus_upstream import RetryBudget, retry_after_s, with_retries
 
 
 class Attempts:
@@ -87,3 +89,17 @@ async def test_budget_ends_the_retries_of_a_failing_upstream():
             await with_retries(attempts, timeout_s=60, budget=budget)
         sent += len(attempts.times_left_s)
     assert 105 <= sent <= 100 + 5 + 12
+
+
+def test_retry_after_in_both_forms():
+    """Seconds or a date."""
+    assert retry_after_s({"retry-after": "7"}) == 7.0
+    assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    assert retry_after_s({"retry-after": "soon"}) is None
+    assert retry_after_s({}) is None
+
+
+def test_retry_after_of_a_future_date_is_the_time_until_then():
+    """In seconds from now."""
+    then = datetime.now(UTC) + timedelta(seconds=100)
+    assert 90 < retry_after_s({"retry-after": format_datetime(then)}) <= 100

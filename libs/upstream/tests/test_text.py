@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts.visible import visible
-from searchbus_testing.growth import work_ends
+from searchbus_testing.waiting import work_ends
 from searchbus_upstream.text import inert, plain
 
 WORST = [

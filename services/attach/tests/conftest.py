@@ -28,7 +28,7 @@ from searchbus_attach.upstream.connection import Surroundings
 from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 from searchbus_testing import descendants, until
 
 PROGRAM = Path(__file__).with_name("programs") / "plain_server.py"

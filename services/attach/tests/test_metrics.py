@@ -18,7 +18,7 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     monkeypatch.setattr(metrics, "_calls", meter.create_histogram("calls"))
     for name in (
         "_restarts", "_refused", "_changes", "_mismatches", "_file_faults", "_handovers",
-        "_sessions", "_dropped",
+        "_sessions", "_dropped", "_tokens", "_logins",
     ):  # fmt: skip
         monkeypatch.setattr(metrics, name, meter.create_counter(name[1:]))
     with metrics.measured_call("files"):
@@ -35,6 +35,8 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     metrics.count_file_fault()
     metrics.count_handover("files", "ok")
     metrics.count_session("files", "lost")
+    metrics.count_token("files", "client_credentials", "ok")
+    metrics.count_login("files", "failed")
     (resource,) = reader.get_metrics_data().resource_metrics
     found = {
         metric.name: [dict(point.attributes) for point in metric.data.data_points]
@@ -51,4 +53,6 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
         "dropped": [{"server": "files", "kind": "log"}],
         "handovers": [{"server": "files", "code": "ok"}],
         "sessions": [{"server": "files", "event": "lost"}],
+        "tokens": [{"server": "files", "type": "client_credentials", "outcome": "ok"}],
+        "logins": [{"server": "files", "outcome": "failed"}],
     }

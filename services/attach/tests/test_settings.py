@@ -1,8 +1,16 @@
-"""Where the files are."""
+"""Where the files are, and how people and callers are signed in."""
 
 from __future__ import annotations
 
+import base64
+
+import pytest
+from joserfc.jwk import ECKey
+from pydantic import ValidationError
+
 from searchbus_attach.settings import AttachSettings
+
+KEY = base64.b64encode(bytes(32)).decode()
 
 
 def test_the_files_are_in_the_data_folder(tmp_path):
@@ -12,3 +20,46 @@ def test_the_files_are_in_the_data_folder(tmp_path):
     assert settings.pins == tmp_path / "attach-pins.json"
     named = AttachSettings(attach_file=tmp_path / "a.json", attach_pins_file=tmp_path / "p.json")
     assert (named.file, named.pins) == (tmp_path / "a.json", tmp_path / "p.json")
+
+
+async def test_people_sign_in_where_there_is_a_key_and_an_address(tmp_path):
+    """Otherwise not."""
+    for keys in ({}, {"attach_vault_key": KEY}, {"attach_login_port": 8080}):
+        assert AttachSettings(data_dir=tmp_path, **keys).credentials().logins is None
+    settings = AttachSettings(data_dir=tmp_path, attach_vault_key=KEY, attach_login_port=8080)
+    logins = settings.credentials().logins
+    assert logins.redirect_uri == "http://127.0.0.1:8080/callback"
+    assert logins.vault.path == tmp_path / "attach-logins.json"
+    behind = AttachSettings(
+        attach_vault_key=KEY,
+        attach_login_port=8080,
+        attach_login_url="https://x.example/signin",
+        attach_client_metadata_url="https://y.example/client.json",
+    )
+    assert behind.credentials().logins.redirect_uri == "https://x.example/signin/callback"
+    assert behind.credentials().logins.document == "https://y.example/client.json"
+
+
+def test_callers_are_stated_where_there_is_a_key():
+    """Otherwise not."""
+    assert AttachSettings().identity is None
+    pem = ECKey.generate_key("P-256").as_pem(private=True).decode()
+    assert AttachSettings(attach_identity_key=pem).identity is not None
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"attach_vault_key": "word"},
+        {"attach_identity_key": "word"},
+        {"attach_login_url": "https://x.example/?a=word"},
+        {"attach_login_port": 0},
+        {"attach_client_metadata_url": "http://x.example/client.json"},
+        {"attach_client_metadata_url": "https://x.example/"},
+        {"attach_client_metadata_url": "https://user@x.example/client.json"},
+    ],
+)
+def test_wrong_settings_are_refused(keys):
+    """When the service starts."""
+    with pytest.raises(ValidationError):
+        AttachSettings(**keys)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from searchbus_bus import connect
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_ddg.egress import Egress, egress_id
 from searchbus_ddg.fleet import Fleet
 from searchbus_testing import until
@@ -92,7 +92,7 @@ async def test_cost_of_a_worker_does_not_grow_with_the_fleet(size):
     members = [member(leases, refusals, f"w{number}") for number in range(size)]
     for fleet, egress in members:
         await fleet._others.start(egress.breaker)
-        await fleet._lease.refresh()
+        await fleet._lease.write()
     leases.requests = refusals.requests = refusals.messages = 0
     for fleet, _ in members:
         fleet._refresh_s = 0.0

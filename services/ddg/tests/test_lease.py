@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
-from searchbus_contracts import Fault
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_ddg.egress import egress_id
-from searchbus_ddg.lease import Lease, claim
+from searchbus_ddg.lease import claim, lease_of
 
 EGRESSES = ("direct", "bind:10.0.0.1", "http://proxy:3128")
 
@@ -42,50 +41,9 @@ async def test_places_do_not_share_their_own_addresses(leases):
 async def test_a_claimed_lease_is_kept_and_released(leases):
     """By the worker that claimed it; then another one gets it."""
     await claim(leases, ("direct",), "a", index=0, place="node")
-    lease = Lease(leases, egress_id("direct", "node"), "a")
+    lease = lease_of(leases, egress_id("direct", "node"), "a")
     for _ in range(3):
-        await lease.refresh()
-    assert not lease.lost
+        assert await lease.write() is None
     assert await claim(leases, ("direct",), "b", index=0, place="node") is None
     await lease.release()
     assert await claim(leases, ("direct",), "b", index=0, place="node") == "direct"
-
-
-async def test_a_lease_is_written_again_after_the_store_was_emptied(leases):
-    """As after a restart of NATS."""
-    lease = Lease(leases, "key", "a")
-    await lease.refresh()
-    await leases.delete("key")
-    await lease.refresh()
-    assert not lease.lost
-    assert await leases.keys() == ["key"]
-
-
-async def test_a_lease_of_another_holder_is_lost_until_that_one_stops(leases):
-    """And not deleted: this worker was cut off until it expired."""
-    lease = Lease(leases, "key", "a")
-    await lease.refresh()
-    successor = Lease(leases, "key", "b")
-    await leases.delete("key")
-    await successor.refresh()
-    await lease.refresh()
-    assert lease.lost
-    await lease.release()
-    assert await leases.keys() == ["key"]
-    await successor.release()
-    await lease.refresh()
-    assert not lease.lost
-
-
-async def test_an_unreachable_store_is_no_lost_lease(leases):
-    """The worker goes on."""
-    lease = Lease(leases, "key", "a")
-    await lease.refresh()
-    leases.away = True
-    with pytest.raises(Fault):
-        await lease.refresh()
-    await lease.release()
-    assert not lease.lost
-    leases.away = False
-    await lease.refresh()
-    assert not lease.lost

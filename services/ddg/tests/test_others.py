@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ddg.others import Others
 from searchbus_upstream import Breaker

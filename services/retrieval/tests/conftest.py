@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import Chunk, NewDocument
+from searchbus_contracts.ingest import Chunk, NewDocument, document_id
 from searchbus_retrieval.library import Library
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import load_embedder, open_store

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.facts import fact_fields, facts_of
 from searchbus_retrieval.fomc import search
 from searchbus_retrieval.library import Library

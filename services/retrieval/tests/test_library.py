@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.multi_collection import search_collections
 from searchbus_testing.folders import quick_folder

@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.document_ids import document_id, hash_of_text
+from searchbus_contracts.ingest import document_id, hash_of_text
 from searchbus_contracts.retrieval import QuoteReply, QuoteRequest
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.reading import DocumentReader
 from searchbus_retrieval.records import TEXT_PART_CHARS
 

@@ -18,7 +18,7 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.resources import parse_uri, uri_of
 from searchbus_retrieval.service import build_worker

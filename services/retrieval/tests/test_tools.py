@@ -10,8 +10,8 @@ from msgspec import Raw, to_builtins
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply, encode
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.explanation import EXPLANATION
+from searchbus_contracts.ingest import document_id
+from searchbus_contracts.retrieval import EXPLANATION
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.writing import embedded_text
 from searchbus_testing import until

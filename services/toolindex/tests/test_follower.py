@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from searchbus_bus import MemoryBroker, Worker
-from searchbus_bus.worker import ToolEndpoint
+from searchbus_bus.worker.worker import ToolEndpoint
 from searchbus_contracts import ToolCall, ToolReply
 from searchbus_testing import until
 from searchbus_toolindex import follower
@@ -196,7 +196,7 @@ async def test_failure_at_the_start_is_tried_again(monkeypatch):
 
 async def test_toolset_of_a_lost_service_goes_to_one_that_was_indexed_before_it(monkeypatch):
     """In one update: the entries of the last owner leave first, since the index keeps an entry."""
-    monkeypatch.setattr("searchbus_bus.pinging._TIMEOUT_S", 0.01)
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
     broker, embedder, free = MemoryBroker(), RecordingEmbedder(), asyncio.Event()
     first, crashing = worker(tool("draw", "draw", toolset="art"), service="first"), broker.connect()
     serving = await broker.connect().serve(first)

@@ -14,7 +14,7 @@ import pytest
 from tests.fakes.web import FakeWeb
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
-from searchbus_bus.request import OnEvent
+from searchbus_bus.client.request import OnEvent
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 from searchbus_web.fusion import Fused, fuse
 from searchbus_web.results import Result
 

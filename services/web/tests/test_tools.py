@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_contracts.coverage import COVERAGE, SourceCoverage
-from searchbus_contracts.ranking import RANKING, Ranked
+from searchbus_contracts.coverage import COVERAGE, RANKING, Ranked, SourceCoverage
 from searchbus_web.arguments import read_time_range
 from searchbus_web.explaining import ProviderVote, WebExplanation, WebLeftOut
 from searchbus_web.extraction.extractor import ExtractedPage

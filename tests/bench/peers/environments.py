@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from searchbus_testing.locks import locked
+from searchbus_testing.folders import locked
 
 from ..progress import progress
 

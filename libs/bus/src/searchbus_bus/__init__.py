@@ -1,12 +1,5 @@
 """searchbus on NATS: requests with a deadline, workers, fan-out, cancel, parts, discovery.
 
-    bus = await connect("nats://127.0.0.1:4222", name="edge")
-    reply = await bus.request(bus.subjects.endpoint("retrieval", "search"), SearchRequest(...),
-                              SearchReply, service="retrieval", timeout_s=5.0)
-
-Every request ends in one reply or one `Fault` by its deadline. `MemoryBroker` does the same without
-a server; one behaviour suite runs against both.
-
 Names are imported at their first use (PEP 562), because a command such as `searchbus --help` needs
 none of them: NATS, cryptography and OpenTelemetry together take a tenth of a second to import.
 """
@@ -17,21 +10,22 @@ from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .bus import Bus, connect
-    from .call import Call
-    from .directory import Directory
-    from .discovery import WorkerInfo
-    from .fanout import Gathered
-    from .hedging import Hedge
+    from .catalog.directory import Directory
+    from .client.discovery import WorkerInfo
+    from .client.fanout import Gathered, Hedge
+    from .client.request import InstanceGoneError, Request
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
-    from .keyvalue import KeyValue
     from .memory import MemoryBroker
-    from .metrics import SECONDS, LiveGauge
-    from .request import InstanceGone, Request
-    from .serving import Serving
+    from .store.keyvalue import KeyValue
     from .tasks import end_task, wait_for_event
-    from .toolsets.declare import (
+    from .telemetry import SECONDS, LiveGauge
+    from .worker.describe import declared_tools
+    from .worker.serving import Serving
+    from .worker.toolset import (
+        Call,
         DeclarationError,
         Toolset,
+        WithMeta,
         endpoint,
         prompt,
         resource,
@@ -40,9 +34,7 @@ if TYPE_CHECKING:
         resource_template,
         tool,
     )
-    from .toolsets.describe import declared_tools
-    from .toolsets.forms import WithMeta
-    from .worker import Worker
+    from .worker.worker import Worker
 
 __all__ = [
     "SECONDS",
@@ -54,7 +46,7 @@ __all__ = [
     "Directory",
     "Gathered",
     "Hedge",
-    "InstanceGone",
+    "InstanceGoneError",
     "KeyValue",
     "LiveGauge",
     "MemoryBroker",
@@ -81,25 +73,22 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "bus": ("Bus", "connect"),
-        "call": ("Call",),
-        "directory": ("Directory",),
-        "discovery": ("WorkerInfo",),
-        "fanout": ("Gathered",),
-        "hedging": ("Hedge",),
-        "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys"),
-        "keyvalue": ("KeyValue",),
+        "bus": ("Bus", "connect",),
+        "catalog.directory": ("Directory",),
+        "client.discovery": ("WorkerInfo",),
+        "client.fanout": ("Gathered", "Hedge",),
+        "client.request": ("InstanceGoneError", "Request",),
+        "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys",),
         "memory": ("MemoryBroker",),
-        "metrics": ("SECONDS", "LiveGauge"),
-        "request": ("InstanceGone", "Request"),
-        "serving": ("Serving",),
-        "tasks": ("end_task", "wait_for_event"),
-        "toolsets.declare": (
-            "DeclarationError", "Toolset", "endpoint", "prompt", "resource",
+        "store.keyvalue": ("KeyValue",),
+        "tasks": ("end_task", "wait_for_event",),
+        "telemetry": ("SECONDS", "LiveGauge",),
+        "worker.describe": ("declared_tools",),
+        "worker.serving": ("Serving",),
+        "worker.toolset": (
+            "Call", "DeclarationError", "Toolset", "WithMeta", "endpoint", "prompt", "resource",
             "resource_list", "resource_search", "resource_template", "tool",
         ),
-        "toolsets.describe": ("declared_tools",),
-        "toolsets.forms": ("WithMeta",),
-        "worker": ("Worker",),
+        "worker.worker": ("Worker",),
     },
 )  # fmt: skip

@@ -9,30 +9,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from searchbus_contracts import (
-    DEFAULT_PREFIX,
-    Actor,
-    ErrorCode,
-    Fault,
-    Subjects,
-    decode,
-    encode,
-)
+from searchbus_contracts import DEFAULT_PREFIX, Actor, ErrorCode, Fault, Subjects, decode, encode
 
-from .discovery import WorkerInfo, discover
-from .fanout import Gathered, gather
-from .fleet import Fleet
-from .hedging import Hedge
+from .client.discovery import WorkerInfo, discover
+from .client.fanout import Gathered, Hedge, gather
+from .client.fleet import Fleet, State
+from .client.parts import TransitBudget
+from .client.request import InstanceGoneError, OnEvent, Request
+from .client.requester import RECONNECT_GRACE_S, Requester
 from .identity import ActorSigner, ActorVerifier
-from .keyvalue import TIMEOUT_S, KeyValue
-from .request import InstanceGone, OnEvent, Request
-from .requests import RECONNECT_GRACE_S, Requester
-from .serving import Serving
-from .transit import TransitBudget
+from .store.keyvalue import TIMEOUT_S, KeyValue
 from .transport import Message, Subscription, Transport
-from .worker import Worker
-
-__all__ = ["Bus", "WorkerInfo", "connect"]
+from .worker.serving import Serving
+from .worker.worker import Worker
 
 log = logging.getLogger("searchbus.bus")
 T = TypeVar("T")
@@ -44,7 +33,7 @@ class Bus:
     Args:
         signer: signs the actor of every request; only the edge has one.
         verifier: refuses requests whose actor is not signed by an edge.
-        reconnect_grace_s: how long requests wait for a lost connection; see requests.py.
+        reconnect_grace_s: how long requests wait for a lost connection; see requester.py.
     """
 
     def __init__(
@@ -72,19 +61,9 @@ class Bus:
         return self.transport.connected
 
     @property
-    def max_payload_bytes(self) -> int:
-        """The broker's limit for one message; larger bodies travel in parts."""
-        return self.transport.max_payload_bytes
-
-    @property
-    def async_errors(self) -> int:
-        """Errors the broker reported outside any call, such as refused publishes."""
-        return self.transport.async_errors
-
-    @property
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
-        return self._requester.in_flight
+        return self._requester.inbox.in_flight
 
     @property
     def fleet(self) -> Fleet:
@@ -93,7 +72,7 @@ class Bus:
 
     @property
     def transit(self) -> TransitBudget:
-        """The limits of large replies that are received at the same time; see transit.py."""
+        """The limits of large replies that are received at the same time; see `Transit`."""
         return self._requester.inbox.budget
 
     def request(
@@ -128,13 +107,13 @@ class Bus:
         Cancelling the awaiting task cancels the work at the service.
 
         Raises:
-            InstanceGone: the instance that alone can do the request has left.
+            InstanceGoneError: the instance that alone can do the request has left.
             Fault: the failure that the service replied with, or deadline_exceeded, unavailable,
                 internal.
         """
         try:
             body = await self._requester.send(request)
-        except InstanceGone:
+        except InstanceGoneError:
             raise
         except Fault as fault:
             raise self._explained(fault, request.service) from None
@@ -225,8 +204,8 @@ class Bus:
 
         Args:
             ttl_s: how long an entry lives after it was written.
-            max_bytes: of all entries together.
-            timeout_s: of each operation.
+            max_bytes: limit of all entries together.
+            timeout_s: limit of each operation.
         """
         bucket = f"{self.subjects.prefix}_{name}"
         return await self.transport.key_value(
@@ -240,17 +219,22 @@ class Bus:
         most_s: float = 5.0,
         known: Mapping[str, int] = MappingProxyType({}),
     ) -> list[WorkerInfo]:
-        """Every searchbus worker that replied to discovery; see discovery.py.
+        """Every searchbus worker that replied to discovery; see `Inbox.collect`.
 
         Args:
-            quiet_s: a question ends when no reply came for so long.
-            most_s: a question ends then, also while replies still come.
             known: service → number of its workers known so far; these are asked in any case.
 
         Raises:
             Fault: unavailable, without a connection.
         """
-        return await discover(self._requester, quiet_s=quiet_s, most_s=most_s, known=known)
+        return await discover(self._requester.inbox, quiet_s=quiet_s, most_s=most_s, known=known)
+
+    async def ping(self, service: str, instance: str, timeout_s: float) -> bool:
+        """Whether an instance answers a ping, which is outside its limit: a busy one does."""
+        try:
+            return await self._requester.ping(service, instance, timeout_s) is State.ALIVE
+        except ValueError:  # an id that no subject can have
+            return False
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""
@@ -277,10 +261,10 @@ async def connect(
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier, reconnect_grace_s: see Bus.
-        options: of `NatsTransport.connect` (find_url) and of nats-py (nkeys_seed_str, tls, …).
+        options: see `NatsTransport.connect` (find_url) and nats-py (nkeys_seed_str, tls, …).
     """
     # Imported here, because the in-memory broker must load without nats.
-    from .nats_transport import NatsTransport
+    from .nats.transport import NatsTransport
 
     transport = await NatsTransport.connect(
         url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options

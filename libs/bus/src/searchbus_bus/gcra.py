@@ -1,19 +1,12 @@
 """The generic cell rate algorithm (ITU-T I.371, annex A), as a virtual schedule.
 
-    gcra = Gcra.of_rate(10.0, burst=5)           # 10 per second, 5 at once after a pause
-    wait_s = gcra.wait(arrival_s, now_s)         # 0.0: the next request conforms now
-    arrival_s = gcra.advance(arrival_s, now_s)   # after it was admitted
-    wait_s, arrival_s = gcra.take(arrival_s, now_s)   # both in one
-
-The state of one caller is a single number, its theoretical arrival time. It starts at 0. The caller
-of these functions keeps it, in a dictionary or in the key-value store by compare and set.
+The state of one caller is a number, its theoretical arrival time, from 0 on. The caller of these
+functions keeps it, in a dictionary or in the key-value store by compare and set.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-__all__ = ["Gcra"]
 
 _ROUNDING = 1e-9
 """In intervals: rounding of sums must not refuse the last request of a burst."""
@@ -49,11 +42,8 @@ class Gcra:
 
     def take(self, arrival: float, now: float) -> tuple[float, float]:
         """`wait`, and the arrival time after one request, if it was admitted."""
-        start = arrival if arrival > now else now
-        wait = start - now - self.interval * (self.burst - 1)
-        if wait > _ROUNDING * self.interval:
-            return wait, arrival
-        return 0.0, start + self.interval
+        wait = self.wait(arrival, now)
+        return (wait, arrival) if wait else (0.0, self.advance(arrival, now))
 
     def remaining(self, arrival: float, now: float) -> int:
         """How many requests conform now, 0 to `burst`."""

@@ -1,16 +1,8 @@
-"""The signed actor: an edge signs who calls, for one request; workers verify it.
-
-    sent = Sent(subject, req_id, sha256)              # the request that the signature is for
-    headers = ActorSigner(private).headers(actor, sent)
-    delegation = ActorVerifier(public).verify(headers, sent)
-    delegation.headers(actor, other)                  # a worker's request for the same caller
+"""The signed actor: an edge signs who calls, for one request, and workers verify it.
 
 A signature covers the subject, the request's id and its body, and is valid until the request's
-deadline, at most five minutes, so a copy of the headers is worth nothing for another service or
-another request. With it comes a key of the edge's own making, which the receiving worker uses to
-pass the caller on: to one further request at a time, with no role that it did not receive, and not
-beyond the service that it asks.
-The wire is in proto/README.md §4.4.
+deadline, at most five minutes. With it comes a key with which the receiver passes the caller on: to
+one further request, with no role that it did not receive. The wire is in proto/README.md §4.4.
 """
 
 from __future__ import annotations
@@ -30,16 +22,6 @@ from msgspec import Struct
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
 from searchbus_contracts.headers import ACTOR, ACTOR_GRANT, ACTOR_KEY, ACTOR_SIG
 
-__all__ = [
-    "ActorSigner",
-    "ActorVerifier",
-    "Delegation",
-    "Grant",
-    "Sent",
-    "new_actor_keys",
-    "received_delegation",
-]
-
 _VALID_S = 300.0
 _LATE_S = 5.0
 """After its deadline a request is still read, and refused as late."""
@@ -53,7 +35,7 @@ class Sent:
     """The request that a signature is for.
 
     Args:
-        sha256: of the whole body, in hex.
+        sha256: hash of the whole body, in hex.
     """
 
     subject: str

@@ -1,15 +1,8 @@
 """A watch of the event loop: which request held it, and for how long.
 
-    @serves(lambda names: names["message"].subject)  # names a request by the local variables
-    async def handle(message): ...
-
-    watch = LoopWatch()
-    watch.start()  # in the loop that is watched
-
-A timer of the loop notes the time; a thread looks at the timer. Once the timer is late, the thread
-reads the stack of the loop's thread, where `serves` has marked the functions that serve a request.
-A request itself costs nothing. One call into C that keeps Python's lock is measured, but its
-request may stay unknown, since no other thread runs meanwhile.
+A timer of the loop notes the time; once it is late, a thread reads the stack of the loop's thread,
+where `serves` has marked the functions that serve a request. A request itself costs nothing. One
+call into C that keeps Python's lock is measured, but its request may stay unknown.
 """
 
 from __future__ import annotations
@@ -25,8 +18,6 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from .telemetry import meter
-
-__all__ = ["LoopWatch", "serves"]
 
 log = logging.getLogger("searchbus.loop")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,10 +1,6 @@
 """A broker in memory: subjects, queue groups, statuses and limits as in NATS, in one process.
 
-    broker = MemoryBroker()
-    edge, worker = broker.connect(), broker.connect()
-
-For tests and for running everything in one process. The behaviour suite in tests/ runs against it
-and against a real server.
+For tests and for running everything in one process: `edge, worker = broker.connect(), …`.
 """
 
 from __future__ import annotations
@@ -20,16 +16,13 @@ from typing import Any
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
-from .keyvalue import TIMEOUT_S
-from .keyvalue_memory import MemoryKeyValue
+from .store.keyvalue import TIMEOUT_S, MemoryKeyValue
 from .tasks import wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord
 
-__all__ = ["MemoryBroker"]
-
 _ids = itertools.count(1)
 _TURNS_OF_A_REPLY = 16
-"""Of the event loop, generously: a message takes two, the callback one, its reply two."""
+"""Turns of the event loop, generously: a message takes two, the callback one, its reply two."""
 
 
 @lru_cache(maxsize=8192)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from types import TracebackType
 from typing import Any, TypeVar
-
-from .alarms import alarms
-
-__all__ = ["TimeLimit", "all_of", "end_task", "wait_for_event", "within"]
 
 T = TypeVar("T")
 
 _CANCEL_AGAIN_S = 0.2
 _TURNS_OF_A_REPLY = 16
-"""Of the event loop, generously: from the socket to the task that waits for the reply."""
+"""Turns of the event loop, generously: from the socket to the task that waits for the reply."""
+
+
+class Background(set["asyncio.Task[None]"]):
+    """Tasks that nobody waits for. They are kept until they end: the loop itself does not."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
 
 
 async def end_task(task: asyncio.Task[Any] | None) -> None:
@@ -42,49 +47,6 @@ async def all_of(*work: Coroutine[Any, Any, T]) -> list[T]:
             task.cancel()
         for task in tasks:
             await end_task(task)
-
-
-class TimeLimit:
-    """Cancels the current task when it takes too long: `asyncio.timeout` at a third of its cost.
-
-        with TimeLimit(5.0) as limit:  # raises TimeoutError after 5 s
-            await work()
-
-    Attributes:
-        expired: whether the time was over, rather than another TimeoutError was raised.
-    """
-
-    __slots__ = ("_alarms", "_cancelling", "_seconds", "_task", "expired")
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = max(0.0, seconds)
-        self.expired = False
-
-    def __enter__(self) -> TimeLimit:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._alarms = alarms()
-        self._alarms.set(self, self._seconds)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._alarms.cancel(self)
-        # Our own cancellation ends here; one from outside goes on.
-        own = self.expired and self._task.uncancel() <= self._cancelling
-        if own and kind is asyncio.CancelledError:
-            raise TimeoutError from error
-
-    def ring(self) -> None:
-        """The time is over (`Alarm`)."""
-        self.expired = True
-        self._task.cancel()
 
 
 async def wait_for_event(event: asyncio.Event, timeout_s: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Trace context over NATS headers, and the bus's own metrics (W3C Trace Context, lower case).
+"""Trace context over NATS headers (W3C), the metrics of the bus, gauges over live objects.
 
 Names follow OpenTelemetry's semantic conventions for messaging where these have one.
 """
@@ -6,14 +6,15 @@ Names follow OpenTelemetry's semantic conventions for messaging where these have
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import TracebackType
+from typing import Generic, TypeVar
+from weakref import WeakSet
 
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.trace import (
     DEFAULT_TRACE_STATE,
     NonRecordingSpan,
@@ -30,28 +31,47 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.headers import TRACEPARENT, TRACESTATE
 
-from .metrics import SECONDS
+T = TypeVar("T")
 
-__all__ = [
-    "CurrentSpan",
-    "EndedSpan",
-    "client_span",
-    "count_error",
-    "count_failed",
-    "count_reconnect",
-    "count_refused",
-    "count_shed",
-    "extract",
-    "inject",
-    "mark",
-    "meter",
-    "record",
-    "server_span",
-    "start",
-    "trace_id",
-    "traceparent",
-    "untraced",
-]
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Bucket bounds of durations in seconds; OpenTelemetry's defaults fit milliseconds."""
+
+
+class LiveGauge(Generic[T]):
+    """A gauge over objects, each read until it is garbage collected.
+
+    Args:
+        read: returns the values of one object, each with its attributes.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        name: str,
+        read: Callable[[T], Iterable[tuple[float, Mapping[str, str]]]],
+        *,
+        unit: str = "1",
+        description: str = "",
+    ) -> None:
+        self._read = read
+        self._live: WeakSet[T] = WeakSet()
+        meter.create_observable_gauge(
+            name, callbacks=[self._observe], unit=unit, description=description
+        )
+
+    def watch(self, thing: T) -> None:
+        """Read this object from now on."""
+        self._live.add(thing)
+
+    def _observe(self, _: CallbackOptions) -> Iterable[Observation]:
+        # Values with equal attributes (a worker served twice in one process) are summed.
+        sums: dict[tuple[tuple[str, str], ...], float] = {}
+        for thing in list(self._live):
+            for value, attributes in self._read(thing):
+                key = tuple(sorted(attributes.items()))
+                sums[key] = sums.get(key, 0.0) + value
+        return [Observation(value, dict(key)) for key, value in sums.items()]
+
 
 meter = metrics.get_meter("searchbus.bus")
 _CODES = frozenset({"ok", *map(str, ErrorCode)})
@@ -83,16 +103,12 @@ _refused = meter.create_counter(
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
-
-
 _failed = meter.create_counter(
     "searchbus.background.failed",
     description="Work that failed while no caller waited for it: commit (of a document), facts "
     "(of a document, not readable), index "
     "(an update of the tool index), sizes (a count of the collections).",
 )
-
-
 REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
 ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply")
 BACKGROUND = ("commit", "facts", "index", "sizes")
@@ -187,18 +203,6 @@ def count_reconnect() -> None:
     _reconnects.add(1)
 
 
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Record no spans inside: for requests that a machine sends every few seconds."""
-    # Samplers follow the parent, and this parent is not sampled.
-    span = NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(0)))
-    token = otel_context.attach(trace.set_span_in_context(span, Context()))
-    try:
-        yield
-    finally:
-        otel_context.detach(token)
-
-
 class EndedSpan:
     """Ends a span without making it the current one; a Fault that leaves it becomes its status.
 
@@ -213,12 +217,7 @@ class EndedSpan:
     def __enter__(self) -> Span:
         return self._span
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if isinstance(error, Fault):
             mark(self._span, error)
         self._span.end()
@@ -233,12 +232,7 @@ class CurrentSpan(EndedSpan):
         self._token = otel_context.attach(trace.set_span_in_context(self._span))
         return self._span
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         otel_context.detach(self._token)
         EndedSpan.__exit__(self, kind, error, traceback)
 

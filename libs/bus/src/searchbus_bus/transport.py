@@ -6,23 +6,18 @@ Everything else (requests, workers, parts, cancel, discovery) is written once, o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from .keyvalue import TIMEOUT_S, KeyValue
+from searchbus_contracts import Fault
 
-__all__ = [
-    "Announcement",
-    "Callback",
-    "DirectCallback",
-    "Message",
-    "ServiceRecord",
-    "Subscription",
-    "Transport",
-]
+from .store.keyvalue import TIMEOUT_S, KeyValue
+
+log = logging.getLogger("searchbus.bus")
 
 
 class Message(Struct, frozen=True):
@@ -134,3 +129,19 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close the connection."""
+
+
+async def publish_or_log(
+    transport: Transport,
+    subject: str,
+    data: bytes,
+    what: str,
+    *,
+    headers: dict[str, str] | None = None,
+    level: int = logging.DEBUG,
+) -> None:
+    """Send a message that nobody misses; else a log line says `what` it was."""
+    try:
+        await transport.publish(subject, data, headers=headers)
+    except Fault:
+        log.log(level, "%s could not be sent", what)

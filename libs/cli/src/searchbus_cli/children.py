@@ -1,7 +1,7 @@
-"""One child process: its lines go to a log, it is started again when it ends, and it is stopped.
+"""Child processes: their lines go to logs, they are started again when they end, and stopped.
 
-A child gets SIGTERM when its parent ends, so that even `kill -9` of `searchbus up` leaves no
-process behind.
+One that cannot be kept running ends the stack. A child gets SIGTERM when its parent ends, so that
+even `kill -9` of `searchbus up` leaves no process behind.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import os
 import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 from rich.text import Text
 
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
-from searchbus_runtime.printable import printable
 from searchbus_runtime.secrecy import SETTINGS_FD, public_environment, without_settings
+from searchbus_runtime.wording import printable
 
+from .errors import StackError
 from .launching import ForkedProcess, Launcher
-from .logfile import LogFile
 from .output import tell
-
-__all__ = ["Child", "GaveUp"]
 
 QUICK_DEATH_S = 10.0
 MAX_QUICK_DEATHS = 5
@@ -33,11 +34,19 @@ SHOWN_LINES = 8
 SHOWN_ERRORS = 3
 """Lines of level error that are printed for each run of a process whose lines only go to the log:
 a damaged file of the data folder is seen at the start."""
+MAX_BYTES = 5 * 2**20
+"""Size of one log file."""
+RETRY_S = 30.0
+"""Seconds between attempts to start a service that ends at once, while the others run."""
+Kind = Literal["edge", "service", "fakes", "nats"]
+_STOPPED_IN_ORDER: Sequence[Kind] = ("edge", "service", "fakes", "nats")
+_VITAL: Sequence[Kind] = ("edge", "nats")
+_POLL_S = 0.02
 _ERROR_LEVEL = "[error "
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
 
-class GaveUp(RuntimeError):
+class GaveUpError(RuntimeError):
     """A child ended several times in a row right after its start.
 
     Attributes:
@@ -97,8 +106,8 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUp: it ended with code 2 (wrong settings), or five times within ten seconds of its
-                start.
+            GaveUpError: it ended with code 2 (wrong settings), or five times within ten seconds of
+                its start.
         """
         self._deaths_s = []
         while not self.stopping:
@@ -112,7 +121,7 @@ class Child:
             self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
             quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
-                raise GaveUp(f"{self.name} ended with code {code}{self._last_lines()}", code)
+                raise GaveUpError(f"{self.name} ended with code {code}{self._last_lines()}", code)
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
             self.say(f"ended with code {code} after {lived_s:.1f} s; it is started again")
             await asyncio.sleep(pause_s)
@@ -223,3 +232,154 @@ def _write(descriptor: int, settings: bytes) -> None:
     # The process may end before it reads them.
     with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:
         pipe.write(settings)
+
+
+class LogFile:
+    """Lines of a process. A full file becomes `<name>.1`, so that at most twice the limit is kept.
+
+    Lines that cannot be written, e.g. on a full disk, are counted; the next one that can be says
+    how many are missing.
+
+    Args:
+        path: its folder must exist.
+        max_bytes: of one file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._last: deque[str] = deque(maxlen=50)
+        self._file = path.open("ab", buffering=0)
+        self._lost = 0
+
+    def write(self, line: str) -> None:
+        """Append a line."""
+        self._last.append(line)
+        missing = f"({self._lost} lines could not be written)\n" if self._lost else ""
+        try:
+            self._append(f"{missing}{line}\n".encode(errors="replace"))
+        except OSError:
+            self._lost += 1
+        else:
+            self._lost = 0
+
+    def _append(self, data: bytes) -> None:
+        if self._file.tell() > self._max_bytes:
+            self._file.close()
+            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+            self._file = self.path.open("ab", buffering=0)
+        self._file.write(data)
+
+    def last(self, count: int) -> list[str]:
+        """The newest lines that were written here, at most fifty."""
+        return list(self._last)[-count:]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Processes:
+    """The processes of one stack.
+
+    Args:
+        on_restart: called after each start of a process of a complete stack.
+
+    Attributes:
+        complete: whether all of the stack has started. From then on a service that ends at once
+            again and again does not end the stack: the others may work without it.
+    """
+
+    def __init__(self, on_restart: Callable[[], None]) -> None:
+        self.children: list[Child] = []
+        self.complete = False
+        self._on_restart = on_restart
+        self._kinds: dict[str, Kind] = {}
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._one_ended = asyncio.Event()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._keepers
+
+    def keep(self, child: Child, kind: Kind) -> None:
+        """Start a process in the background, and start it again whenever it ends."""
+        self.children.append(child)
+        self._kinds[child.name] = kind
+        keeper = asyncio.get_running_loop().create_task(self._keep(child, kind))
+        keeper.add_done_callback(lambda _: self._one_ended.set())
+        self._keepers[child.name] = keeper
+
+    async def _keep(self, child: Child, kind: Kind) -> None:
+        while True:
+            try:
+                return await child.keep_running(self._started)
+            except GaveUpError as error:
+                if kind in _VITAL or error.code == 2 or not self.complete:
+                    raise
+                child.say(f"{error} It is started again every {RETRY_S:.0f} s.")
+            await asyncio.sleep(RETRY_S)
+
+    def _started(self, _: Child) -> None:
+        if self.complete:
+            self._on_restart()
+
+    async def wait_until(
+        self, done: Callable[[], bool | Awaitable[bool]], *, timeout_s: float, otherwise: str
+    ) -> None:
+        """Wait for a condition.
+
+        Args:
+            otherwise: what the error says where the condition does not hold in time.
+
+        Raises:
+            StackError: that, or a process cannot be kept running.
+        """
+        give_up_s = time.monotonic() + timeout_s
+        while True:
+            self.raise_for_dead()
+            found = done()
+            if await found if isinstance(found, Awaitable) else found:
+                return
+            if time.monotonic() > give_up_s:
+                raise StackError(otherwise)
+            await asyncio.sleep(_POLL_S)
+
+    async def wait(self, stop: asyncio.Event) -> None:
+        """Wait for `stop`.
+
+        Raises:
+            StackError: a process cannot be kept running.
+        """
+        loop = asyncio.get_running_loop()
+        events = [loop.create_task(event.wait()) for event in (stop, self._one_ended)]
+        await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+        for task in events:
+            task.cancel()
+        self.raise_for_dead()
+
+    def raise_for_dead(self) -> None:
+        """Raises StackError where a process could not be kept running."""
+        for keeper in self._keepers.values():
+            if keeper.done() and not keeper.cancelled():
+                error = keeper.exception()
+                if isinstance(error, GaveUpError):
+                    raise StackError(str(error))
+                if error is not None:
+                    raise error
+
+    async def stop(self) -> None:
+        """Stop the edges, then the services, then NATS."""
+        for child in self.children:
+            child.stopping = True
+        for kind in _STOPPED_IN_ORDER:
+            group = [child for child in self.children if self._kinds[child.name] == kind]
+            await asyncio.gather(*(child.stop() for child in group))
+        for keeper in self._keepers.values():
+            keeper.cancel()
+        await asyncio.gather(*self._keepers.values(), return_exceptions=True)
+        for child in self.children:
+            if child.log is not None:
+                child.log.close()

@@ -2,25 +2,27 @@
 
 A command's target is `module:attribute`: a function, or a `typer.Typer` with commands of its own.
 The help of the group shows the first line of the function's docstring (or the `help` of the Typer).
-It is read from the source, because importing every command takes seconds.
+It is read from the source, because importing every command takes seconds. A command that prints
+data has the option `-o json`.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from .output import fail
-from .output_option import with_output_option
-from .source import help_line
-
-__all__ = ["CommandGroup"]
 
 
 class CommandGroup(TyperGroup):
@@ -105,3 +107,106 @@ def _flowing(text: str | None) -> str | None:
         paragraph if "\n " in paragraph else " ".join(paragraph.split("\n"))
         for paragraph in text.split("\n\n")
     )
+
+
+def help_line(target: str) -> str:
+    """The first line that describes `module:attribute`; empty where none is found.
+
+    It is the docstring of a function, or the argument `help` of a call such as `typer.Typer(...)`.
+    """
+    module, _, attribute = target.partition(":")
+    for node in _statements(module):
+        text = _description(node, attribute)
+        if text is not None:
+            return text.strip().partition("\n")[0]
+    return ""
+
+
+def is_module(module: str) -> bool:
+    """Whether Python finds the source of a module."""
+    return _file(module) is not None
+
+
+def assigns(module: str, name: str) -> bool:
+    """Whether a module sets a name at its top level, by an assignment or an import."""
+    for node in _statements(module):
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.ImportFrom):
+            if any((alias.asname or alias.name) == name for alias in node.names):
+                return True
+            continue
+        else:
+            continue
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return True
+    return False
+
+
+def _statements(module: str) -> list[ast.stmt]:
+    path = _file(module)
+    if path is None:
+        return []
+    try:
+        return ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+
+
+def _file(module: str) -> Path | None:
+    package, *inner = module.split(".")
+    spec = PathFinder.find_spec(package)
+    if spec is None:
+        return None
+    for folder in spec.submodule_search_locations or ():
+        path = Path(folder, *inner)
+        for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")):
+            if candidate.is_file() and (inner or candidate.name == "__init__.py"):
+                return candidate
+    return Path(spec.origin) if spec.origin and not inner else None
+
+
+def _description(node: ast.stmt, name: str) -> str | None:
+    """The description of a name where a statement defines it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+        return ast.get_docstring(node) or ""
+    if (
+        isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+        and isinstance(node.value, ast.Call)
+    ):
+        for keyword in node.value.keywords:
+            if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
+                return str(keyword.value.value)
+        return ""
+    return None
+
+
+FLAG = "as_json"
+Output = Annotated[
+    Literal["table", "json"],
+    typer.Option("--output", "-o", help="json: the same as the command's own flag for JSON."),
+]
+
+
+def with_output_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with `-o json` beside its flag, the parameter `as_json`; others are unchanged."""
+    signature = inspect.signature(function, eval_str=True)
+    # A group of commands that is loaded twice in one process has the option already.
+    if FLAG not in signature.parameters or "output" in signature.parameters:
+        return function
+
+    @functools.wraps(function)
+    def command(*, output: str, as_json: bool, **options: Any) -> Any:
+        return function(**options, as_json=as_json or output == "json")
+
+    added = inspect.Parameter(
+        "output", inspect.Parameter.KEYWORD_ONLY, default="table", annotation=Output
+    )
+    parameters = [*signature.parameters.values(), added]
+    # Typer reads both.
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command

@@ -22,13 +22,10 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
 
-from .edges import check_port
 from .errors import StackError
-from .nats_server import nats_server_binary
 from .output import echo, out
+from .servers import check_port, nats_server_binary
 from .stack_services import find_services
-
-__all__ = ["doctor"]
 
 Check = tuple[str, bool, str]
 LEAST_FREE_BYTES = 500 * 1024 * 1024

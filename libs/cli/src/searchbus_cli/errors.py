@@ -1,11 +1,9 @@
 """Why a stack cannot run; the messages say what to do."""
 
-__all__ = ["AlreadyRunning", "StackError"]
-
 
 class StackError(RuntimeError):
     """The stack cannot start or continue."""
 
 
-class AlreadyRunning(StackError):
+class AlreadyRunningError(StackError):
     """Another `searchbus up` uses the data folder."""

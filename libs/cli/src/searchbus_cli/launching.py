@@ -18,8 +18,6 @@ from collections.abc import Mapping, Sequence
 
 from searchbus_runtime.parent import adopt_orphans
 
-__all__ = ["ForkedProcess", "Launcher"]
-
 _LINE_BYTES = 1024 * 1024
 
 
@@ -96,10 +94,7 @@ class Launcher:
         return cls(process, ours)
 
     async def start(
-        self,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        preload: Sequence[str] = (),
+        self, arguments: Sequence[str], environment: Mapping[str, str], preload: Sequence[str] = ()
     ) -> ForkedProcess | None:
         """Start a service; None where the launcher has ended or refuses the request.
 
@@ -108,20 +103,15 @@ class Launcher:
             environment: the whole one of the process.
             preload: modules that are imported before the fork; later requests wait meanwhile.
         """
-        request = json.dumps(
-            {
-                "arguments": list(arguments),
-                "environment": dict(environment),
-                "preload": list(preload),
-            }
-        )
+        environment, preload = dict(environment), list(preload)
+        request = {"arguments": list(arguments), "environment": environment, "preload": preload}
         loop = asyncio.get_running_loop()
         async with self._one_at_a_time:
             if not self._open:
                 return None
             read, write = os.pipe()
             try:
-                socket.send_fds(self._requests, [request.encode()], [write])
+                socket.send_fds(self._requests, [json.dumps(request).encode()], [write])
                 reply = await loop.sock_recv(self._requests, 64)
             except OSError:  # it has ended, or the environment is larger than a datagram
                 reply = b""

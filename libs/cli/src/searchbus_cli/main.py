@@ -11,17 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from searchbus_contracts.version import VERSION
+from searchbus_contracts import VERSION
 from searchbus_runtime.secrecy import hide_environment
 
 from .commands import CommandGroup
-
-__all__ = ["app", "main"]
 
 COMMANDS = {
     "up": "searchbus_cli.up:up",
     "tools.list": "searchbus_cli.tools:list_tools",
     "tools.call": "searchbus_cli.tools:call",
+    "tools.search": "searchbus_cli.tools_search:search",
     "web": "searchbus_cli.web_search:search",
     "trace": "searchbus_cli.trace:trace",
     "doctor": "searchbus_cli.doctor:doctor",

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from pathlib import Path
 from typing import Any
 
 import httpx
 from httpx_sse import EventSource, SSEError
 
 from searchbus_contracts import VERSION
+from searchbus_runtime import data_folder, no_stack, read_state
 
-__all__ = ["McpError", "McpHttp"]
+from .output import fail
 
 REVISION = "2026-07-28"
 EVENT_STREAM = "text/event-stream"
@@ -97,6 +99,22 @@ class McpHttp:
             "io.modelcontextprotocol/clientCapabilities": {},
             "traceparent": f"00-{self.trace_id}-{secrets.token_hex(8)}-01",
         }
+
+
+def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> McpHttp:
+    """An endpoint of an edge, or of the running stack where no address is given.
+
+    Raises:
+        typer.Exit: no stack runs on the data folder, which is printed.
+    """
+    if url is None:
+        folder = data_folder(data)
+        state = read_state(folder)
+        if state is None:
+            raise fail(no_stack(folder))
+        url = state.url
+    base = url.rstrip("/").removesuffix("/mcp")
+    return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")
 
 
 def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.inboxes import inbox_prefix
 from searchbus_contracts.services import Service
-from searchbus_contracts.subjects import DEFAULT_PREFIX
+from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
-from searchbus_runtime.services import DECLARATIONS, DeclarationFault, bus_users
+from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
-from .authorization import accounts, authorization, with_buckets
-from .kubernetes_secrets import secret_manifests
 from .output import err, fail
-from .seeds import new_seed, public_key
-
-__all__ = ["nats_config"]
+from .secure import accounts, authorization, new_seed, public_key, with_buckets
 
 SEED = "SEARCHBUS_NATS_NKEY_SEED"
 STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
@@ -79,7 +76,7 @@ def _services() -> dict[str, Service]:
     """Every user of the bus by name."""
     try:
         return bus_users()
-    except (DeclarationFault, ImportError) as error:
+    except (ServiceDeclarationError, ImportError) as error:
         raise fail(str(error)) from None
     except (OSError, ValueError) as error:
         raise fail(f"{DECLARATIONS} names a file that cannot be read: {error}") from None
@@ -133,3 +130,35 @@ def _write_secret(path: Path, text: str) -> None:
 def _keep_secret(path: Path, text: str) -> None:
     if not path.exists():
         _write_secret(path, text)
+
+
+def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, object]) -> str:
+    """A Secret for each service, and one with the accounts for the NATS chart; YAML.
+
+    Args:
+        folder: with one folder of secrets for each name.
+        names: of the services.
+        accounts: of the NATS server.
+    """
+    contents = {
+        f"searchbus-{name}": {path.name: path.read_text() for path in (folder / name).iterdir()}
+        for name in names
+    }
+    # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
+    contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
+    # JSON is YAML.
+    return "".join(
+        "---\n" + json.dumps(_secret(name, data), indent=1) + "\n"
+        for name, data in contents.items()
+    )
+
+
+def _secret(name: str, data: Mapping[str, str]) -> dict[str, object]:
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "searchbus"}},
+        "type": "Opaque",
+        "data": encoded,
+    }

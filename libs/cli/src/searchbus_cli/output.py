@@ -17,9 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from searchbus_runtime.printable import printable
-
-__all__ = ["Terminal", "echo", "err", "fail", "out", "print_error", "print_table", "tell"]
+from searchbus_runtime.wording import printable
 
 UNLIMITED_CHARS = 100_000
 

@@ -1,22 +1,28 @@
-"""Keys of a stack that runs with `searchbus up --secure`: `<data>/secure/keys.json`."""
+"""The keys of a secured stack (`<data>/secure/keys.json`), and the accounts of a NATS server.
+
+Everyone on the bus is a user of the account BUS, with lists of subjects, and without JetStream. The
+buckets of a service are in an account of its own, STORE_<service>, with a second key: accounts are
+separate sets of subjects. In one account permissions would not be enough. A stream may copy any
+subject, a consumer may deliver to any, and JetStream replies to whatever reply subject a request
+names: NATS checks none of these against the lists of the user who asks.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import nkeys
 
 from searchbus_bus import new_actor_keys
-from searchbus_contracts.inboxes import inbox_prefix
-from searchbus_contracts.services import Service
+from searchbus_contracts.services import Service, permissions
+from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 
-from .authorization import authorization, with_buckets
 from .errors import StackError
-from .seeds import new_seed, public_key
-
-__all__ = ["Security"]
 
 
 class _Keys(msgspec.Struct):
@@ -99,3 +105,70 @@ def _read(path: Path) -> _Keys | None:
     except ValueError as error:  # also msgspec's errors, and bad UTF-8
         raise StackError(f"{path} is damaged ({error}). Delete it to make new keys.") from None
     return keys
+
+
+BUS = "BUS"
+
+
+def store_account(service: str) -> str:
+    """The account that holds the buckets of a service."""
+    return f"STORE_{service}"
+
+
+def with_buckets(services: Mapping[str, Service]) -> list[str]:
+    """Names of the services that have buckets, and so a second key."""
+    return [name for name, service in services.items() if service.buckets]
+
+
+def authorization(
+    public_keys: Mapping[str, str],
+    store_keys: Mapping[str, str],
+    services: Mapping[str, Service],
+    prefix: str = DEFAULT_PREFIX,
+) -> str:
+    """The `accounts` block of a server's configuration; the arguments are those of `accounts`."""
+    # JSON is a form of NATS's configuration language.
+    found = accounts(public_keys, store_keys, services, prefix)
+    return f"accounts: {json.dumps(found, indent=1)}\n"
+
+
+def accounts(
+    public_keys: Mapping[str, str],
+    store_keys: Mapping[str, str],
+    services: Mapping[str, Service],
+    prefix: str = DEFAULT_PREFIX,
+) -> dict[str, dict[str, object]]:
+    """Name → account. On the bus the server denies what is not in a user's lists.
+
+    Args:
+        public_keys, services: by the service's name.
+        store_keys: the second keys, of the services that have buckets.
+        prefix: of the subjects.
+    """
+    users = [
+        {"nkey": key, "permissions": permissions(services[name], services.values(), prefix)}
+        for name, key in public_keys.items()
+    ]
+    found: dict[str, dict[str, object]] = {BUS: {"users": users}}
+    for name, key in store_keys.items():
+        found[store_account(name)] = {"jetstream": "enabled", "users": [{"nkey": key}]}
+    return found
+
+
+def new_seed() -> str:
+    """The seed of a new user: its private key, which is to be kept secret."""
+    seed: bytes = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    return seed.decode()
+
+
+def public_key(seed: str) -> str:
+    """The public key of a seed; the server knows users by it.
+
+    Raises:
+        ValueError: it is not a seed.
+    """
+    try:
+        key: bytes = nkeys.from_seed(seed.encode()).public_key
+    except nkeys.NkeysError as error:
+        raise ValueError(f"not a valid seed: {error}") from None
+    return key.decode()

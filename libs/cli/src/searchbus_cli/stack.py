@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,27 +15,25 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
-from searchbus_runtime import StackState
-from searchbus_runtime.reserve import space_for_start
+from searchbus_runtime import StackState, read_state, write_state
+from searchbus_runtime.files import space_for_start
+from searchbus_runtime.state import LOCK_FILE
 
-from .children import Child
-from .claiming import claim_folder
-from .edges import Edges, check_port
-from .errors import StackError
+from .children import Child, LogFile, Processes
+from .errors import AlreadyRunningError, StackError
 from .launching import Launcher
-from .logfile import LogFile
-from .processes import Processes
-from .stack_servers import start_fakes, start_nats
+from .output import tell
+from .servers import Edges, check_port, start_fakes, start_nats
 from .stack_services import EDGE, StackService, find_services, needed_services
-from .state_file import StateFile
 
 if TYPE_CHECKING:
     from .secure import Security
 
-__all__ = ["Stack"]
-
+_LOCK_ATTEMPTS = 5
+_WRITE_AGAIN_S = 2.0
+"""Seconds between attempts to write the state file."""
 _LOOK_EVERY_S = 1.0
-"""For the files that start a service."""
+"""Seconds between looks for the files that start a service."""
 
 
 @dataclass
@@ -209,7 +209,6 @@ class Stack:
             folder=self.data,
             host=self.host,
             port=self.port,
-            logs=self.logs,
         )
 
     def _start_services(self) -> None:
@@ -275,3 +274,72 @@ def _otlp_endpoint(environment: Mapping[str, str]) -> str:
         return ""
     parts = urlsplit(endpoint)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def claim_folder(data: Path) -> IO[str]:
+    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
+
+    The lock ends when the file is closed.
+
+    Raises:
+        AlreadyRunningError: a stack runs, starts or stops there.
+    """
+    data.parent.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, exist_ok=True)
+    lock = (data / LOCK_FILE).open("a+")
+    if _is_locked(lock):
+        return lock
+    lock.close()
+    state = read_state(data)
+    where = f" at {state.url} (process {state.pid})" if state else ""
+    raise AlreadyRunningError(
+        f"A stack is already running on {data}{where}. Use it, stop it, or choose "
+        "another folder with --data."
+    )
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Lock a file that no other process holds; one that only looks holds it for a moment."""
+    for _ in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
+class StateFile:
+    """`<data>/state.json`, written by the process of the stack; on a full disk, later again."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / "state.json"
+        self._again: asyncio.TimerHandle | None = None
+        self._failures = 0
+
+    def write(self, state: StackState) -> None:
+        """Write the newest state; a failure is reported once, and the next success as well."""
+        self._stop_writing()
+        try:
+            write_state(state)
+        except OSError as error:
+            self._failures += 1
+            if self._failures == 1:
+                tell(f"state.json cannot be written ({error.strerror}); it is tried again")
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(_WRITE_AGAIN_S, self.write, state)
+        else:
+            if self._failures:
+                tell(f"state.json was written after {self._failures} failed attempts")
+            self._failures = 0
+
+    def remove(self) -> None:
+        """Nobody finds the stack any more."""
+        self._stop_writing()
+        self._path.unlink(missing_ok=True)
+
+    def _stop_writing(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None

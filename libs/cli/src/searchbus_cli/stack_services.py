@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from searchbus_contracts.services import Service, needed_for
-from searchbus_runtime.clients import EVERYTHING
-from searchbus_runtime.services import DeclarationFault, declared_in, installed_services, is_wanted
+from searchbus_runtime.services import (
+    ServiceDeclarationError,
+    declared_in,
+    installed_services,
+    is_wanted,
+)
+from searchbus_runtime.state import EVERYTHING
 
+from .commands import assigns, is_module
 from .errors import StackError
-from .source import assigns, is_module
-
-__all__ = ["EDGE", "StackService", "find_services", "needed_services"]
 
 EDGE = "edge"
 
@@ -76,7 +79,7 @@ def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
     """
     try:
         installed = installed_services()
-    except (DeclarationFault, ImportError, AttributeError) as error:
+    except (ServiceDeclarationError, ImportError, AttributeError) as error:
         raise StackError(f"A service cannot be loaded: {error}") from None
     found = {
         name: StackService(name, ("-m", RUNNER, name), declaration)
@@ -116,7 +119,7 @@ def _extra_service(name: str, module: str) -> StackService:
         return StackService(name, ("-m", module))
     try:
         declaration = declared_in(module)
-    except (DeclarationFault, ImportError) as error:
+    except (ServiceDeclarationError, ImportError) as error:
         raise StackError(f"--service {name}={module}: {error}") from None
     if declaration is None or declaration.name != name:
         named = "nothing" if declaration is None else declaration.name

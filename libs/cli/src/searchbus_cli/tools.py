@@ -9,13 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from searchbus_runtime import data_folder, no_stack, read_state
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
-from .mcp_client import McpError, McpHttp
+from .mcp_client import McpError, endpoint
 from .output import echo, err, fail, out, print_error, print_table
-
-__all__ = ["call", "list_tools"]
 
 _MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
 """Keys of a schema that may allow arguments which its properties do not name."""
@@ -35,7 +32,7 @@ def list_tools(
 
     Example: searchbus tools list --toolset fomc
     """
-    client = _client(url, toolset, data)
+    client = endpoint(url, data, toolset)
     try:
         found = client.pages("tools/list", "tools")
     except McpError as error:
@@ -75,7 +72,7 @@ def call(
 
     Example: searchbus tools call search_fomc query="views on inflation" top_k=3
     """
-    client = _client(url, toolset, data)
+    client = endpoint(url, data, toolset)
     try:
         known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}
         if name not in known:
@@ -149,14 +146,3 @@ def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
 
 def _list(kind: Any) -> list[str]:
     return [kind] if isinstance(kind, str) else list(kind or [])
-
-
-def _client(url: str | None, toolset: str | None, data: Path | None) -> McpHttp:
-    if url is None:
-        folder = data_folder(data)
-        state = read_state(folder)
-        if state is None:
-            raise fail(no_stack(folder))
-        url = state.url
-    base = url.rstrip("/").removesuffix("/mcp")
-    return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")

@@ -18,11 +18,9 @@ from searchbus_contracts.services import toolset_owners
 from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.services import known_services
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .output import echo, fail, out, print_table
-
-__all__ = ["search"]
 
 
 def search(
@@ -119,8 +117,7 @@ async def _check_toolsets(bus: Bus, toolsets: Collection[str]) -> None:
     for toolset in toolsets:
         if toolset not in offered:
             raise Fault(
-                ErrorCode.NOT_FOUND,
-                f"There is no toolset {toolset!r}.{nearest(toolset, offered)}",
+                ErrorCode.NOT_FOUND, f"There is no toolset {toolset!r}.{nearest(toolset, offered)}"
             )
 
 

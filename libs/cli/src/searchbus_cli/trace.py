@@ -17,8 +17,6 @@ from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, rea
 
 from .output import Terminal, echo, fail, out
 
-__all__ = ["trace"]
-
 BAR_CHARS, MIN_BAR_CHARS = 40, 8
 DURATION_CHARS = 14
 FLUSH_WAIT_S = 1.5

@@ -13,20 +13,18 @@ import typer
 from rich.markup import escape
 
 from searchbus_runtime import data_folder
-from searchbus_runtime.state import UnusableFolder, open_data_folder
+from searchbus_runtime.state import ClientPipe, UnusableFolderError, open_data_folder
 
 from .errors import StackError
 from .launching import Launcher
 from .output import fail, tell
 
 if TYPE_CHECKING:
-    from searchbus_runtime.clients import ClientPipe
-
     from .stack import Stack
 
-__all__ = ["up"]
-
 _HOST, _PORT = "127.0.0.1", 8080
+LOOK_S = 1.0
+"""macOS does not report that the last writer has closed a named pipe: one has to look."""
 
 
 def up(
@@ -37,9 +35,7 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            max=65535,
-            help="Port; 0 takes a free one (default: $SEARCHBUS_PORT or 8080).",
+            min=0, max=65535, help="Port; 0 takes a free one (default: $SEARCHBUS_PORT or 8080)."
         ),
     ] = None,
     data: Annotated[
@@ -79,7 +75,7 @@ def up(
     """
     try:
         folder = open_data_folder(data)
-    except UnusableFolder as error:
+    except UnusableFolderError as error:
         raise fail(str(error), 2) from None
     counts = _scale(scale or [])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
@@ -87,8 +83,6 @@ def up(
     host = host or set_host
     launcher = Launcher.open()
     # Imported here: the launcher imports at the same time.
-    from searchbus_runtime.clients import ClientPipe
-
     from .stack import Stack
 
     stack = Stack(
@@ -121,7 +115,6 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    from .client_follower import ClientFollower
 
     follower = ClientFollower(stack, clients, stop) if clients is not None else None
     tell(f"starting on {stack.data}; logs: {stack.logs}")
@@ -201,3 +194,48 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     if not (name and sign and value):
         raise fail(f"{option} {text}: write {form}.", 2)
     return name, value
+
+
+class ClientFollower:
+    """Runs what the clients of a stack want, and ends the stack with the last of them.
+
+    Args:
+        stop: set when no client is left.
+    """
+
+    def __init__(self, stack: Stack, pipe: ClientPipe, stop: asyncio.Event) -> None:
+        self._stack = stack
+        self._pipe = pipe
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        stack.toolsets = set()
+        self._loop.add_reader(pipe.descriptor, self._read)
+        # The client that started the stack wrote its line before: it decides what is started.
+        self._look()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._looking.cancel()
+        self._loop.remove_reader(self._pipe.descriptor)
+        self._pipe.close()
+
+    def _look(self) -> None:
+        self._looking = self._loop.call_later(LOOK_S, self._look)
+        self._read()
+
+    def _read(self) -> None:
+        wanted = self._pipe.read()
+        if wanted is None:
+            # A client that opened the pipe before this found the state file, and one that comes
+            # later does not. Only the first kind must be waited for.
+            self._stack.withdraw()
+            wanted = self._pipe.read()
+            if wanted is None:
+                self._loop.remove_reader(self._pipe.descriptor)
+                self._looking.cancel()
+                self._stop.set()
+                return
+            if self._stack.url:
+                self._stack.publish()
+        for toolset in wanted:
+            self._stack.want(toolset)

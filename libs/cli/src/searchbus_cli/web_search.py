@@ -10,12 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from searchbus_runtime import data_folder, no_stack, read_state
-
-from .mcp_client import McpError, McpHttp
+from .mcp_client import McpError, endpoint
 from .output import echo, fail, out
-
-__all__ = ["search"]
 
 _SHOWN_CHARS = 240
 
@@ -35,8 +31,7 @@ def search(
     url: Annotated[str | None, typer.Option(help="Address of an edge.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
     explain: Annotated[
-        bool,
-        typer.Option(help="Show each provider's rank and score, and what was left out."),
+        bool, typer.Option(help="Show each provider's rank and score, and what was left out.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
@@ -54,7 +49,7 @@ def search(
         "arguments": {"query": query, "maxResults": limit, **arguments},
     }
     try:
-        result = McpHttp(_address(url, data)).request("tools/call", call)
+        result = endpoint(url, data, "web").request("tools/call", call)
     except McpError as error:
         raise fail(str(error)) from None
     text = "\n".join(part["text"] for part in result["content"] if part["type"] == "text")
@@ -121,14 +116,3 @@ def _rest_explained(answer: dict[str, Any]) -> Iterator[str]:
         elif provider := entry.get("provider"):
             line += f", of {provider}"
         yield line
-
-
-def _address(url: str | None, data: Path | None) -> str:
-    """The endpoint of the web tools, of an edge or of the running stack."""
-    if url is None:
-        folder = data_folder(data)
-        state = read_state(folder)
-        if state is None:
-            raise fail(no_stack(folder))
-        url = state.url
-    return f"{url.rstrip('/').removesuffix('/mcp')}/mcp/web"

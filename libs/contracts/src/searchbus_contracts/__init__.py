@@ -20,14 +20,14 @@ if TYPE_CHECKING:
         PromptArgument,
         PromptDescriptor,
         PromptMessage,
+        Refusal,
         ResourceDescriptor,
         ResourceTemplate,
+        decode_catalog,
     )
-    from .catalog_decoding import Refusal, decode_catalog
-    from .codec import canonical, convert, decode, encode
-    from .control import Cancel, Ping, Pong
+    from .codec import canonical, convert, decode, doc, encode
     from .errors import RETRYABLE, ErrorCode, Failure, Fault
-    from .headers import Actor, Parts
+    from .headers import Actor, Cancel, Parts, Ping, Pong
     from .queries import check_query
     from .resources import (
         ResourceListReply,
@@ -56,78 +56,33 @@ if TYPE_CHECKING:
         input_schema,
         json_schema,
     )
-    from .version import VERSION
 
 __all__ = [
-    "ACKS_KEY",
-    "CATALOG_KEY",
-    "CONTRACT_KEY",
-    "DEFAULT_PREFIX",
-    "RETRYABLE",
-    "VERSION",
-    "Actor",
-    "AudioContent",
-    "Cancel",
-    "Catalog",
-    "CatalogEvent",
-    "CatalogPart",
-    "CatalogRequest",
-    "Content",
-    "EmbeddedResource",
-    "ErrorCode",
-    "Failure",
-    "Fault",
-    "ImageContent",
-    "InputRequired",
-    "Parts",
-    "Ping",
-    "Pong",
-    "PromptArgument",
-    "PromptDescriptor",
-    "PromptMessage",
-    "Refusal",
-    "Renderer",
-    "ResourceBody",
-    "ResourceDescriptor",
-    "ResourceLink",
-    "ResourceListReply",
-    "ResourceListRequest",
-    "ResourceReadReply",
-    "ResourceReadRequest",
-    "ResourceSearchReply",
-    "ResourceSearchRequest",
-    "ResourceTemplate",
-    "Subjects",
-    "TextContent",
-    "ToolAnnotations",
-    "ToolCall",
-    "ToolDescriptor",
-    "ToolEvent",
-    "ToolReply",
-    "canonical",
-    "check_query",
-    "convert",
-    "decode",
-    "decode_catalog",
-    "encode",
-    "input_schema",
-    "is_token",
-    "json_schema",
-]
+    "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "DEFAULT_PREFIX", "RETRYABLE", "VERSION", "Actor",
+    "AudioContent", "Cancel", "Catalog", "CatalogEvent", "CatalogPart", "CatalogRequest", "Content",
+    "EmbeddedResource", "ErrorCode", "Failure", "Fault", "ImageContent", "InputRequired", "Parts",
+    "Ping", "Pong", "PromptArgument", "PromptDescriptor", "PromptMessage", "Refusal", "Renderer",
+    "ResourceBody", "ResourceDescriptor", "ResourceLink", "ResourceListReply",
+    "ResourceListRequest", "ResourceReadReply", "ResourceReadRequest", "ResourceSearchReply",
+    "ResourceSearchRequest", "ResourceTemplate", "Subjects", "TextContent", "ToolAnnotations",
+    "ToolCall", "ToolDescriptor", "ToolEvent", "ToolReply", "canonical", "check_query", "convert",
+    "decode", "decode_catalog", "doc", "encode", "input_schema", "is_token", "json_schema",
+]  # fmt: skip
+
+VERSION = "0.1.0"
+"""The version of all packages, which are released together; as in every pyproject.toml."""
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "catalog": (
             "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "Catalog", "CatalogEvent", "CatalogPart",
-            "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage",
-            "ResourceDescriptor", "ResourceTemplate",
+            "CatalogRequest", "PromptArgument", "PromptDescriptor", "PromptMessage", "Refusal",
+            "ResourceDescriptor", "ResourceTemplate", "decode_catalog",
         ),
-        "catalog_decoding": ("Refusal", "decode_catalog"),
-        "codec": ("canonical", "convert", "decode", "encode"),
-        "control": ("Cancel", "Ping", "Pong"),
+        "codec": ("canonical", "convert", "decode", "doc", "encode"),
         "errors": ("RETRYABLE", "ErrorCode", "Failure", "Fault"),
-        "headers": ("Actor", "Parts"),
+        "headers": ("Actor", "Cancel", "Parts", "Ping", "Pong"),
         "queries": ("check_query",),
         "resources": (
             "ResourceListReply", "ResourceListRequest", "ResourceReadReply",
@@ -140,6 +95,5 @@ __getattr__, __dir__ = lazy_exports(
             "TextContent", "ToolAnnotations", "ToolCall", "ToolDescriptor",
             "ToolEvent", "ToolReply", "input_schema", "json_schema",
         ),
-        "version": ("VERSION",),
     },
 )  # fmt: skip

@@ -7,10 +7,13 @@ from typing import Any
 
 from .attach import StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
-from .control import Cancel, Ping, Pong
+from .headers import Cancel, Ping, Pong
 from .ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
-from .prompts import CompleteReply, CompleteRequest, PromptGetReply, PromptGetRequest
 from .resources import (
+    CompleteReply,
+    CompleteRequest,
+    PromptGetReply,
+    PromptGetRequest,
     ResourceListReply,
     ResourceListRequest,
     ResourceReadReply,
@@ -34,8 +37,6 @@ from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
 from .web import WebSearchReply, WebSearchRequest
 
-__all__ = ["CHANNELS", "Channel"]
-
 
 @dataclass(frozen=True, slots=True)
 class Channel:
@@ -54,38 +55,18 @@ class Channel:
 
 CHANNELS: tuple[Channel, ...] = (
     Channel("tool.{toolset}.{tool}", "Call a tool.", ToolCall, ToolReply),
-    Channel(
-        "catalog.{service}.{hash}",
-        "Get the descriptors of a catalogue hash.",
-        CatalogRequest,
-        Catalog,
-    ),
-    Channel(
-        "resource.{toolset}.list",
-        "Get a page of a toolset's resources.",
-        ResourceListRequest,
-        ResourceListReply,
-    ),
+    Channel("catalog.{service}.{hash}", "Get the descriptors of a catalogue hash.",
+            CatalogRequest, Catalog),
+    Channel("resource.{toolset}.list", "Get a page of a toolset's resources.",
+            ResourceListRequest, ResourceListReply),
     Channel("resource.{toolset}.read", "Read a resource.", ResourceReadRequest, ResourceReadReply),
-    Channel(
-        "resource.{toolset}.search",
-        "Find resources by their content.",
-        ResourceSearchRequest,
-        ResourceSearchReply,
-    ),
-    Channel(
-        "resource.{toolset}.complete",
-        "Suggest values of a resource template's variable.",
-        CompleteRequest,
-        CompleteReply,
-    ),
+    Channel("resource.{toolset}.search", "Find resources by their content.",
+            ResourceSearchRequest, ResourceSearchReply),
+    Channel("resource.{toolset}.complete", "Suggest values of a resource template's variable.",
+            CompleteRequest, CompleteReply),
     Channel("prompt.{toolset}.get", "Fill in a prompt.", PromptGetRequest, PromptGetReply),
-    Channel(
-        "prompt.{toolset}.complete",
-        "Suggest values of a prompt's argument.",
-        CompleteRequest,
-        CompleteReply,
-    ),
+    Channel("prompt.{toolset}.complete", "Suggest values of a prompt's argument.",
+            CompleteRequest, CompleteReply),
     Channel("toolindex.search", "Find tools, prompts, resources.", FindRequest, FindReply),
     Channel("retrieval.search", "Search documents.", SearchRequest, SearchReply),
     Channel("retrieval.get", "Get a whole document.", GetRequest, Document),
@@ -104,4 +85,4 @@ CHANNELS: tuple[Channel, ...] = (
     ),
     Channel("ctl.cancel.{service}", "Cancel a request.", Cancel),
     Channel("ctl.ping.{service}.{instance}", "Check whether one instance responds.", Ping, Pong),
-)
+)  # fmt: skip

@@ -6,7 +6,8 @@
     if not results and (fault := nothing_found(coverage)):
         raise fault
 
-Answers of several sources carry one entry for each source (proto/README.md §6).
+Answers of several sources carry one entry for each source (proto/README.md §6), and a search of
+several providers a `Ranked` for each result. Both are for hosts; models do not read them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from .codec import doc
 from .errors import ErrorCode, Failure, Fault
-
-__all__ = ["COVERAGE", "CoverageState", "SourceCoverage", "folded", "nothing_found", "shown"]
 
 COVERAGE = "dev.searchbus/coverage"
 """The key of the coverage in MCP's `_meta`."""
@@ -39,20 +39,18 @@ _BLOCKED = frozenset(
 class SourceCoverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one source gave."""
 
-    source: Annotated[
-        str, Meta(description="documents/<collection>, web, web/<provider>, a toolset, or a URL.")
-    ]
+    source: Annotated[str, doc("documents/<collection>, web, web/<provider>, a toolset, or a URL.")]
     # A plain string on the wire, so that the state of a newer peer still decodes.
     state: Annotated[
         str,
-        Meta(
-            description="answered; empty: nothing matches; stale: results from before, since the "
+        doc(
+            "answered; empty: nothing matches; stale: results from before, since the "
             "source fails now; blocked: refused or limited by its provider; left_out: the caller "
             "lacks a role; failed."
         ),
     ]
-    results: Annotated[int, Meta(ge=0, description="Before sources are fused and cut.")] = 0
-    code: Annotated[str | None, Meta(description="The error code of a failure.")] = None
+    results: Annotated[int, doc("Before sources are fused and cut.", ge=0)] = 0
+    code: Annotated[str | None, doc("The error code of a failure.")] = None
     message: str | None = None
     retryable: bool = False
     retry_after_ms: int | None = None
@@ -138,3 +136,19 @@ def nothing_found(coverage: Sequence[SourceCoverage]) -> Fault | None:
         retryable=chosen.retryable,
         retry_after_ms=chosen.retry_after_ms,
     )
+
+
+RANKING = "dev.searchbus/ranking"
+"""The key of the ranking in MCP's `_meta`."""
+
+
+class Ranked(Struct, frozen=True):
+    """The rank of one result."""
+
+    score: Annotated[
+        float,
+        doc("Share of the providers' votes: 1 where each that answered has it first.", ge=0, le=1),
+    ]
+    positions: Annotated[
+        dict[str, int], doc("Provider → its position among that provider's results.")
+    ]

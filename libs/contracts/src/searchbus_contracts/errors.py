@@ -14,8 +14,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-__all__ = ["RETRYABLE", "ErrorCode", "Failure", "Fault"]
-
 
 class ErrorCode(StrEnum):
     """Every code that a failure of a searchbus service may have (proto/README.md §6)."""

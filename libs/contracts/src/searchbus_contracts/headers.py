@@ -1,4 +1,4 @@
-"""NATS headers of searchbus; their names are case-sensitive (proto/README.md §4)."""
+"""NATS headers, whose names are case-sensitive (proto/README.md §4), and control messages (§5)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from .codec import decode
-
-__all__ = [
-    "ACK",
-    "ACK_MS",
-    "ACTOR",
-    "ACTOR_GRANT",
-    "ACTOR_KEY",
-    "ACTOR_SIG",
-    "CHUNK",
-    "CREDIT",
-    "DEADLINE_MS",
-    "ERROR_CODE",
-    "ERROR_TEXT",
-    "EVENT",
-    "INSTANCE_ONLY",
-    "PARTS",
-    "REQ_ID",
-    "SIZE",
-    "TIMEOUT_MS",
-    "TRACEPARENT",
-    "TRACESTATE",
-    "Actor",
-    "Parts",
-    "bare_role",
-]
+from .codec import decode, doc
 
 REQ_ID: Final = "Req-Id"
 TIMEOUT_MS: Final = "Timeout-Ms"
@@ -65,10 +40,9 @@ def bare_role(role: str) -> str:
 class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On whose behalf a request is sent; set by the edge, JSON in the `Actor` header."""
 
-    subject: Annotated[str, Meta(description="Stable id of the caller.")] = "anonymous"
+    subject: Annotated[str, doc("Stable id of the caller.")] = "anonymous"
     roles: Annotated[
-        tuple[str, ...],
-        Meta(description="Role names, compared exactly; '*' stands for every role."),
+        tuple[str, ...], doc("Role names, compared exactly; '*' stands for every role.")
     ] = ()
 
     def holds(self, required: tuple[str, ...] | list[str]) -> bool:
@@ -106,9 +80,24 @@ def _decode_actor(value: str) -> Actor:
 class Parts(Struct, frozen=True, kw_only=True):
     """The `Parts` header of a request too large for one message (§5): where to get its parts."""
 
-    subject: Annotated[
-        str, Meta(description="Request a part here; the body is its number, from 0.")
-    ]
+    subject: Annotated[str, doc("Request a part here; the body is its number, from 0.")]
     count: Annotated[int, Meta(ge=1, le=4096)]
     size_bytes: Annotated[int, Meta(ge=1)]
     sha256: Annotated[str, Meta(min_length=64, max_length=64)]
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    """Published on `ctl.cancel.<service>`: the caller no longer waits for this request."""
+
+    req_id: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class Ping(Struct, frozen=True, kw_only=True):
+    """Sent to `ctl.ping.<service>.<instance>` to check whether that instance still responds."""
+
+
+class Pong(Struct, frozen=True, kw_only=True):
+    """The reply to a ping."""
+
+    instance: str
+    in_flight: int

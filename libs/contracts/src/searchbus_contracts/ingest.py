@@ -1,28 +1,21 @@
 """Typed requests to the retrieval service that write: ingest and delete (§10).
 
 The whole text of a document is sent once; its chunks are offsets into it, in characters (code
-points).
+points). The sender and the service compute the same ids and revisions: what is stored already is
+not sent again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from .codec import canonical, doc
 from .retrieval import DocumentId, FieldType, Metadata
 from .tools import Name
-
-__all__ = [
-    "MAX_DOCUMENT_BYTES",
-    "Chunk",
-    "DeleteReply",
-    "DeleteRequest",
-    "IngestReply",
-    "IngestRequest",
-    "IngestResult",
-    "NewDocument",
-]
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """UTF-8 size of a document's text; a larger one is refused with invalid_argument."""
@@ -53,8 +46,7 @@ class IngestRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     collection: Name
     documents: Annotated[tuple[NewDocument, ...], Meta(min_length=1, max_length=256)]
     fields: Annotated[
-        dict[str, FieldType],
-        Meta(description="Filterable metadata fields to add to the collection."),
+        dict[str, FieldType], doc("Filterable metadata fields to add to the collection.")
     ] = {}
 
 
@@ -84,3 +76,24 @@ class DeleteReply(Struct, frozen=True, kw_only=True):
     """How many documents were deleted."""
 
     documents: int
+
+
+NAMESPACE = uuid.UUID("6f0c3d52-6f3b-5a35-9d0e-3f5b8f0a7c11")
+"""Namespace of every id (RFC 4122, version 5)."""
+_INDEX_VERSION = 1
+"""Increment it when what is embedded of a chunk changes: every document then has a new revision."""
+
+
+def document_id(collection: str, source_id: str) -> str:
+    """The id of a document that its source calls `source_id`."""
+    return str(uuid.uuid5(NAMESPACE, f"{collection}/{source_id}"))
+
+
+def revision_of(document: NewDocument) -> str:
+    """32 hex digits over all that is stored; equal content has equal revisions."""
+    return hashlib.sha256(b"%d:%s" % (_INDEX_VERSION, canonical(document))).hexdigest()[:32]
+
+
+def hash_of_text(text: str) -> str:
+    """SHA-256 over the UTF-8 of a text, 64 hex digits: what callers compute to see a change."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,10 +1,11 @@
-"""Checks of arguments that several tools have: queries, budgets of tokens."""
+"""Arguments that several tools have: queries, budgets of tokens, parts of texts."""
 
 from __future__ import annotations
 
-from .errors import ErrorCode, Fault
+import re
+from dataclasses import dataclass
 
-__all__ = ["MAX_TOKENS", "MIN_TOKENS", "check_query", "too_small"]
+from .errors import ErrorCode, Fault
 
 MIN_TOKENS = 100
 MAX_TOKENS = 1_000_000
@@ -42,3 +43,40 @@ def too_small(max_tokens: int, least: int) -> Fault:
         ErrorCode.INVALID_ARGUMENT,
         f"max_tokens is {max_tokens}, but the answer takes {least} almost without text. Raise it.",
     )
+
+
+_PART = re.compile(r"(.*)#(\d{1,9})-(\d{1,9})?", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Characters `start` to `end` of the text behind an id; `end` None is the text's end.
+
+    Part.of("doc:fomc:17#1200-1900")     # Part(id="doc:fomc:17", start=1200, end=1900)
+    Part.of("doc:fomc:17#1200-")         # to the end of the text
+    """
+
+    id: str
+    start: int = 0
+    end: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Part:
+        """Read an id, with or without a part.
+
+        Raises:
+            Fault: invalid_argument; the part is empty.
+        """
+        match = _PART.fullmatch(text.strip())
+        if match is None:
+            return cls(text.strip())
+        start, end = int(match[2]), int(match[3]) if match[3] else None
+        if end is not None and end <= start:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"id: the part {start}-{end} is empty. Give an end that is larger than its start.",
+            )
+        return cls(match[1], start, end)
+
+    def __str__(self) -> str:
+        return f"{self.id}#{self.start}-{'' if self.end is None else self.end}"

@@ -1,4 +1,7 @@
-"""Resources read over the bus: `resource.<toolset>.{list,read,search}` (proto/README.md §9)."""
+"""Resources and prompts of a worker (proto/README.md §9).
+
+`resource.<toolset>.{list,read,search,complete}` and `prompt.<toolset>.{get,complete}`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from .catalog import ResourceDescriptor
+from .catalog import PromptMessage, ResourceDescriptor
+from .codec import doc
 from .coverage import SourceCoverage
-from .tools import ResourceBody
-
-__all__ = [
-    "ResourceListReply",
-    "ResourceListRequest",
-    "ResourceReadReply",
-    "ResourceReadRequest",
-    "ResourceSearchReply",
-    "ResourceSearchRequest",
-    "template_pattern",
-]
-
+from .tools import Name, ResourceBody
 
 _OPERATORS = frozenset("+#./;?&")
 
@@ -37,9 +30,7 @@ class ResourceListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     resources: tuple[ResourceDescriptor, ...]
     next_cursor: str | None = None
-    coverage: Annotated[
-        tuple[SourceCoverage, ...], Meta(description="Of each part that cannot be listed.")
-    ] = ()
+    coverage: Annotated[tuple[SourceCoverage, ...], doc("Parts that cannot be listed.")] = ()
 
 
 class ResourceReadRequest(Struct, frozen=True, kw_only=True):
@@ -52,7 +43,7 @@ class ResourceReadReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resource's content; an unknown URI is a Failure with not_found."""
 
     contents: tuple[ResourceBody, ...]
-    meta: Annotated[dict[str, Any] | None, Meta(description="The result's _meta.")] = None
+    meta: Annotated[dict[str, Any] | None, doc("The result's _meta.")] = None
 
 
 class ResourceSearchRequest(Struct, frozen=True, kw_only=True):
@@ -67,7 +58,7 @@ class ResourceSearchReply(Struct, frozen=True, kw_only=True):
 
     resources: tuple[ResourceDescriptor, ...] = ()
     coverage: Annotated[
-        tuple[SourceCoverage, ...], Meta(description="What each part gave, where there are parts.")
+        tuple[SourceCoverage, ...], doc("What each part gave, where there are parts.")
     ] = ()
 
 
@@ -86,3 +77,38 @@ def template_pattern(template: str) -> re.Pattern[str]:
         text = re.escape(text)
         pattern += f"{value}{text}" if number == len(pairs) else f"(?>{value}?{text})"
     return re.compile(pattern)
+
+
+_Values = dict[str, Annotated[str, Meta(max_length=100_000)]]
+
+
+class PromptGetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fill in a prompt."""
+
+    prompt: Name
+    arguments: _Values = {}
+
+
+class PromptGetReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The prompt with its arguments; one that is unknown is a Failure with not_found."""
+
+    messages: tuple[PromptMessage, ...] = ()
+    description: str | None = None
+    meta: Annotated[dict[str, Any] | None, doc("The result's _meta.")] = None
+
+
+class CompleteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Suggest values of an argument of a prompt, or of a variable of a resource template."""
+
+    name: Annotated[str, doc("The prompt, or the URI template.", min_length=1, max_length=2048)]
+    argument: Annotated[str, Meta(min_length=1, max_length=256)]
+    value: Annotated[str, doc("What was typed so far.", max_length=10_000)] = ""
+    arguments: Annotated[_Values, doc("Those that have a value already.")] = {}
+
+
+class CompleteReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Suggestions, best first."""
+
+    values: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    total: int | None = None
+    has_more: bool | None = None

@@ -10,34 +10,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from .explanation import Explanation, LeftOut, Reading
+from .codec import doc
 from .queries import MAX_TOKENS, MIN_TOKENS
 from .tools import Name
-
-__all__ = [
-    "LEAST_RELEVANCE",
-    "MAX_COMPARED",
-    "MAX_COMPARED_CHARS",
-    "MAX_QUERY_CHARS",
-    "MAX_TOP_K",
-    "CollectionInfo",
-    "Document",
-    "DocumentId",
-    "DocumentSummary",
-    "FieldType",
-    "GetRequest",
-    "ListReply",
-    "ListRequest",
-    "Metadata",
-    "QuoteDifference",
-    "QuoteReply",
-    "QuoteRequest",
-    "SearchHit",
-    "SearchReply",
-    "SearchRequest",
-    "SimilarityReply",
-    "SimilarityRequest",
-]
 
 MAX_QUERY_CHARS = 1000
 MAX_TOP_K = 50
@@ -50,48 +25,42 @@ more than one that is read in vain."""
 Metadata = dict[str, str | int | float | bool | None]
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
 DocumentId = Annotated[str, Meta(min_length=1, max_length=512)]
-ContentHash = Annotated[
-    str | None, Meta(description="SHA-256 of the document's whole text in UTF-8, in hex.")
-]
+ContentHash = Annotated[str | None, doc("SHA-256 of the document's whole text in UTF-8, in hex.")]
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hybrid search over one or several collections."""
 
-    query: Annotated[str, Meta(description="1 to 1000 characters, else invalid_query.")]
+    query: Annotated[str, doc("1 to 1000 characters, else invalid_query.")]
     collections: Annotated[
-        tuple[Name, ...], Meta(description="Empty: every collection that the actor may read.")
+        tuple[Name, ...], doc("Empty: every collection that the actor may read.")
     ] = ()
     limit: Annotated[int, Meta(ge=1, le=MAX_TOP_K)] = 5
-    where: Annotated[
-        dict[str, Any] | None, Meta(description="Chroma-style filter on metadata fields.")
-    ] = None
-    per_document: Annotated[
-        bool, Meta(description="At most one hit for each document, the best one.")
-    ] = False
+    where: Annotated[dict[str, Any] | None, doc("Chroma-style filter on metadata fields.")] = None
+    per_document: Annotated[bool, doc("At most one hit for each document, the best one.")] = False
     relevant_only: Annotated[
         bool,
-        Meta(
-            description="Leave out hits that probably do not answer, or are far behind the best "
+        doc(
+            "Leave out hits that probably do not answer, or are far behind the best "
             "one. Literal hits stay."
         ),
     ] = False
     explain: Annotated[
-        bool, Meta(description="Say why each hit stands where it does, and what was left out.")
+        bool, doc("Say why each hit stands where it does, and what was left out.")
     ] = False
     max_tokens: (
         Annotated[
             int,
-            Meta(
+            doc(
+                "Budget of tokens for the reply's JSON, by the rule of libs/passages. Hits are "
+                "cut at sentences, and the last ones left out.",
                 ge=MIN_TOKENS,
                 le=MAX_TOKENS,
-                description="Of the reply's JSON, by the rule of libs/passages. Hits are cut at "
-                "sentences, and the last ones left out.",
             ),
         ]
         | None
     ) = None
-    cursor: Annotated[str | None, Meta(description="`next_cursor` of the reply before.")] = None
+    cursor: Annotated[str | None, doc("`next_cursor` of the reply before.")] = None
 
 
 class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,55 +71,44 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunk_id: str
     title: str
     text: str
-    score: Annotated[float, Meta(description="Fused rank score, comparable within one reply.")]
-    cosine: Annotated[float, Meta(ge=0, le=1, description="Cosine similarity to the query.")]
+    score: Annotated[float, doc("Fused rank score, comparable within one reply.")]
+    cosine: Annotated[float, doc("Cosine similarity to the query.", ge=0, le=1)]
     relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(
-            description="The probability that it answers the query, comparable between queries and "
+        doc(
+            "The probability that it answers the query, comparable between queries and "
             "collections; absent: a service of an earlier release."
         ),
     ] = None
     literal: Annotated[
-        bool,
-        Meta(description="Whether the query, or all that it quotes, stands in the text or title."),
+        bool, doc("Whether the query, or all that it quotes, stands in the text or title.")
     ] = False
     url: str | None = None
     section: str | None = None
     metadata: Metadata = {}
     start: Annotated[
-        int | None,
-        Meta(description="`text` is the document's text from here to `end`, in characters."),
+        int | None, doc("`text` is the document's text from here to `end`, in characters.")
     ] = None
     end: int | None = None
     content_hash: ContentHash = None
-    truncated: Annotated[bool, Meta(description="Whether `text` is a part of the chunk.")] = False
-    explanation: Annotated[Explanation | None, Meta(description="With `explain`.")] = None
+    truncated: Annotated[bool, doc("Whether `text` is a part of the chunk.")] = False
+    explanation: Annotated[Explanation | None, doc("With `explain`.")] = None
 
 
 class SearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hits of all collections, and the collections that could not be searched."""
 
     hits: tuple[SearchHit, ...]
-    failed: Annotated[
-        dict[str, str], Meta(description="Collection → failure code, where one failed.")
-    ] = {}
+    failed: Annotated[dict[str, str], doc("Collection → failure code, where one failed.")] = {}
     searched: Annotated[
-        tuple[Name, ...], Meta(description="Collections that were searched, also without hits.")
+        tuple[Name, ...], doc("Collections that were searched, also without hits.")
     ] = ()
-    readings: Annotated[
-        dict[Name, Reading], Meta(description="With `explain`: collection → its reading.")
-    ] = {}
+    readings: Annotated[dict[Name, Reading], doc("With `explain`: collection → its reading.")] = {}
     left_out: Annotated[
-        tuple[LeftOut, ...],
-        Meta(description="With `explain`: the best candidates that were left out."),
+        tuple[LeftOut, ...], doc("With `explain`: the best candidates that were left out.")
     ] = ()
-    truncated: Annotated[
-        bool, Meta(description="With `max_tokens`: whether hits were cut or left out.")
-    ] = False
-    next_cursor: Annotated[
-        str | None, Meta(description="Of the hits that were left out for `max_tokens`.")
-    ] = None
+    truncated: Annotated[bool, doc("With `max_tokens`: whether hits were cut or left out.")] = False
+    next_cursor: Annotated[str | None, doc("Cursor of the hits left out for `max_tokens`.")] = None
 
 
 class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,8 +119,8 @@ class GetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     document_id: DocumentId
     collection: Name | None = None
-    start: Annotated[int, Meta(ge=0, description="In characters of the text.")] = 0
-    end: Annotated[int, Meta(ge=1, description="Null: the text's end.")] | None = None
+    start: Annotated[int, doc("In characters of the text.", ge=0)] = 0
+    end: Annotated[int, doc("Null: the text's end.", ge=1)] | None = None
 
 
 class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -176,8 +134,8 @@ class Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str | None = None
     metadata: Metadata = {}
     start: int = 0
-    end: Annotated[int | None, Meta(description="Null: the text's end.")] = None
-    chars: Annotated[int | None, Meta(description="Length of the whole text.")] = None
+    end: Annotated[int | None, doc("Null: the text's end.")] = None
+    chars: Annotated[int | None, doc("Length of the whole text.")] = None
     content_hash: ContentHash = None
 
 
@@ -185,9 +143,7 @@ class QuoteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Find a quotation in a document; without a collection, every readable one is searched."""
 
     document_id: DocumentId
-    quote: Annotated[
-        str, Meta(description="1 to 2000 characters without white space, else invalid_argument.")
-    ]
+    quote: Annotated[str, doc("1 to 2000 characters without white space, else invalid_argument.")]
     collection: Name | None = None
 
 
@@ -206,17 +162,17 @@ class QuoteReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str
     match: Annotated[
         Literal["exact", "equivalent", "nearest", "none"],
-        Meta(
-            description="equivalent: only case, white space, dashes, quotation marks differ. "
+        doc(
+            "equivalent: only case, white space, dashes, quotation marks differ. "
             "none: the document has nothing like it; then start and end are 0."
         ),
     ]
     start: int = 0
     end: int = 0
-    text: Annotated[str, Meta(description="The document's text from start to end.")] = ""
+    text: Annotated[str, doc("The document's text from start to end.")] = ""
     similarity: Annotated[float, Meta(ge=0, le=1)] = 0.0
     differences: Annotated[
-        tuple[QuoteDifference, ...], Meta(description="Of the nearest place, in order, at most 20.")
+        tuple[QuoteDifference, ...], doc("Differences at the nearest place, in order, at most 20.")
     ] = ()
     url: str | None = None
     content_hash: ContentHash = None
@@ -253,9 +209,7 @@ class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     document_id: DocumentId
     title: str
     chunk_count: int
-    revision: Annotated[
-        str, Meta(description="Hash of the content: equal content has an equal hash.")
-    ]
+    revision: Annotated[str, doc("Hash of the content: equal content has an equal hash.")]
     size_bytes: int = 0
     url: str | None = None
     metadata: Metadata = {}
@@ -269,9 +223,9 @@ class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunks: int
     fields: dict[str, FieldType] = {}
     damage: Annotated[
-        str, Meta(description="Why it is set aside, or what of it cannot be read; empty: nothing.")
+        str, doc("Why it is set aside, or what of it cannot be read; empty: nothing.")
     ] = ""
-    model: Annotated[str, Meta(description="What made its vectors; empty: unknown.")] = ""
+    model: Annotated[str, doc("What made its vectors; empty: unknown.")] = ""
 
 
 class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -280,3 +234,70 @@ class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     documents: tuple[DocumentSummary, ...] = ()
     collections: tuple[CollectionInfo, ...] = ()
     next_cursor: str | None = None
+
+
+EXPLANATION = "dev.searchbus/explanation"
+"""The key in MCP's `_meta` of what explains a whole result: its reading, and what was left out."""
+
+
+class Leg(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one of the two searches, by meaning or by words, says of a hit."""
+
+    rank: Annotated[
+        Annotated[int, Meta(ge=1)] | None, doc("Among its candidates; absent: not among them.")
+    ] = None
+    score: Annotated[float, doc("Cosine similarity, or BM25.")]
+    share: Annotated[float, doc("Its share of the fused score.")]
+
+
+class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a hit stands where it does."""
+
+    # Its score before the boosts is meaning.share + words.share (proto/README.md §10.4).
+
+    rank: Annotated[int, doc("Within its collection, before hits are left out.", ge=1)]
+    meaning: Leg
+    words: Leg | None = None
+    boosts: Annotated[
+        dict[str, float],
+        doc(
+            "literal: the query stands in it; names, quantities: of the query; date, "
+            "type: of the document; order: what the other documents, events and dates change."
+        ),
+    ] = {}
+
+
+class LeftOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A passage that was ranked and is not among the hits."""
+
+    collection: str
+    document_id: str
+    chunk_id: str
+    title: str
+    reason: Annotated[
+        str,
+        doc(
+            "limit: behind the last hit; same_document: a better passage of it is a "
+            "hit; far: it probably does not answer; behind_best: far behind the nearest hit."
+        ),
+    ]
+    score: float
+    cosine: float
+    relevance: Annotated[float | None, doc("The probability that it answers the query.")] = None
+    floor: Annotated[
+        float | None, doc("What it misses: of far the least relevance, of behind_best the cosine.")
+    ] = None
+    explanation: Explanation | None = None
+
+
+class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a collection's profile read the question."""
+
+    words: Annotated[str, doc("The text that was searched by words.")]
+    preferences: Annotated[
+        dict[str, float], doc("What the question seems to mean → its boost.")
+    ] = {}
+    order: Annotated[
+        str | None, doc("first or latest, where the question asks for one by date.")
+    ] = None
+    ranked: Annotated[int, doc("Passages that were ranked.", ge=0)] = 0

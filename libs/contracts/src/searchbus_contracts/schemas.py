@@ -1,4 +1,8 @@
-"""Checks of JSON Schemas that others wrote, before anything compiles or follows them.
+"""JSON Schema 2020-12: the one traversal of schemas, and the check of those that others wrote.
+
+    inner = {key: mapped(key, part, change) for key, part in schema.items()}    # schemas in it
+    for level in levels(schema): ...                                            # every value
+    target = resolved("#/$defs/Node", schema)                                   # a reference
 
 A schema refers to nothing outside of itself, since a reader could fetch it, and validating one
 value against it takes a limited number of steps: references to references could double the work
@@ -7,11 +11,9 @@ at each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
-
-__all__ = ["DIALECTS", "check_schema", "foreign_dialect"]
 
 DIALECTS = frozenset({
     "https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#",
@@ -21,13 +23,71 @@ MAX_DEPTH = 64
 MAX_APPLIED = 300
 """Subschemas that apply to one value at once; unions of a hundred kinds stay below."""
 MAX_PATTERN_CHARS = 1_000
+SCHEMAS = frozenset({
+    "items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else",
+    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
+})  # fmt: skip
+"""Keywords whose value is a schema."""
+LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords whose value is a list of schemas."""
+MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose value is schemas by name."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
-_LISTS = ("allOf", "anyOf", "oneOf")
-_SINGLE = ("not", "if", "then", "else")
-_MAPS = ("dependentSchemas", "dependencies")
+_IN_PLACE = (
+    "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies",
+)  # fmt: skip
 """Keywords whose subschemas apply to the same value as the schema itself."""
 _WATCHED = frozenset({*_REFERENCES, *_ANCHORS, "$id", "pattern", "patternProperties"})
+
+
+def mapped(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value of a keyword with `change` applied to each schema directly in it.
+
+    `change` calls this for its own keywords. What is no schema stays: texts, limits, examples, and
+    a property or a value of `enum` that is named like a keyword.
+
+        def without_titles(schema: Any) -> Any:
+            if not isinstance(schema, dict):
+                return schema
+            kept = {key: part for key, part in schema.items() if key != "title"}
+            return {key: mapped(key, part, without_titles) for key, part in kept.items()}
+    """
+    if keyword in MAPS and isinstance(value, dict):
+        return {name: change(part) for name, part in value.items()}
+    if keyword in LISTS and isinstance(value, list):
+        return [change(part) for part in value]
+    return change(value) if keyword in SCHEMAS else value
+
+
+def levels(value: Any) -> Iterator[list[Any]]:
+    """Every value in JSON, level by level: the value itself, what is directly in it, and so on.
+
+    A reader that stops early pays for no deeper level.
+    """
+    level = [value]
+    while level:
+        yield level
+        following: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                following += one.values()
+            elif isinstance(one, list):
+                following += one
+        level = following
+
+
+def resolved(reference: str, root: Any) -> Any:
+    """What a local reference such as `#/$defs/Node` names; None where it names nothing."""
+    start, *path = reference.split("/")
+    found = root if start == "#" else None
+    for part in path:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isascii() and name.isdigit():
+            found = found[int(name[:6])] if int(name[:6]) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def foreign_dialect(schema: Mapping[str, Any]) -> str | None:
@@ -51,10 +111,10 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             _check_keyword(key, value, schema, anchors)
     # Without references fewer subschemas apply to a value than there are.
     if refers or len(objects) > MAX_APPLIED:
-        applied = _Applied(schema, anchors)
+        known: dict[int, int | None] = {}
         try:
             for value in objects:
-                applied.count(value)
+                _applied(value, schema, anchors, known)
         except RecursionError:
             raise ValueError("the schema refers to itself over too many steps") from None
 
@@ -88,73 +148,58 @@ def _check_pattern(pattern: str) -> None:
 def _objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Every object of a schema; raises ValueError where there is too much of it."""
     found: list[Mapping[str, Any]] = []
-    level: list[Any] = [schema]
     count = 0
-    for _ in range(MAX_DEPTH):
-        following: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                found.append(value)
-                following += value.values()
-            elif isinstance(value, list):
-                following += value
+    for depth, level in enumerate(levels(schema)):
+        if depth == MAX_DEPTH:
+            raise ValueError(f"the schema is nested more than {MAX_DEPTH} levels deep")
         count += len(level)
         if count > MAX_VALUES:
             raise ValueError(f"the schema has over {MAX_VALUES} values")
-        level = following
-        if not level:
-            return found
-    raise ValueError(f"the schema is nested more than {MAX_DEPTH} levels deep")
+        found += [value for value in level if isinstance(value, dict)]
+    return found
 
 
-class _Applied:
-    """Counts the subschemas that apply to one value together with a schema, references followed."""
+def _applied(
+    schema: Any, root: Mapping[str, Any], anchors: Mapping[str, Any], known: dict[int, int | None]
+) -> int:
+    """How many subschemas apply to one value together with a schema, references followed.
 
-    def __init__(self, root: Mapping[str, Any], anchors: Mapping[str, Any]) -> None:
-        self._root = root
-        self._anchors = anchors
-        self._known: dict[int, int | None] = {}
+    Args:
+        known: by `id` of a schema: its number, or None while it is counted.
 
-    def count(self, schema: Any) -> int:
-        """The number; raises ValueError where it is too large, or without end."""
-        if not isinstance(schema, dict):
-            return 1
-        key = id(schema)
-        if key in self._known:
-            found = self._known[key]
-            if found is None:
-                raise ValueError("the schema refers to itself without end")
-            return found
-        self._known[key] = None
-        total = 1 + sum(self.count(part) for part in self._parts(schema))
-        if total > MAX_APPLIED:
-            raise ValueError(f"over {MAX_APPLIED} parts of the schema apply to one value")
-        self._known[key] = total
-        return total
-
-    def _parts(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        for key in _LISTS:
-            found = schema.get(key)
-            yield from found if isinstance(found, list) else ()
-        for key in _SINGLE:
-            if key in schema:
-                yield schema[key]
-        for key in _MAPS:
-            found = schema.get(key)
-            yield from found.values() if isinstance(found, dict) else ()
-        for key in _REFERENCES:
-            if isinstance(reference := schema.get(key), str):
-                yield self._resolved(reference)
-
-    def _resolved(self, reference: str) -> Any:
-        """What a local reference names; None for nothing, which the validator reports."""
-        if not reference.startswith("#/"):
-            return self._anchors.get(reference[1:]) if reference != "#" else self._root
-        found: Any = self._root
-        for part in reference[2:].split("/"):
-            name = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and name.isascii() and name.isdigit():
-                found = found[int(name[:6])] if int(name[:6]) < len(found) else None
-            else:
-                found = found.get(name) if isinstance(found, dict) else None
+    Raises:
+        ValueError: there are too many, or they have no end.
+    """
+    if not isinstance(schema, dict):
+        return 1
+    if (key := id(schema)) in known:
+        found = known[key]
+        if found is None:
+            raise ValueError("the schema refers to itself without end")
         return found
+    known[key] = None
+    parts = _parts(schema, root, anchors)
+    total = 1 + sum(_applied(part, root, anchors, known) for part in parts)
+    if total > MAX_APPLIED:
+        raise ValueError(f"over {MAX_APPLIED} parts of the schema apply to one value")
+    known[key] = total
+    return total
+
+
+def _parts(
+    schema: Mapping[str, Any], root: Mapping[str, Any], anchors: Mapping[str, Any]
+) -> Iterator[Any]:
+    """The schemas that apply to the same value as a schema does."""
+    for key in _IN_PLACE:
+        found = schema.get(key)
+        if isinstance(found, dict):
+            yield from [found] if key in SCHEMAS else found.values()
+        elif isinstance(found, list):
+            yield from found
+        elif found is not None:
+            yield found
+    for key in _REFERENCES:
+        if isinstance(reference := schema.get(key), str):
+            # What names nothing is reported by the validator.
+            local = reference == "#" or reference.startswith("#/")
+            yield resolved(reference, root) if local else anchors.get(reference[1:])

@@ -16,30 +16,17 @@ bus, `searchbus up`, `doctor`, the tests and the deployment files are derived fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from .subjects import check_tokens
-
-__all__ = [
-    "ATTACHED_FAMILIES",
-    "ENTRY_POINT_GROUP",
-    "OPERATOR",
-    "Container",
-    "Service",
-    "declarations_from_json",
-    "declarations_to_json",
-    "may_call",
-    "needed_for",
-    "toolset_owners",
-]
+from .subjects import DEFAULT_PREFIX, DISCOVERY, PART, check_tokens, inbox_prefix
 
 ENTRY_POINT_GROUP = "searchbus.services"
 _ANY = "*"
 ATTACHED_FAMILIES = ("tool", "resource", "prompt")
-"""Of the subjects that a service serves that attaches toolsets: `<family>.<toolset>.*`."""
+"""Families of the subjects of a service that attaches toolsets: `<family>.<toolset>.*`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +191,93 @@ OPERATOR = Service(
     follows_catalog=True,
     signs_callers=True,
 )
+
+
+def publishes(
+    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
+) -> list[str]:
+    """Subjects a service may publish to; everything else is denied (proto/README.md §4.5).
+
+    Replies are listed too: NATS's `allow_responses` lets a user reply to a message that it sent
+    itself, whose reply subject can be any subject. JetStream is in none of these lists: the buckets
+    of a service are in an account of its own.
+
+    Args:
+        services: all that share the bus.
+    """
+    root = f"{prefix}.v1"
+    # To the queue group, and to one instance of it.
+    found = {f"{root}.{to}{subject}" for subject in service.calls for to in ("", "at.*.")}
+    if service.attaches_toolsets:
+        # To another instance of its own, which has the session of a caller.
+        found |= {f"{root}.at.*.{family}.*.*" for family in ATTACHED_FAMILIES}
+    # A follower requests catalogs of every service, and cancels a request that took too long.
+    everybody = "*" in service.callees or service.follows_catalog
+    for name in ["*"] if everybody else service.callees:
+        found |= {f"{root}.ctl.cancel.{name}", f"{root}.ctl.ping.{name}.*"}
+    if service.serves:
+        found |= {
+            f"{root}.evt.catalog.{service.group}",
+            f"{root}.ctl.ping.{service.group}.*",
+            # A worker that pulls the parts of a request may give that up.
+            f"{root}.ctl.cancel.{service.group}",
+            # The reply to its own ping.
+            f"{inbox_prefix(service.name)}.*.{service.group}.*",
+        }
+    for other in services:
+        inbox = inbox_prefix(other.name)
+        if service.serves and (may_call(other, service) or other.follows_catalog):
+            # Replies, catalogues; and requests for the parts of a large request (§5).
+            found.add(f"{inbox}.*.{service.group}.>")
+        if service.serves and other.follows_catalog:
+            found.add(f"{inbox}.*.{DISCOVERY}.*")
+        if may_call(service, other) or (service.follows_catalog and other.serves):
+            # Parts of large requests; credit for those of large replies, catalogues included.
+            found.add(f"{inbox}.*.{PART}.*")
+    if service.follows_catalog:
+        found |= {"$SRV.INFO", "$SRV.INFO.*", f"{root}.catalog.*.*", f"{root}.ctl.ping.*.*"}
+    return sorted(found)
+
+
+def subscribes(service: Service, prefix: str = DEFAULT_PREFIX) -> list[str]:
+    """Subjects a service may subscribe to."""
+    root = f"{prefix}.v1"
+    found = {f"{inbox_prefix(service.name)}.>"}
+    if service.serves:
+        found |= {f"{root}.{to}{subject}" for subject in service.serves for to in ("", "at.*.")}
+        found |= {
+            f"{root}.catalog.{service.group}.*",
+            f"{root}.ctl.cancel.{service.group}",
+            f"{root}.ctl.ping.{service.group}.*",
+        }
+        # Verb by verb: the server lets a list with `$SRV.*` subscribe to `$SRV.>`.
+        for verb in ("PING", "INFO", "STATS"):
+            found |= {f"$SRV.{verb}{of}" for of in ("", f".{service.group}", f".{service.group}.*")}
+    if service.follows_catalog:
+        found.add(f"{root}.evt.catalog.*")
+    return sorted(found)
+
+
+def permissions(
+    service: Service, services: Collection[Service], prefix: str = DEFAULT_PREFIX
+) -> dict[str, dict[str, list[str]]]:
+    """The permissions of a service's user, in the form of NATS's configuration.
+
+    A service that attaches toolsets is denied those that others declare.
+
+    Args:
+        services: all that share the bus.
+    """
+    found = {
+        "publish": {"allow": publishes(service, services, prefix)},
+        "subscribe": {"allow": subscribes(service, prefix)},
+    }
+    declared = {
+        toolset for other in services if other.name != service.name for toolset in other.offers
+    }
+    if service.attaches_toolsets and declared:
+        below = [f"{family}.{toolset}.*" for toolset in declared for family in ATTACHED_FAMILIES]
+        at = [f"{prefix}.v1.at.*.{subject}" for subject in below]
+        found["publish"]["deny"] = sorted(at)
+        found["subscribe"]["deny"] = sorted([*at, *(f"{prefix}.v1.{s}" for s in below)])
+    return found

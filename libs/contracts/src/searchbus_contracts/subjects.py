@@ -1,8 +1,13 @@
-"""NATS subjects of searchbus (proto/README.md §2).
+"""NATS subjects of searchbus: of requests (proto/README.md §2) and of replies (§5.1).
 
     subject = prefix "." "v1" "." family "." name …      e.g. sb.v1.tool.fomc.search_fomc
+    reply   = inbox "." replier "." token
 
 Every token matches ``[A-Za-z0-9_-]{1,64}``; text of a user never becomes a token.
+
+The replier is the service that a request goes to, and on a secured bus a service may publish only
+to reply subjects that name it: no service can reply for another. The token of a reply subject is
+random: a service that receives one request cannot guess the reply subject of another.
 """
 
 from __future__ import annotations
@@ -10,8 +15,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-
-__all__ = ["DEFAULT_PREFIX", "TOKEN_PATTERN", "Subjects", "check_tokens", "is_token"]
 
 DEFAULT_PREFIX = "sb"
 TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"  # noqa: S105  (a subject token, not a secret)
@@ -104,3 +107,32 @@ class Subjects:
     def ping(self, service: str, instance: str) -> str:
         """The subject on which one instance of a service replies to pings."""
         return f"{self.prefix}.v1.ctl.ping.{_checked(service)}.{_checked(instance)}"
+
+
+INBOX = "_INBOX"
+"""Every reply subject starts with this: a worker drops a request with another one."""
+DISCOVERY = "$SRV"
+"""In the place of the replier where every service may reply. No service can have the name."""
+PART = "$PART"
+"""In the place of the replier where a caller sends the parts of a large request, or the credit for
+those of a large reply (§5.2)."""
+_CREDIT = re.compile(rf"{INBOX}[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\.\$PART\.[A-Za-z0-9_-]+")
+
+
+def inbox_prefix(service: str) -> str:
+    """A service's own reply subjects start with this: no other service may subscribe there."""
+    return f"{INBOX}_{service}"
+
+
+def part_subject(reply: str) -> str:
+    """The subject at which a worker requests the parts of a large request from its sender.
+
+    Args:
+        reply: the request's reply subject.
+    """
+    return f"{reply}.part"
+
+
+def is_credit_subject(subject: str) -> bool:
+    """Whether the credit for the parts of a large reply may be sent to this subject (§5.2)."""
+    return _CREDIT.fullmatch(subject) is not None

@@ -14,36 +14,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from .codec import doc
 from .schemas import check_schema
 from .subjects import TOKEN_PATTERN, check_tokens
 
-__all__ = [
-    "UNTRUSTED",
-    "AudioContent",
-    "Content",
-    "EmbeddedResource",
-    "ImageContent",
-    "InputRequired",
-    "Name",
-    "Renderer",
-    "ResourceBody",
-    "ResourceLink",
-    "TextContent",
-    "ToolAnnotations",
-    "ToolCall",
-    "ToolDescriptor",
-    "ToolEvent",
-    "ToolReply",
-    "input_schema",
-    "json_schema",
-]
-
-Name = Annotated[str, Meta(pattern=TOKEN_PATTERN, description="A subject token.")]
+Name = Annotated[str, doc("A subject token.", pattern=TOKEN_PATTERN)]
 Renderer = Literal["content", "json", "results"]
-_Annotations = Annotated[
-    dict[str, Any] | None, Meta(description="MCP's hints: audience, priority, lastModified.")
+Annotations = Annotated[
+    dict[str, Any] | None, doc("MCP's hints: audience, priority, lastModified.")
 ]
-_Meta = Annotated[dict[str, Any] | None, Meta(description="For the host, not the model.")]
+_Meta = Annotated[dict[str, Any] | None, doc("For the host, not the model.")]
 UNTRUSTED = "dev.searchbus/untrusted"
 """Key in MCP's `_meta` of what has text that others wrote; its value is `true`."""
 
@@ -64,64 +44,59 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     toolset: Name
     description: Annotated[str, Meta(min_length=1, max_length=8192)]
     input_schema: Annotated[
-        dict[str, Any], Meta(description="JSON Schema 2020-12 of an object: 'type' is 'object'.")
+        dict[str, Any], doc("JSON Schema 2020-12 of an object: 'type' is 'object'.")
     ]
     title: Annotated[str, Meta(max_length=256)] | None = None
     qualified_name: Annotated[
-        Name | None, Meta(description="Its name beside other toolsets' tools; default: name.")
+        Name | None, doc("Its name beside other toolsets' tools; default: name.")
     ] = None
     aside: Annotated[
         bool,
-        Meta(
-            description="Listed and found on the endpoint of its toolset only: beside other "
+        doc(
+            "Listed and found on the endpoint of its toolset only: beside other "
             "toolsets' tools it would be there twice."
         ),
     ] = False
-    output_schema: Annotated[
-        dict[str, Any] | None, Meta(description="JSON Schema of ToolReply.structured.")
-    ] = None
+    output_schema: Annotated[dict[str, Any] | None, doc("JSON Schema of ToolReply.structured.")] = (
+        None
+    )
     annotations: ToolAnnotations | None = None
     required_roles: Annotated[
-        tuple[str, ...], Meta(description="A caller needs all of these to see and call the tool.")
+        tuple[str, ...], doc("A caller needs all of these to see and call the tool.")
     ] = ()
     renderer: Annotated[
         Renderer,
-        Meta(
-            description="The text that a client receives: 'content' = ToolReply.content as it is; "
+        doc(
+            "The text that a client receives: 'content' = ToolReply.content as it is; "
             "'json' = structured as JSON; 'results' = structured['results'] as JSON."
         ),
     ] = "content"
     timeout_ms: Annotated[
-        int, Meta(ge=1, le=600_000, description="The time limit of one call, set by the edge.")
+        int, doc("The time limit of one call, set by the edge.", ge=1, le=600_000)
     ] = 30_000
     client_capabilities: Annotated[
         tuple[str, ...],
-        Meta(description="MCP capabilities that a client must declare to call, e.g. 'sampling'."),
+        doc("MCP capabilities that a client must declare to call, e.g. 'sampling'."),
     ] = ()
     costly: Annotated[
         bool,
-        Meta(
-            description="A call costs money: calls are limited per caller, and refused "
+        doc(
+            "A call costs money: calls are limited per caller, and refused "
             "while the limit cannot be checked."
         ),
     ] = False
     max_request_bytes: Annotated[
-        int, Meta(ge=0, description="The largest HTTP request of a call; 0: the edge's default.")
+        int, doc("The largest HTTP request of a call; 0: the edge's default.", ge=0)
     ] = 0
     untrusted: Annotated[
-        bool,
-        Meta(description="Results have text that others wrote; the edge says so in their _meta."),
+        bool, doc("Results have text that others wrote; the edge says so in their _meta.")
     ] = False
-    in_prompts: Annotated[
-        bool, Meta(description="Prompts name the tool to callers who may call it.")
-    ] = False
+    in_prompts: Annotated[bool, doc("Prompts name the tool to callers who may call it.")] = False
     examples: Annotated[
-        tuple[str, ...], Meta(max_length=50, description="Requests that the tool serves; indexed.")
+        tuple[str, ...], doc("Requests that the tool serves; indexed.", max_length=50)
     ] = ()
-    keywords: Annotated[tuple[str, ...], Meta(max_length=50, description="Indexed words.")] = ()
-    meta: Annotated[
-        dict[str, Any] | None, Meta(description="Copied into the tool's _meta by the edge.")
-    ] = None
+    keywords: Annotated[tuple[str, ...], doc("Indexed words.", max_length=50)] = ()
+    meta: Annotated[dict[str, Any] | None, doc("Copied into the tool's _meta by the edge.")] = None
 
     def __post_init__(self) -> None:
         check_tokens(self.name, self.toolset, self.qualified_name or self.name)
@@ -139,15 +114,15 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request to `tool.<toolset>.<tool>`."""
 
     tool: Name
-    arguments: Annotated[msgspec.Raw, Meta(description="An object that fits input_schema.")] = (
-        field(default_factory=lambda: msgspec.Raw(b"{}"))
+    arguments: Annotated[msgspec.Raw, doc("An object that fits input_schema.")] = field(
+        default_factory=lambda: msgspec.Raw(b"{}")
     )
     input_responses: Annotated[
-        dict[str, Any] | None, Meta(description="The client's responses to InputRequired.requests.")
+        dict[str, Any] | None, doc("The client's responses to InputRequired.requests.")
     ] = None
-    state: Annotated[str | None, Meta(description="The state of the earlier InputRequired.")] = None
+    state: Annotated[str | None, doc("The state of the earlier InputRequired.")] = None
     client_capabilities: Annotated[
-        tuple[str, ...], Meta(description="What the client declared: 'sampling', 'elicitation', …")
+        tuple[str, ...], doc("What the client declared: 'sampling', 'elicitation', …")
     ] = ()
 
 
@@ -160,7 +135,7 @@ class InputRequired(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     requests: Annotated[
         dict[str, dict[str, Any]],
-        Meta(description="Key → MCP request ('method', 'params') for the client to respond to."),
+        doc("Key → MCP request ('method', 'params') for the client to respond to."),
     ] = {}
     state: Annotated[str, Meta(max_length=65_536)] | None = None
 
@@ -179,7 +154,7 @@ class TextContent(Struct, frozen=True, kw_only=True, tag="text", omit_defaults=T
     """Text for the model."""
 
     text: str
-    annotations: _Annotations = None
+    annotations: Annotations = None
     meta: _Meta = field(name="_meta", default=None)
 
 
@@ -190,7 +165,7 @@ class ImageContent(
 
     data: str
     mime_type: str
-    annotations: _Annotations = None
+    annotations: Annotations = None
     meta: _Meta = field(name="_meta", default=None)
 
 
@@ -201,7 +176,7 @@ class AudioContent(
 
     data: str
     mime_type: str
-    annotations: _Annotations = None
+    annotations: Annotations = None
     meta: _Meta = field(name="_meta", default=None)
 
 
@@ -209,7 +184,7 @@ class EmbeddedResource(Struct, frozen=True, kw_only=True, tag="resource", omit_d
     """A resource carried inside a reply."""
 
     resource: ResourceBody
-    annotations: _Annotations = None
+    annotations: Annotations = None
     meta: _Meta = field(name="_meta", default=None)
 
 
@@ -223,8 +198,8 @@ class ResourceLink(
     title: str | None = None
     description: str | None = None
     mime_type: str | None = None
-    size: Annotated[int | None, Meta(description="In bytes.")] = None
-    annotations: _Annotations = None
+    size: Annotated[int | None, doc("In bytes.")] = None
+    annotations: Annotations = None
     meta: _Meta = field(name="_meta", default=None)
 
 
@@ -238,11 +213,10 @@ class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     structured: dict[str, Any] | None = None
     is_error: bool = False
     input_required: Annotated[
-        InputRequired | None,
-        Meta(description="Instead of a result: the client must respond first."),
+        InputRequired | None, doc("Instead of a result: the client must respond first.")
     ] = None
     meta: Annotated[
-        dict[str, Any] | None, Meta(description="The result's _meta: for the host, not the model.")
+        dict[str, Any] | None, doc("The result's _meta: for the host, not the model.")
     ] = None
 
 
@@ -250,7 +224,7 @@ class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sent while a request runs: progress, or a line for the client's log (§5.3)."""
 
     kind: Literal["progress", "log"]
-    progress: Annotated[float, Meta(description="Increases with every event of one request.")] = 0.0
+    progress: Annotated[float, doc("Increases with every event of one request.")] = 0.0
     total: float | None = None
     message: str | None = None
     level: Literal[

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from searchbus_contracts.explanation import Explanation, Leg
-from searchbus_contracts.retrieval import SearchReply
+from searchbus_contracts.retrieval import Explanation, Leg, SearchReply
 
 __all__ = ["explained", "rest_explained"]
 

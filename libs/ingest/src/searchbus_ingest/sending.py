@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
-from searchbus_contracts.document_ids import document_id, revision_of
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.ingest import (
     DeleteReply,
@@ -23,6 +22,8 @@ from searchbus_contracts.ingest import (
     IngestReply,
     IngestRequest,
     NewDocument,
+    document_id,
+    revision_of,
 )
 from searchbus_contracts.retrieval import FieldType, ListReply, ListRequest
 

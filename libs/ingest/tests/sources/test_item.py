@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.document_ids import document_id
+from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources import item
 from searchbus_ingest.sources.item import make_document
 

@@ -9,48 +9,40 @@ from typing import TYPE_CHECKING
 from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .connecting import BusAddress, bus_options, find_bus, operator_options
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
-    from .settings import FollowingSettings, ServiceSettings, SigningSettings, load_settings
+    from .settings import (
+        BusAddress,
+        FollowingSettings,
+        ServiceSettings,
+        SigningSettings,
+        bus_options,
+        find_bus,
+        load_settings,
+        operator_options,
+    )
     from .state import StackState, data_folder, no_stack, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
 __all__ = [
-    "BusAddress",
-    "FollowingSettings",
-    "Health",
-    "Process",
-    "ServiceSettings",
-    "SigningSettings",
-    "SpanNode",
-    "SpanRecord",
-    "StackState",
-    "build_tree",
-    "bus_options",
-    "configure_logging",
-    "data_folder",
-    "find_bus",
-    "health_app",
-    "load_settings",
-    "no_stack",
-    "operator_options",
-    "read_spans",
-    "read_state",
-    "run",
-    "write_state",
-]
+    "BusAddress", "FollowingSettings", "Health", "Process", "ServiceSettings", "SigningSettings",
+    "SpanNode", "SpanRecord", "StackState", "build_tree", "bus_options", "configure_logging",
+    "data_folder", "find_bus", "health_app", "load_settings", "no_stack", "operator_options",
+    "read_spans", "read_state", "run", "write_state",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "connecting": ("BusAddress", "bus_options", "find_bus", "operator_options"),
         "health": ("Health", "health_app"),
         "logs": ("configure_logging",),
         "process": ("Process", "run"),
-        "settings": ("FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings"),
+        "settings": (
+            "BusAddress", "FollowingSettings", "ServiceSettings", "SigningSettings", "bus_options",
+            "find_bus", "load_settings", "operator_options",
+        ),
         "state": ("StackState", "data_folder", "no_stack", "read_state", "write_state"),
         "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),
     },
-)
+)  # fmt: skip

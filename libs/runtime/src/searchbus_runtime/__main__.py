@@ -9,7 +9,7 @@ import sys
 from searchbus_contracts.services import Service
 
 from .secrecy import take_settings
-from .services import DeclarationFault, declared_in, installed_services, run_service
+from .services import ServiceDeclarationError, declared_in, installed_services, run_service
 
 EXIT_WRONG_DECLARATION = 2
 
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     take_settings()
     try:
         return run_service(_find(arguments))
-    except DeclarationFault as fault:
+    except ServiceDeclarationError as fault:
         sys.stderr.write(f"{fault}\n")
         return EXIT_WRONG_DECLARATION
 
@@ -29,7 +29,7 @@ def _find(arguments: list[str]) -> Service:
     installed = installed_services()
     known = ", ".join(installed)
     if len(arguments) != 1:
-        raise DeclarationFault(f"usage: python -m searchbus_runtime NAME   ({known})")
+        raise ServiceDeclarationError(f"usage: python -m searchbus_runtime NAME   ({known})")
     name = arguments[0]
     if name in installed:
         return installed[name]
@@ -38,11 +38,11 @@ def _find(arguments: list[str]) -> Service:
     except ModuleNotFoundError as error:
         if error.name not in (name, name.partition(".")[0]):
             raise
-        raise DeclarationFault(
+        raise ServiceDeclarationError(
             f"There is no service and no module {name}. Installed services: {known}."
         ) from None
     if service is None:
-        raise DeclarationFault(
+        raise ServiceDeclarationError(
             f"The module {name} declares no service. Add SERVICE = Service(...)."
         )
     return service

@@ -8,8 +8,6 @@ from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-__all__ = ["Health", "health_app"]
-
 Check = Callable[[], Awaitable[bool]]
 
 
@@ -81,10 +79,7 @@ def health_app(health: Health) -> Callable[..., Awaitable[None]]:
         if scope["type"] != "http":
             return
         status, content_type, body = await respond(health, scope["path"])
-        headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", b"%d" % len(body)),
-        ]
+        headers = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

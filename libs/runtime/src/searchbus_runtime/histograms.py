@@ -1,9 +1,9 @@
 """Histograms of seconds that cost little to record, exported beside the SDK's metrics.
 
-The SDK copies, cleans and hashes the attributes of every measurement: three measurements a request
-took a fifth of the edge's time. `LightMeterProvider` makes the instruments of the SDK, except that
-a histogram of seconds with bounds of its own adds up by itself. `Histograms` exports them as the
-SDK would: to Prometheus as a collector of its client, to OTLP as part of the exported data.
+The SDK copies, cleans and hashes the attributes of every measurement: a call takes 15 % more of the
+edge's CPU with its histograms. `LightMeterProvider` makes the instruments of the SDK, except that a
+histogram of seconds with bounds of its own adds up by itself. `Histograms` exports them as the SDK
+would: to Prometheus as a collector of its client, to OTLP as part of the exported data.
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from .counters import LightCounter
-
-__all__ = ["Histograms", "LightHistogram", "LightMeterProvider"]
-
 MAX_SERIES = 2000
-"""Of one histogram, as in the SDK; further ones are counted together."""
+"""Series of one histogram, as in the SDK; further ones are counted together."""
 _OVERFLOW = (("otel.metric.overflow", True),)
 
 
@@ -160,7 +156,7 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 class LightMeterProvider(metrics.MeterProvider):
-    """The SDK's provider, with light histograms and counters."""
+    """The SDK's provider, with light histograms."""
 
     def __init__(self, provider: metrics.MeterProvider, histograms: Histograms) -> None:
         self._provider = provider
@@ -182,7 +178,7 @@ class LightMeterProvider(metrics.MeterProvider):
 
 
 class _LightMeter(Meter):
-    """Passes everything to the SDK's meter except histograms of seconds and counters."""
+    """Passes everything to the SDK's meter except histograms of seconds."""
 
     def __init__(self, meter: Meter, scope: InstrumentationScope, histograms: Histograms) -> None:
         super().__init__(scope.name, scope.version, scope.schema_url)
@@ -205,8 +201,8 @@ class _LightMeter(Meter):
             name, unit, description, explicit_bucket_boundaries_advisory=bounds
         )
 
-    def create_counter(self, name: str, unit: str = "", description: str = "") -> LightCounter:
-        return LightCounter(self._meter, name, unit, description)
+    def create_counter(self, *fields: Any, **options: Any) -> Any:
+        return self._meter.create_counter(*fields, **options)
 
     def create_up_down_counter(self, *fields: Any, **options: Any) -> Any:
         return self._meter.create_up_down_counter(*fields, **options)

@@ -30,10 +30,8 @@ from .__main__ import main as run_service
 from .parent import end_with_parent
 from .secrecy import hide_environment
 
-__all__ = ["MAX_REQUEST_BYTES"]
-
 MAX_REQUEST_BYTES = 1024 * 1024
-_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats_transport")
+_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats.transport")
 _POLL_S = 0.001
 
 

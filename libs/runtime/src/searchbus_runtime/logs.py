@@ -13,9 +13,7 @@ import msgspec
 import structlog
 from opentelemetry import trace
 
-from .printable import printable
-
-__all__ = ["configure_logging", "log_lines", "timestamp"]
+from .wording import printable
 
 _TRACE_FIELDS = ("trace_id", "span_id")
 _encoder = msgspec.json.Encoder()

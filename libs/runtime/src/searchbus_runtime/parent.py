@@ -14,8 +14,6 @@ import select
 import signal
 import sys
 
-__all__ = ["KERNEL_ENDS_CHILDREN", "adopt_orphans", "end_with_parent", "run_watched"]
-
 KERNEL_ENDS_CHILDREN = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

@@ -7,20 +7,28 @@
 
 The pins of a toolset are complete: a tool that is added later is held as well, since a removal and
 an addition can stand for a change. A removed tool stays pinned, for when it is back.
+
+    file = PinFile(folder / "pins.json")
+    with file.changing() as pins:          # one writer at a time, on this machine
+        pins.approve("files", "server-7", tools)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import fcntl
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from searchbus_bus.definitions import changes, fingerprint
+from searchbus_bus.catalog.catalogs import changes, fingerprint
 from searchbus_contracts import ToolDescriptor
+from searchbus_contracts.codec import canonical
 
-__all__ = ["Held", "Pin", "PinnedToolset", "Pins", "Reviewed"]
+from .files import file_stamp, write_atomically
 
 
 class Pin(Struct, frozen=True, kw_only=True):
@@ -125,3 +133,58 @@ def _reasons(
         return moved
     # For Python 1, 1.0 and True are equal; a schema with another of them is another one.
     return (*moved, *(changes(pin.tool, tool) or ("its definition changed",)))
+
+
+class PinFile:
+    """JSON of `Pins` at a path, for its owner only, replaced in one step; it may not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # Thousands of definitions take long to decode, and are asked for at each change.
+        self._last: tuple[object, Pins] | None = None
+
+    def stamp(self) -> tuple[int, ...] | None:
+        """Changes with the file's content; None where there is no file. Raises OSError."""
+        return file_stamp(self.path)
+
+    def read(self) -> Pins:
+        """All pins, which the caller does not change; none where the file does not exist.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is damaged.
+        """
+        stamp = self.stamp()
+        if self._last is not None and self._last[0] == stamp:
+            return self._last[1]
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return Pins()
+        try:
+            pins = msgspec.json.decode(content, type=Pins)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"{self.path} is not a valid file of pins: {error}. Put it back from a copy, or "
+                "delete it to approve the present definitions."
+            ) from None
+        # Replaced meanwhile, the file has another stamp than this one: it is read again.
+        self._last = stamp, pins
+        return pins
+
+    @contextmanager
+    def changing(self) -> Iterator[Pins]:
+        """Read the pins, and write them when the block ends without an exception.
+
+        Raises:
+            OSError: the file cannot be read or written.
+            ValueError: it is damaged.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A file beside it: the pins' own file is replaced, and a lock on it with it.
+        with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            pins = self.read().copy()
+            yield pins
+            write_atomically(self.path, canonical(pins), mode=0o600)
+            self._last = self.stamp(), pins

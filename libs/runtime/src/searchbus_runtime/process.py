@@ -14,6 +14,7 @@ needs the bus → close the bus → close the resources → flush telemetry.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import signal
@@ -27,14 +28,11 @@ from searchbus_bus import Bus, Serving, Worker, connect
 from searchbus_bus.loop_watch import LoopWatch
 from searchbus_contracts import Fault
 
-from .connecting import bus_options
 from .health import Health, health_app
 from .logs import configure_logging
 from .server import HttpServer
-from .settings import ServiceSettings
+from .settings import ServiceSettings, bus_options
 from .telemetry import configure_telemetry
-
-__all__ = ["Process", "run"]
 
 log = logging.getLogger("searchbus.process")
 S = TypeVar("S", bound=ServiceSettings)
@@ -179,3 +177,24 @@ async def _connect(service: str, settings: ServiceSettings, stop: asyncio.Event)
             log.warning("waiting for NATS at %s", settings.nats_url)
             await asyncio.sleep(0.5)
     return None
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_LARGEST_BLOCK_BYTES = 32 * 1024 * 1024
+"""Larger blocks are given back one by one; glibc allows no more."""
+
+
+def keep_freed_memory(size_bytes: int) -> bool:
+    """Keep up to this much freed memory; False, and nothing done, where the C library is not glibc.
+
+    For services that handle values of megabytes. glibc gives the end of its heap back to the system
+    as soon as twice the largest block that was freed lies there. The next large value is then made
+    in memory that the system must find and clear page by page: half the CPU time of reading a
+    document of 5 MiB. What a busy moment needed stays resident up to this size.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is None:
+        return False
+    block_bytes = min(size_bytes, _LARGEST_BLOCK_BYTES)
+    kept = set_option(_M_TRIM_THRESHOLD, size_bytes)
+    return bool(kept and set_option(_M_MMAP_THRESHOLD, block_bytes))

@@ -1,44 +1,27 @@
-"""uvicorn's HTTP protocol with less work a request.
+"""uvicorn's HTTP protocol with limits on connections, which hold before any application.
 
-| replaced | by |
-| --- | --- |
-| a write for the head of a response, another one for its body | one write: ASGI asks servers to \
-wait for the first part of the body |
-| a timer that closes the connection, set and cleared for each request | the watch of all \
-connections |
-| a callback of the loop when the task of a request is done | the end of the task itself |
-| two events of ASGI for a response | one call, for applications that ask for it by `responder` |
-
-What is not usual (pipelined requests, upgrades, responses in several parts) is left to uvicorn.
+uvicorn waits without end for the head and the body of a request, and sets a timer after each
+response. One watch a second looks at all connections in place of both: a request costs nothing. The
+end of a request's task is the end of the task itself, without a callback of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import lru_cache
-from itertools import chain
-from typing import Any, Protocol
-from urllib.parse import unquote
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
 
-import httptools
-from uvicorn.protocols.http.httptools_impl import (
-    HEADER_RE,
-    HEADER_VALUE_RE,
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from searchbus_bus.loop_watch import serves
 
-__all__ = ["MAX_HEAD_BYTES", "REFUSED", "Connection", "Respond", "Watch", "drained", "responder"]
+log = logging.getLogger("searchbus.http")
 
-Respond = Callable[[int, bytes, bytes], bool]
-"""Sends a whole response of status, lines of headers and body; see `_Cycle.respond`."""
 MAX_HEAD_BYTES = 64 * 1024
-"""Of the head of a request, and of the trailers behind its body: the parser keeps them in memory,
-and copies a long line again with every piece of it."""
+"""Limit for the head of a request, and for the trailers behind its body: the parser keeps them in
+memory, and copies a long line again with every piece of it."""
 _MAX_HEADERS = 500
 REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LINGER_S = 1.0
@@ -46,16 +29,6 @@ _LINGER_S = 1.0
 bytes, and the client loses the response; so it is read, and ignored, for this long."""
 _MAX_LINGERING = 256
 """Refused connections that are kept open at once; further ones are closed immediately."""
-
-
-class Watch(Protocol):
-    """Counts connections."""
-
-    def admit(self, connection: Connection, address: str) -> bool:
-        """Count a new connection; False where it is one too many."""
-
-    def release(self, connection: Connection) -> None:
-        """A connection has ended."""
 
 
 class Connection(HttpToolsProtocol):
@@ -67,7 +40,7 @@ class Connection(HttpToolsProtocol):
 
     _lingering = 0
 
-    def __init__(self, watch: Watch, **options: Any) -> None:
+    def __init__(self, watch: ConnectionWatch, **options: Any) -> None:
         super().__init__(**options)
         self._watch = watch
         self._idle = False
@@ -106,7 +79,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """Start the application, as uvicorn does, but with a cycle of this module.
+        """Start the application, unless the head is refused.
 
         Raises:
             ValueError: the head is too large, or has two Hosts; the parser ends.
@@ -118,32 +91,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(b"400 Bad Request")
             raise ValueError("two Host headers")
         self._unread_bytes = 0
-        busy = self.cycle is not None and not self.cycle.response_complete
-        if busy or self.parser.should_upgrade() or self.limit_concurrency is not None:
-            super().on_headers_complete()
-            return
-        http_version = self.parser.get_http_version()
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        self.scope["http_version"] = http_version
-        self.scope["method"] = self.parser.get_method().decode("ascii")
-        self.scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
-        self.scope["raw_path"] = self.root_path.encode("ascii") + url.path
-        self.scope["query_string"] = url.query or b""
-        self.cycle = _Cycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=http_version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-        self._start_asgi_task(self.cycle, self.app)
+        super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         """Start the next pipelined request; without one, the connection is idle."""
@@ -224,82 +172,6 @@ class Connection(HttpToolsProtocol):
             self.tasks.discard(asyncio.current_task(self.loop))
 
 
-class _Cycle(RequestResponseCycle):
-    """One request and its response."""
-
-    _start: Any = None
-
-    def respond(self, status: int, headers: bytes, body: bytes) -> bool:
-        """Send a whole response; False, and nothing done, where it must be sent as events.
-
-        Args:
-            headers: their lines, Content-Length among them; each ends with a line break.
-        """
-        if self._start is not None or self.response_started or not self._is_usual():
-            return False
-        lines = [_line(name, value) for name, value in self.default_headers]
-        if None in lines:
-            return False
-        self._write(b"".join((STATUS_LINE[status], *lines, headers, b"\r\n", body)))  # type: ignore[arg-type]
-        return True
-
-    async def send(self, message: Any) -> None:
-        """Take an event of the application; the head waits for the first part of the body."""
-        if self.response_started:
-            await super().send(message)
-        elif message["type"] == "http.response.start":
-            self._start = message
-        elif (response := self._whole(message)) is not None:
-            self._write(response)
-        else:
-            if self._start is not None:
-                await super().send(self._start)
-            await super().send(message)
-
-    def _write(self, response: bytes) -> None:
-        self.response_started = self.response_complete = True
-        self.waiting_for_100_continue = False  # after the response it would be part of the next one
-        self.transport.write(response)
-        self.message_event.set()
-        self.on_response()
-
-    def _is_usual(self) -> bool:
-        """Whether a whole response can be written at once."""
-        return (
-            self.keep_alive
-            and not self.flow.write_paused
-            and not self.disconnected
-            and not self.access_log
-            and self.scope["method"] != "HEAD"
-        )
-
-    def _whole(self, message: Any) -> bytes | None:
-        """Head and body of a usual response; None where uvicorn must send them."""
-        if self._start is None or message.get("more_body") or not self._is_usual():
-            return None
-        body: bytes = message.get("body", b"")
-        length = b"%d" % len(body)
-        parts = [STATUS_LINE[self._start["status"]]]
-        has_length = False
-        for name, value in chain(self.default_headers, self._start.get("headers", ())):
-            line = _line(name, value)
-            if line is None:
-                return None
-            has_length = has_length or (name == b"content-length" and value == length)
-            parts.append(line)
-        return b"".join((*parts, b"\r\n", body)) if has_length else None
-
-
-def responder(send: Any) -> Respond | None:
-    """The short way to respond; None where `send` of an ASGI request is not this server's own.
-
-    It is none of the scope: a reference from there to the request would be a cycle, which keeps
-    memory until it is collected. And what replaces `send`, e.g. to change headers, is not left out.
-    """
-    cycle = getattr(send, "__self__", None)
-    return cycle.respond if isinstance(cycle, _Cycle) else None
-
-
 async def drained(send: Any) -> None:
     """Wait until the client has read nearly all of a response, or is gone."""
     cycle = getattr(send, "__self__", None)
@@ -307,11 +179,86 @@ async def drained(send: Any) -> None:
         await cycle.flow.drain()
 
 
-@lru_cache(maxsize=4096)
-def _line(name: bytes, value: bytes) -> bytes | None:
-    """The line of a header; None for one that uvicorn refuses or acts upon. Most are alike."""
-    name = name.lower()
-    special = name in (b"connection", b"transfer-encoding")
-    if special or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
-        return None
-    return b"%b: %b\r\n" % (name, value)
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The limits of one server.
+
+    Args:
+        most: connections at once; further ones get HTTP 503.
+        most_per_address: of one client address; behind a proxy that is the proxy's.
+        head_timeout_s: until the head of a request is complete, also on a new connection.
+        body_timeout_s: until its body is complete, and for a client that does not read.
+        idle_timeout_s: until the next request of a connection.
+    """
+
+    most: int = 4096
+    most_per_address: int = 1024
+    head_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+    idle_timeout_s: float = 5.0
+
+
+class ConnectionWatch:
+    """Counts the connections of one server and closes those that are too slow.
+
+    Args:
+        interval_s: between two looks at all connections.
+    """
+
+    def __init__(self, limits: ConnectionLimits, *, interval_s: float = 1.0) -> None:
+        self._limits = limits
+        self._interval_s = interval_s
+        self._open: dict[Connection, str] = {}
+        self._by_address: Counter[str] = Counter()
+        self._refused = 0
+
+    async def run(self) -> None:
+        """Close slow connections until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            self.look()
+
+    def look(self) -> None:
+        """Look at every connection once."""
+        now_s = asyncio.get_running_loop().time()
+        closed = sum([self._close_if_slow(found, now_s) for found in list(self._open)])
+        if closed or self._refused:
+            log.warning(
+                "%d slow connections closed, %d beyond the limit refused", closed, self._refused
+            )
+            self._refused = 0
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection; False where it is one too many."""
+        limits = self._limits
+        if len(self._open) >= limits.most or self._by_address[address] >= limits.most_per_address:
+            self._refused += 1
+            return False
+        self._open[connection] = address
+        self._by_address[address] += 1
+        return True
+
+    def release(self, connection: Connection) -> None:
+        """A connection has ended."""
+        address = self._open.pop(connection, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def _close_if_slow(self, connection: Connection, now_s: float) -> bool:
+        waits_for = connection.waits_for()
+        if waits_for is None:
+            connection.waiting = None
+            return False
+        if connection.waiting is None or connection.waiting[0] != waits_for:
+            connection.waiting = (waits_for, now_s)
+            return False
+        limits = self._limits
+        most_s = {"head": limits.head_timeout_s, "request": limits.idle_timeout_s}.get(
+            waits_for[0], limits.body_timeout_s
+        )
+        if now_s - connection.waiting[1] < most_s:
+            return False
+        connection.give_up(waits_for[0])
+        return waits_for[0] != "request"

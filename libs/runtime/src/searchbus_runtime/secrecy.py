@@ -17,15 +17,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = [
-    "PUBLIC_VARIABLES",
-    "SETTINGS_FD",
-    "hide_environment",
-    "public_environment",
-    "take_settings",
-    "without_settings",
-]
-
 PUBLIC_VARIABLES = (
     "HOME", "INVOCATION_ID", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",

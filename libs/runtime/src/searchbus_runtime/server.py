@@ -13,15 +13,14 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from searchbus_bus.tasks import wait_for_event
 
-from .connections import ConnectionLimits, ConnectionWatch
-
-__all__ = ["HttpServer", "bind"]
+from .protocol import Connection, ConnectionLimits, ConnectionWatch
 
 _BACKLOG = 2048
 _POLL_S = 0.01
@@ -142,7 +141,7 @@ class HttpServer:
         # httptools parses a request in a quarter of the time that h11 takes.
         watch = ConnectionWatch(limits or ConnectionLimits())
         defaults = {
-            "http": watch.protocol(),
+            "http": partial(Connection, watch),
             # Nothing here speaks it, and the watch would not see the end of such a connection.
             "ws": "none",
             "log_config": None,

@@ -15,24 +15,13 @@ from searchbus_contracts.services import (
     declarations_from_json,
 )
 
-__all__ = [
-    "DECLARATIONS",
-    "DeclarationFault",
-    "bus_users",
-    "declared_in",
-    "installed_services",
-    "is_wanted",
-    "known_services",
-    "run_service",
-]
-
 ATTRIBUTE = "SERVICE"
 """The name of the declaration in a service's package."""
 DECLARATIONS = "SEARCHBUS_DECLARATIONS"
 """Environment variable: a file with the declarations of services that are not installed here."""
 
 
-class DeclarationFault(TypeError):
+class ServiceDeclarationError(TypeError):
     """A package declares its service wrongly; the message says what to change."""
 
 
@@ -40,7 +29,7 @@ def installed_services() -> dict[str, Service]:
     """Name → declaration of every installed service, sorted by name.
 
     Raises:
-        DeclarationFault: an entry point does not lead to a `Service` of that name.
+        ServiceDeclarationError: an entry point does not lead to a `Service` of that name.
     """
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return {entry.name: _declaration(entry) for entry in found}
@@ -84,11 +73,13 @@ def declared_in(module: str) -> Service | None:
 
     Raises:
         ImportError: there is no such module, or it cannot be imported.
-        DeclarationFault: its SERVICE is something else.
+        ServiceDeclarationError: its SERVICE is something else.
     """
     found = getattr(import_module(module), ATTRIBUTE, None)
     if found is not None and not isinstance(found, Service):
-        raise DeclarationFault(f"{module}.{ATTRIBUTE} must be a searchbus_contracts Service.")
+        raise ServiceDeclarationError(
+            f"{module}.{ATTRIBUTE} must be a searchbus_contracts Service."
+        )
     return found
 
 
@@ -96,7 +87,7 @@ def run_service(service: Service) -> int:
     """Run a declared service until SIGTERM; returns the exit code.
 
     Raises:
-        DeclarationFault: it names no `start`, or one that does not exist.
+        ServiceDeclarationError: it names no `start`, or one that does not exist.
     """
     from .secrecy import take_settings
 
@@ -113,7 +104,7 @@ def run_service(service: Service) -> int:
 def _declaration(entry: EntryPoint) -> Service:
     service = entry.load()
     if not isinstance(service, Service) or service.name != entry.name:
-        raise DeclarationFault(
+        raise ServiceDeclarationError(
             f"The entry point {entry.name} = {entry.value} of group {ENTRY_POINT_GROUP} must lead "
             f"to a Service named {entry.name}."
         )
@@ -124,13 +115,13 @@ def _load(service: Service, field: str) -> Any:
     target: str = getattr(service, field)
     module, _, attribute = target.partition(":")
     if not (module and attribute):
-        raise DeclarationFault(
+        raise ServiceDeclarationError(
             f"The service {service.name} declares {field}={target!r}. Write module:attribute."
         )
     try:
         return getattr(import_module(module), attribute)
     except AttributeError:
-        raise DeclarationFault(
+        raise ServiceDeclarationError(
             f"The service {service.name} declares {field}={target!r}, but {module} has no "
             f"{attribute}."
         ) from None

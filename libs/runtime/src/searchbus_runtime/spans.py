@@ -3,21 +3,28 @@
 The SDK's own tracer takes locks and copies attributes at every step, a quarter of a request's time
 at the edge. This one keeps what OpenTelemetry's API gives it, decides as the SDK's
 `ParentBased(TraceIdRatioBased(ratio))` does, and hands ended spans to a processor of the SDK's
-kind: its own for a collector, `tracefile` without one. Its spans have the fields that both read.
+kind: its own for a collector, `TraceFile` without one. Its spans have the fields that both read.
 
 Attributes are kept as they are given: str, bool, int, float, or sequences of these.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import logging
+import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
 
+import msgspec
 from opentelemetry import context as otel_context
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, SpanProcessor
@@ -33,12 +40,13 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-__all__ = ["UNSET", "LightSpan", "LightTracer", "LightTracerProvider"]
+from .files import LineQueue
+from .traces import SpanRecord
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NOT_SAMPLED = TraceFlags(TraceFlags.DEFAULT)
 UNSET = Status(StatusCode.UNSET)
-"""Of every span whose outcome nobody has set."""
+"""Status of every span whose outcome nobody has set."""
 _LOW_64_BITS = (1 << 64) - 1
 
 
@@ -144,51 +152,26 @@ class LightTracer(trace.Tracer):
                 span.end()
 
 
+@dataclass(slots=True, eq=False)
 class LightSpan(trace.Span):
     """One span; while it runs, and afterwards as the exporters read it."""
 
-    __slots__ = (
-        "_provider",
-        "_traceparent",
-        "attributes",
-        "context",
-        "end_time",
-        "events",
-        "instrumentation_scope",
-        "kind",
-        "links",
-        "name",
-        "parent",
-        "start_time",
-        "status",
-    )
-    dropped_attributes = dropped_events = dropped_links = 0
-
-    def __init__(
-        self,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        kind: SpanKind,
-        attributes: dict[str, Any],
-        links: Sequence[Link],
-        start_time: int,
-        provider: LightTracerProvider,
-        scope: InstrumentationScope,
-    ) -> None:
-        self.name = name
-        self.context = context
-        self.parent = parent
-        self.kind = kind
-        self.attributes = attributes
-        self.links = links
-        self.events: list[Event] = []
-        self.status = UNSET
-        self.start_time = start_time
-        self.end_time: int | None = None
-        self.instrumentation_scope = scope
-        self._provider = provider
-        self._traceparent = ""
+    name: str
+    context: SpanContext
+    parent: SpanContext | None
+    kind: SpanKind
+    attributes: dict[str, Any]
+    links: Sequence[Link]
+    start_time: int
+    provider: LightTracerProvider
+    instrumentation_scope: InstrumentationScope
+    events: list[Event] = field(default_factory=list)
+    status: Status = UNSET
+    end_time: int | None = None
+    _traceparent: str = ""
+    dropped_attributes: ClassVar[int] = 0
+    dropped_events: ClassVar[int] = 0
+    dropped_links: ClassVar[int] = 0
 
     @property
     def traceparent(self) -> str:
@@ -202,8 +185,8 @@ class LightSpan(trace.Span):
 
     @property
     def resource(self) -> Resource:
-        """Of the process."""
-        return self._provider.resource
+        """Resource of the process."""
+        return self.provider.resource
 
     def get_span_context(self) -> SpanContext:
         """Its ids and flags."""
@@ -229,10 +212,7 @@ class LightSpan(trace.Span):
             self.name = name
 
     def add_event(
-        self,
-        name: str,
-        attributes: Mapping[str, Any] | None = None,
-        timestamp: int | None = None,
+        self, name: str, attributes: Mapping[str, Any] | None = None, timestamp: int | None = None
     ) -> None:
         """Add an event."""
         if self.end_time is None:
@@ -265,5 +245,109 @@ class LightSpan(trace.Span):
         """End the span and queue it for export."""
         if self.end_time is None:
             self.end_time = end_time or time.time_ns()
-            assert self._provider.processor is not None
-            self._provider.processor.on_end(self)  # type: ignore[arg-type]
+            assert self.provider.processor is not None
+            self.provider.processor.on_end(self)  # type: ignore[arg-type]
+
+
+log = logging.getLogger("searchbus.process")
+FLUSH_S = 0.2
+"""So that `searchbus trace --last` finds a call that has just ended."""
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_kinds = {kind.value: kind.name.lower() for kind in SpanKind}
+# The name and the attribute that the SDK's processor has for a collector.
+_processed = metrics.get_meter("searchbus.runtime").create_counter(
+    "otel.sdk.processor.span.processed",
+    description="Spans that were written, and with an error_type those that were lost.",
+)
+
+_Line: Any = msgspec.defstruct("_Line", [one.name for one in fields(SpanRecord)])
+"""One span in the file: what `traces` reads, as a type that is made and encoded quicker."""
+
+
+class TraceFile(SpanProcessor):
+    """Writes ended spans as JSON lines to a local file that all processes share (see traces.py).
+
+    Every process appends whole lines with one write. A full file is renamed to `<name>.1`, so that
+    at most twice the limit is kept.
+
+    Args:
+        service: of this process.
+        max_queued: spans that wait to be written; further ones are lost and counted.
+    """
+
+    def __init__(
+        self, path: Path, *, service: str, max_bytes: int, max_queued: int = 16_384
+    ) -> None:
+        self._path = path
+        self._service = service
+        self._max_bytes = max_bytes
+        self._failing = False
+        self._lines = LineQueue(self._write, name="traces", every_s=FLUSH_S, max_queued=max_queued)
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def on_end(self, span: LightSpan) -> None:  # type: ignore[override]
+        """Queue the line of a span; raises nothing."""
+        try:
+            line = _encoder.encode(self._line(span))
+        except (ValueError, TypeError) as error:  # e.g. half a surrogate pair in an attribute
+            _processed.add(1, {"error.type": type(error).__name__})
+            return
+        if not self._lines.add(line):
+            _processed.add(1, {"error.type": "queue_full"})
+
+    def force_flush(self, timeout_millis: int | None = None) -> bool:
+        """Write what is queued."""
+        self._lines.flush()
+        return True
+
+    def shutdown(self) -> None:
+        """Write what is queued and stop."""
+        self._lines.close()
+
+    def _write(self, lines: list[bytes]) -> None:
+        """Append lines; while that fails, they are lost and counted."""
+        try:
+            self._append(b"\n".join(lines) + b"\n")
+        except OSError as error:
+            _processed.add(len(lines), {"error.type": type(error).__name__})
+            if not self._failing:
+                log.error("spans cannot be written to %s: %s", self._path, error)
+            self._failing = True
+        else:
+            _processed.add(len(lines))
+            self._failing = False
+
+    def _append(self, data: bytes) -> None:
+        # The lock makes "is it full, then rename" one step among several processes.
+        with self._path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._path.exists() and self._path.stat().st_size > self._max_bytes:
+                self._path.replace(self._path.with_name(self._path.name + ".1"))
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                size = os.fstat(descriptor).st_size
+                if os.write(descriptor, data) < len(data):
+                    os.ftruncate(descriptor, size)  # a torn line would spoil the next one, too
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(descriptor)
+
+    def _line(self, span: LightSpan) -> Any:
+        ids = span.traceparent
+        return _Line(
+            ids[3:35],
+            ids[36:52],
+            span.parent.span_id.to_bytes(8, "big").hex() if span.parent else None,
+            span.name,
+            _kinds[span.kind._value_],  # `value`, and the hash of a member, are Python functions
+            self._service,
+            span.start_time,
+            span.end_time,
+            None if span.status is UNSET else _error(span.status),
+            span.attributes,
+        )
+
+
+def _error(status: Status) -> str | None:
+    failed = status.status_code is StatusCode.ERROR
+    return (status.description or "error") if failed else None

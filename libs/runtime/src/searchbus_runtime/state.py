@@ -1,4 +1,9 @@
-"""How commands find the running stack: the data folder and its state.json."""
+"""How commands and clients find the running stack: the data folder, its state.json, its clients.
+
+A client that started a stack holds the pipe `<data>/clients` open. The kernel closes the pipe with
+the process that holds it, however that process ends. A line in the pipe is the toolset that a new
+client wants; the end of the pipe means that no client is left.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,11 @@ import fcntl
 import json
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .files import write_atomically
-
-__all__ = [
-    "LOCK_FILE",
-    "StackState",
-    "UnusableFolder",
-    "data_folder",
-    "is_claimed",
-    "no_stack",
-    "open_data_folder",
-    "read_state",
-    "write_state",
-]
 
 STATE_FILE = "state.json"
 LOCK_FILE = "up.lock"
@@ -55,7 +49,7 @@ def data_folder(given: Path | None = None) -> Path:
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
 
 
-class UnusableFolder(RuntimeError):
+class UnusableFolderError(RuntimeError):
     """The data folder cannot be made or written; the message says what to do."""
 
 
@@ -63,7 +57,7 @@ def open_data_folder(given: Path | None = None) -> Path:
     """The data folder; where it is missing it is made for its owner alone.
 
     Raises:
-        UnusableFolder: it is a file, or must not be made or written.
+        UnusableFolderError: it is a file, or must not be made or written.
     """
     folder = data_folder(given)
     try:
@@ -73,7 +67,7 @@ def open_data_folder(given: Path | None = None) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UnusableFolder(
+        raise UnusableFolderError(
             f"The data folder {folder} cannot be used ({error.strerror}). Choose a folder that you "
             "may write with --data or SEARCHBUS_DATA_DIR."
         ) from None
@@ -119,3 +113,70 @@ def is_claimed(data: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+PIPE = "clients"
+EVERYTHING = "*"
+"""In the place of a toolset: the client wants all of them."""
+_READ_BYTES = 4096
+
+
+def make_pipe(data: Path) -> int:
+    """Open the stack's end, to be its standard input; returns the descriptor.
+
+    Raises:
+        OSError: the folder cannot hold a pipe.
+    """
+    path = data / PIPE
+    with suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def join_clients(data: Path, toolset: str | None) -> int | None:
+    """Count as a client until the returned descriptor is closed.
+
+    Returns:
+        `None` where no stack counts its clients: none runs, or it runs without them.
+    """
+    try:
+        descriptor = os.open(data / PIPE, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # no pipe, or nobody reads it
+        return None
+    try:
+        os.write(descriptor, f"{toolset or EVERYTHING}\n".encode())
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+class ClientPipe:
+    """The stack's end of the pipe.
+
+    Args:
+        descriptor: of the end that `make_pipe` opened.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self._rest = b""
+
+    def read(self) -> list[str] | None:
+        """The toolsets that new clients want; `None` where no client is left."""
+        read = self._rest
+        while True:
+            try:
+                piece = os.read(self.descriptor, _READ_BYTES)
+            except BlockingIOError:
+                break
+            if not piece:
+                return None
+            read += piece
+        *lines, self._rest = read.split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+    def close(self) -> None:
+        """Stop counting."""
+        os.close(self.descriptor)

@@ -24,10 +24,7 @@ from searchbus_contracts import VERSION
 
 from .histograms import Histograms, LightMeterProvider
 from .settings import ServiceSettings
-from .spans import LightTracerProvider
-from .tracefile import TraceFile
-
-__all__ = ["configure_telemetry"]
+from .spans import LightTracerProvider, TraceFile
 
 QUEUED_SPANS = 16_384
 """About ten seconds of a busy process. With the SDK's 2,048, bursts lost spans."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SpanNode", "SpanRecord", "build_tree", "read_spans"]
-
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:

@@ -1,9 +1,7 @@
 """Helpers that the tests of several packages share. Not part of any image."""
 
-from .jsonrpc import HEADERS, messages, post
-from .nats_server import NatsServer
-from .processes import alive, descendants, free_port, watch_this_process
-from .serving import serve
+from .http import HEADERS, messages, post, serve
+from .processes import NatsServer, alive, descendants, free_port, watch_this_process
 from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .waiting import eventually, until
 

@@ -10,8 +10,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["self_signed"]
-
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that is its own authority, valid for a day, and its key.

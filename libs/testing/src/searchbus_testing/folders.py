@@ -1,14 +1,13 @@
-"""A temporary folder for tests to which the durability of a disk does not matter."""
+"""Folders of tests: temporary ones in memory, and locks between the processes of one run."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-__all__ = ["quick_folder"]
 
 _MEMORY = "/dev/shm"  # noqa: S108
 
@@ -23,3 +22,16 @@ def quick_folder() -> Iterator[Path]:
     parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="searchbus-test-", dir=parent) as folder:
         yield Path(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process, and no other thread, is in this block with the same file.
+
+    Args:
+        path: a file for the lock alone; it is made with its folder, and stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process is killed
+        yield

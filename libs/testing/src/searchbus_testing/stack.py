@@ -16,8 +16,6 @@ import msgspec
 
 from .waiting import eventually
 
-__all__ = ["SEARCHBUS", "CommandResult", "Stack", "run_command"]
-
 SEARCHBUS = Path(sys.executable).with_name("searchbus")
 """The installed command."""
 START_TIMEOUT_S = 600.0
@@ -85,7 +83,7 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Of the edge, e.g. http://127.0.0.1:40123."""
+        """Address of the edge, e.g. http://127.0.0.1:40123."""
         return str(self.state["url"])
 
     @property

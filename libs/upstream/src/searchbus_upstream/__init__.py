@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .addresses import is_public_host, is_public_url
+    from .addresses import canonical_key, is_public_host, is_public_url, without_trackers
     from .breaker import Breaker
     from .cache import Cached, Fetched, SharedCache
     from .guard import GuardedBackend
@@ -21,58 +21,32 @@ if TYPE_CHECKING:
         UpstreamTimeout,
         UpstreamUnreachable,
     )
-    from .pace import Pace
-    from .retries import RetryBudget, with_retries
-    from .retry_after import retry_after_s
-    from .shared_pace import SharedPace
+    from .pace import Pace, SharedPace
+    from .retries import RetryBudget, retry_after_s, with_retries
     from .telemetry import count_limit, upstream_span
-    from .urls import canonical_key, without_trackers
 
 __all__ = [
-    "Breaker",
-    "Cached",
-    "Fetched",
-    "GuardedBackend",
-    "HttpClient",
-    "Pace",
-    "Reply",
-    "Request",
-    "RetryBudget",
-    "SharedCache",
-    "SharedPace",
-    "UpstreamClient",
-    "UpstreamTimeout",
-    "UpstreamUnreachable",
-    "canonical_key",
-    "count_limit",
-    "is_public_host",
-    "is_public_url",
-    "retry_after_s",
-    "upstream_span",
-    "with_retries",
-    "without_trackers",
-]
+    "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "Pace", "Reply", "Request",
+    "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient", "UpstreamTimeout",
+    "UpstreamUnreachable", "canonical_key", "count_limit", "is_public_host", "is_public_url",
+    "retry_after_s", "upstream_span", "with_retries", "without_trackers",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "addresses": ("is_public_host", "is_public_url"),
+        "addresses": (
+            "canonical_key", "is_public_host", "is_public_url", "without_trackers",
+        ),
         "breaker": ("Breaker",),
         "cache": ("Cached", "Fetched", "SharedCache"),
         "guard": ("GuardedBackend",),
         "http": (
-            "HttpClient",
-            "Reply",
-            "Request",
-            "UpstreamClient",
-            "UpstreamTimeout",
+            "HttpClient", "Reply", "Request", "UpstreamClient", "UpstreamTimeout",
             "UpstreamUnreachable",
         ),
-        "pace": ("Pace",),
-        "retries": ("RetryBudget", "with_retries"),
-        "retry_after": ("retry_after_s",),
-        "shared_pace": ("SharedPace",),
+        "pace": ("Pace", "SharedPace"),
+        "retries": ("RetryBudget", "retry_after_s", "with_retries"),
         "telemetry": ("count_limit", "upstream_span"),
-        "urls": ("canonical_key", "without_trackers"),
     },
-)
+)  # fmt: skip

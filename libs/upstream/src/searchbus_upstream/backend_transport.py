@@ -14,8 +14,6 @@ from contextlib import contextmanager
 import httpcore
 import httpx
 
-__all__ = ["BackendTransport"]
-
 _ERRORS: dict[type[Exception], type[httpx.TransportError]] = {
     httpcore.ConnectTimeout: httpx.ConnectTimeout,
     httpcore.ReadTimeout: httpx.ReadTimeout,

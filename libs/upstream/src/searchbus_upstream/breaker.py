@@ -13,8 +13,6 @@ from searchbus_bus import LiveGauge
 
 from .telemetry import meter
 
-__all__ = ["Breaker"]
-
 
 class Breaker:
     """Open for a cooldown after a refusal; then a single probe decides.

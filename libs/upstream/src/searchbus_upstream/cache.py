@@ -19,18 +19,16 @@ import secrets
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import msgspec
 from cachetools import LRUCache
 
-from searchbus_bus import Bus, KeyValue, end_task
+from searchbus_bus import Bus, KeyValue
+from searchbus_bus.store.lease import Lease
 from searchbus_contracts import ErrorCode, Failure, Fault, decode, encode
 
 from .telemetry import count_lookup
-
-__all__ = ["Cached", "Fetched", "SharedCache"]
 
 log = logging.getLogger("searchbus.upstream")
 
@@ -76,11 +74,6 @@ class Cached:
 Fetch = Callable[[], Awaitable[Fetched]]
 
 
-class _Entry(NamedTuple):
-    made_ms: int
-    value: bytes
-
-
 class _Flight(msgspec.Struct, omit_defaults=True):
     """The lease of a fetch; its outcome replaces it where nothing is stored."""
 
@@ -93,48 +86,9 @@ class _Flight(msgspec.Struct, omit_defaults=True):
         """Whether this is the outcome of a fetch."""
         return self.failure is not None or self.value is not None
 
-
-@dataclass(slots=True)
-class _Lease:
-    """The lease of a fetch of this process; within `async with` it does not expire.
-
-    Every write names the revision before it: a worker that was stopped for so long that another
-    one took over writes nothing.
-    """
-
-    flights: KeyValue
-    key: str
-    flight: _Flight
-    revision: int
-    keeping: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        self.keeping = asyncio.get_running_loop().create_task(self._keep())
-
-    async def __aexit__(self, *_: object) -> None:
-        keeping, self.keeping = self.keeping, None
-        await end_task(keeping)
-
-    async def _keep(self) -> None:
-        await asyncio.sleep(_RENEW_EVERY_S)
-        while self.keeping is not None:
-            await _best_effort(self.write())
-            await asyncio.sleep(_RENEW_EVERY_S)
-
-    async def write(self) -> None:
-        """Write the flight, unless another worker has taken over."""
-        value = encode(self.flight)
-        written = await self.flights.update(self.key, value, self.revision)
-        if written is None:
-            held = await self.flights.get(self.key)
-            if held is not None and decode(held.value, _Flight).id == self.flight.id:
-                # An earlier write seemed to fail, and was done.
-                written = await self.flights.update(self.key, value, held.revision)
-        self.revision = written or self.revision
-
-    async def release(self) -> None:
-        """End the lease, unless another worker has taken over."""
-        await self.flights.delete(self.key, self.revision)
+    def wrote(self, value: bytes) -> bool:
+        """Whether an entry is of this fetch."""
+        return decode(value, _Flight).id == self.id
 
 
 @dataclass(slots=True)
@@ -165,7 +119,7 @@ class SharedCache:
         self._name = name
         self._answers = answers
         self._flights = flights
-        self._local: LRUCache[str, _Entry] = LRUCache(
+        self._local: LRUCache[str, Cached] = LRUCache(
             local_bytes, getsizeof=lambda entry: len(entry.value)
         )
         self._clock = clock
@@ -201,9 +155,7 @@ class SharedCache:
     async def stored(self, request: str, *, fresh_s: float) -> Cached | None:
         """The stored value for a request, if it is not older than `fresh_s`; fetches nothing."""
         entry = await self._stored(_key_of(request))
-        if entry is None or self._age_s(entry) >= fresh_s:
-            return None
-        return Cached(entry.value, entry.made_ms, hit=True)
+        return entry if entry is not None and self._age_s(entry) < fresh_s else None
 
     async def store(self, request: str, value: bytes) -> None:
         """Store a value that no `get` fetched."""
@@ -214,7 +166,7 @@ class SharedCache:
         while True:
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
-                return Cached(entry.value, entry.made_ms, hit=True)
+                return entry
             leading = key not in self._running
             try:
                 return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
@@ -222,7 +174,7 @@ class SharedCache:
                 if not leading and fault.code in _OWN_BUDGET:
                     continue
                 if entry is not None and self._age_s(entry) < stale_s:
-                    return Cached(entry.value, entry.made_ms, True, True, fault.failure.message)
+                    return replace(entry, stale=True, why_stale=fault.failure.message)
                 raise
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:
@@ -265,12 +217,14 @@ class SharedCache:
             except Fault:
                 return await self._store(key, await fetch())  # the store is away
             if revision is not None:
-                lease = _Lease(self._flights, key, mine, revision)
+                lease = Lease(
+                    self._flights, key, encode(mine), is_mine=mine.wrote, revision=revision
+                )
                 entry, stored = await self._read(key)
                 if entry is not None and self._age_s(entry) < fresh_s:
-                    await _best_effort(lease.release())
-                    return Cached(entry.value, entry.made_ms, hit=True)
-                return await self._lead(lease, stored, fetch)
+                    await lease.release()
+                    return entry
+                return await self._lead(lease, mine, stored, fetch)
             if other is not None and other.value is not None:
                 return Cached(other.value, self._now_ms())
             if other is not None and other.failure is not None:
@@ -283,9 +237,9 @@ class SharedCache:
             pause_s = min(_POLL_MAX_S, pause_s * 1.5)
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
-                return Cached(entry.value, entry.made_ms, hit=True)
+                return entry
 
-    async def _lead(self, lease: _Lease, stored: int | None, fetch: Fetch) -> Cached:
+    async def _lead(self, lease: Lease, mine: _Flight, stored: int | None, fetch: Fetch) -> Cached:
         """Fetch while holding the lease.
 
         An outcome that is not stored replaces the lease, for workers that wait for it; the next
@@ -295,21 +249,21 @@ class SharedCache:
             stored: as `_store` takes it.
         """
         try:
-            async with lease:
+            async with lease.kept(_RENEW_EVERY_S):
                 fetched = await fetch()
         except Fault as fault:
-            lease.flight.failure = fault.failure
-            await _best_effort(lease.write())
+            mine.failure = fault.failure
+            await _replace(lease, mine)
             raise
         except BaseException:
-            await asyncio.shield(_best_effort(lease.release()))
+            await asyncio.shield(lease.release())
             raise
         cached = await self._store(lease.key, fetched, stored)
         if fetched.store:
-            await _best_effort(lease.release())
+            await lease.release()
         else:
-            lease.flight.value = fetched.value
-            await _best_effort(lease.write())
+            mine.value = fetched.value
+            await _replace(lease, mine)
         return cached
 
     async def _store(self, key: str, fetched: Fetched, stored: int | None = None) -> Cached:
@@ -319,13 +273,13 @@ class SharedCache:
             stored: the revision that was stored before the fetch, 0 for none: a value that another
                 worker has stored since then is newer and stays. `None` is not known.
         """
-        entry = _Entry(self._now_ms(), fetched.value)
-        newest = fetched.store and await self._share(key, entry, stored)
-        if newest and len(entry.value) <= self._local.maxsize:
-            self._local[key] = entry
-        return Cached(entry.value, entry.made_ms)
+        cached = Cached(fetched.value, self._now_ms())
+        newest = fetched.store and await self._share(key, cached, stored)
+        if newest and len(cached.value) <= self._local.maxsize:
+            self._local[key] = replace(cached, hit=True)
+        return cached
 
-    async def _share(self, key: str, entry: _Entry, stored: int | None) -> bool:
+    async def _share(self, key: str, entry: Cached, stored: int | None) -> bool:
         """Store a value for other workers; False where there is a newer one."""
         if self._answers is None:
             return True
@@ -340,11 +294,11 @@ class SharedCache:
             _note(fault)
             return True
 
-    async def _stored(self, key: str) -> _Entry | None:
+    async def _stored(self, key: str) -> Cached | None:
         """The younger of the value in this process and the one in the bucket."""
         return (await self._read(key))[0]
 
-    async def _read(self, key: str) -> tuple[_Entry | None, int | None]:
+    async def _read(self, key: str) -> tuple[Cached | None, int | None]:
         """The younger of both values, and the bucket's revision as `_store` takes it."""
         local = self._local.get(key)
         if self._answers is None:
@@ -358,9 +312,9 @@ class SharedCache:
         made_ms = int(_HEADER.unpack_from(held.value)[0])
         if local is not None and local.made_ms >= made_ms:
             return local, held.revision
-        return _Entry(made_ms, held.value[_HEADER.size :]), held.revision
+        return Cached(held.value[_HEADER.size :], made_ms, hit=True), held.revision
 
-    def _age_s(self, entry: _Entry) -> float:
+    def _age_s(self, entry: Cached) -> float:
         return self._clock() - entry.made_ms / 1000
 
     def _now_ms(self) -> int:
@@ -371,10 +325,11 @@ def _key_of(request: str) -> str:
     return hashlib.sha256(request.encode()).hexdigest()[:40]
 
 
-async def _best_effort(operation: Awaitable[object]) -> None:
-    """Wait for an operation of the key-value store; without it the cache works less well."""
+async def _replace(lease: Lease, outcome: _Flight) -> None:
+    """Write the outcome in the place of the lease; without the store nobody waits for it."""
+    lease.value = encode(outcome)
     try:
-        await operation
+        await lease.write(create=False)
     except Fault as fault:
         _note(fault)
 

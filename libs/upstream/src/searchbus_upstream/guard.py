@@ -19,19 +19,17 @@ import httpcore
 
 from .addresses import Address, is_public_address, is_public_host
 
-__all__ = ["ALLOWED_PORTS", "AddressRefused", "GuardedBackend", "NameUnknown", "resolve"]
-
 ALLOWED_PORTS = frozenset({80, 443, 8080, 8443})
 _MAX_ADDRESSES = 4
 """Addresses of one name that are tried, in the resolver's order."""
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
-class AddressRefused(httpcore.ConnectError):
+class AddressRefusedError(httpcore.ConnectError):
     """The host has an address that is not public, or the port is not allowed."""
 
 
-class NameUnknown(httpcore.ConnectError):
+class NameUnknownError(httpcore.ConnectError):
     """The name has no address."""
 
 
@@ -74,7 +72,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """Resolve, check, connect.
 
         Raises:
-            AddressRefused, NameUnknown, httpcore.ConnectError.
+            AddressRefusedError, NameUnknownError, httpcore.ConnectError.
         """
         route = self._route(host)
         if route is not None:
@@ -83,30 +81,30 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                 target, int(target_port), timeout, local_address, socket_options
             )
         if port not in ALLOWED_PORTS:
-            raise AddressRefused(f"port {port} is not allowed")
+            raise AddressRefusedError(f"port {port} is not allowed")
         if not is_public_host(host):
-            raise AddressRefused("the host is not public")
+            raise AddressRefusedError("the host is not public")
         try:
             addresses = await self._resolver(host, port)
         except (OSError, UnicodeError, ValueError):
-            raise NameUnknown("the name has no address") from None
+            raise NameUnknownError("the name has no address") from None
         if not addresses:
-            raise NameUnknown("the name has no address")
+            raise NameUnknownError("the name has no address")
         if not all(is_public_address(address) for address in addresses):
-            raise AddressRefused("the host's address is not public")
+            raise AddressRefusedError("the host's address is not public")
         failure: Exception | None = None
         for address in addresses[:_MAX_ADDRESSES]:
             try:
                 return await self._open(str(address), port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
-        raise failure or NameUnknown("the name has no address")
+        raise failure or NameUnknownError("the name has no address")
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.AsyncNetworkStream:
         """Refuse: pages are never read from Unix sockets."""
-        raise AddressRefused("unix sockets are not allowed")
+        raise AddressRefusedError("unix sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
         """Sleep as the backend does."""

@@ -26,17 +26,8 @@ import httpcore
 import httpx
 
 from .backend_transport import BackendTransport
-from .guard import AddressRefused, NameUnknown
+from .guard import AddressRefusedError, NameUnknownError
 from .telemetry import upstream_span
-
-__all__ = [
-    "HttpClient",
-    "Reply",
-    "Request",
-    "UpstreamClient",
-    "UpstreamTimeout",
-    "UpstreamUnreachable",
-]
 
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
@@ -213,9 +204,9 @@ class HttpClient:
 def _kind_of(error: BaseException | None) -> str:
     """Why there is no connection, from the chain of causes."""
     while error is not None:
-        if isinstance(error, AddressRefused):
+        if isinstance(error, AddressRefusedError):
             return "address"
-        if isinstance(error, NameUnknown | socket.gaierror):
+        if isinstance(error, NameUnknownError | socket.gaierror):
             return "dns"
         if isinstance(error, ssl.SSLError):
             return "tls"

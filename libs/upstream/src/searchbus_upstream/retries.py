@@ -1,15 +1,15 @@
-"""Retries with jitter, within the caller's time and a budget of extra requests."""
+"""Retries with jitter, within the caller's time and a budget of extra requests; Retry-After."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from searchbus_contracts import Fault
-
-__all__ = ["RetryBudget", "with_retries"]
 
 T = TypeVar("T")
 _BASE_S = 0.25
@@ -77,3 +77,22 @@ async def with_retries(
                 raise
             await asyncio.sleep(pause_s)
     raise AssertionError("unreachable")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds of the Retry-After header (RFC 9110, 10.2.3), which has a number or a date.
+
+    `None` where the header is missing or invalid.
+
+    Args:
+        headers: names in lower case.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isdigit():
+        return float(value)
+    try:
+        then = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(0.0, (then - datetime.now(UTC)).total_seconds())

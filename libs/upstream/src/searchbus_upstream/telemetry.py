@@ -16,8 +16,6 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from searchbus_bus import SECONDS
 
-__all__ = ["RequestSpan", "count_limit", "count_lookup", "meter", "upstream_span"]
-
 _tracer = trace.get_tracer("searchbus.upstream")
 meter = metrics.get_meter("searchbus.upstream")
 _duration = meter.create_histogram(
@@ -60,11 +58,7 @@ class RequestSpan:
 def upstream_span(upstream: str, method: str, host: str) -> Iterator[RequestSpan]:
     """Open a client span around one HTTP request (semantic conventions) and record its duration."""
     started_s = time.perf_counter()
-    attributes = {
-        "http.request.method": method,
-        "server.address": host,
-        "peer.service": upstream,
-    }
+    attributes = {"http.request.method": method, "server.address": host, "peer.service": upstream}
     with _tracer.start_as_current_span(
         f"{method} {upstream}",
         kind=SpanKind.CLIENT,

@@ -13,8 +13,6 @@ import re
 
 from searchbus_contracts.visible import visible
 
-__all__ = ["inert", "plain"]
-
 # The part in brackets ends at the next bracket, the target at the next parenthesis, and a run of
 # exclamation marks is tried only at its start: no character is read again for every match.
 _IMAGE = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from searchbus_runtime.files import damage
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 from .declare.attach_file import AttachFile
 from .settings import AttachSettings

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-__all__ = ["DeclarationFault", "ItselfFault", "ProbeFault", "Problem", "ServerFault"]
-
 
 class Problem(str):
     """Why a server is not up, for the operator.
@@ -50,3 +48,13 @@ class ItselfFault(ServerFault):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"it is this searchbus itself; searchbus attach remove {name}")
+
+
+class AuthError(ServerFault):
+    """There is no token now. The message says why and what to do, without secrets and without
+    text of others.
+    """
+
+
+class LoginRequiredError(AuthError):
+    """There is no token until a person signs in."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from opentelemetry import metrics
 
-from searchbus_bus.metrics import SECONDS
+from searchbus_bus.telemetry import SECONDS
 from searchbus_contracts import ErrorCode, Fault
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "count_dropped",
     "count_file_fault",
     "count_handover",
+    "count_login",
     "count_mismatch",
     "count_refused",
     "count_restart",
     "count_session",
+    "count_token",
     "measured_call",
     "meter",
 ]
@@ -61,6 +63,13 @@ _sessions = meter.create_counter(
 _file_faults = meter.create_counter(
     "searchbus.attach.file_faults",
     description="Versions of the file of attached servers that cannot be used.",
+)
+_tokens = meter.create_counter(
+    "searchbus.attach.tokens",
+    description="Requests for tokens of attached servers, by type of auth and outcome.",
+)
+_logins = meter.create_counter(
+    "searchbus.attach.logins", description="Sign-ins to attached servers, by outcome."
 )
 
 
@@ -126,3 +135,13 @@ def count_mismatch(server: str) -> None:
 def count_file_fault() -> None:
     """Count a version of the file that cannot be used."""
     _file_faults.add(1)
+
+
+def count_token(server: str, kind: str, outcome: str) -> None:
+    """Count a request for a token: `ok`, `login_required` or `failed`."""
+    _tokens.add(1, {"server": server, "type": kind, "outcome": outcome})
+
+
+def count_login(server: str, outcome: str) -> None:
+    """Count a sign-in: `ok` or `failed`."""
+    _logins.add(1, {"server": server, "outcome": outcome})

@@ -7,12 +7,11 @@ import logging
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import Process
-from searchbus_runtime.heap import keep_freed_memory
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
+from searchbus_runtime.process import keep_freed_memory
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
-from .auth.opening import credentials_of
 from .auth.pages import login_app
 from .declare.attach_file import AttachFile
 from .declare.taken import taken_names
@@ -51,7 +50,7 @@ async def start(process: Process[AttachSettings]) -> None:
     worker = Worker(
         process.service, max_in_flight=settings.max_in_flight, description="Other MCP servers."
     )
-    credentials = credentials_of(settings)
+    credentials = settings.credentials()
     gateway = await process.enter(
         Gateway(
             worker,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
 
-from .auth.identity import Identity
-from .auth.sealing import key_from_text
+from .auth.keys import Identity, Sealer, key_from_text
 from .declare.servers import own_folders
+
+if TYPE_CHECKING:
+    from .auth.credentials import Credentials
 
 __all__ = ["FILE_NAME", "LOGINS_NAME", "PINS_NAME", "AttachSettings"]
 
@@ -53,6 +55,9 @@ class AttachSettings(ServiceSettings):
     attach_login_url: Annotated[str, Field(pattern=r"^(https?://[^?#]*[^/?#])?$")] = Field(
         "",
         description="Address of these pages as browsers reach it. Default: the port on 127.0.0.1.",
+    )
+    attach_client_metadata_url: Annotated[str, Field(pattern=r"^(https://[^/?#@]+/[^?#]+)?$")] = (
+        Field("", description="Address of the client metadata document, which is the client's id.")
     )
     attach_identity_key: SecretStr | None = Field(
         None, description="Private key (P-256, PEM) that states callers in token exchange."
@@ -104,3 +109,26 @@ class AttachSettings(ServiceSettings):
         if self.attach_login_url or self.attach_login_port is None:
             return self.attach_login_url
         return f"http://127.0.0.1:{self.attach_login_port}"
+
+    @property
+    def identity(self) -> Identity | None:
+        """What states callers; None where there is no key."""
+        if self.attach_identity_key is None:
+            return None
+        return Identity(self.attach_identity_key.get_secret_value(), self.attach_identity_issuer)
+
+    def credentials(self) -> Credentials:
+        """The credentials of all attached servers."""
+        # Imported here: the SDK, which list and show do not need, takes longer than all the rest.
+        from .auth.credentials import Credentials
+        from .auth.http import AuthHttp
+        from .auth.login import Logins
+        from .auth.vault import Vault
+
+        http = AuthHttp()
+        logins = None
+        if self.attach_vault_key is not None and self.login_address:
+            sealer = Sealer(key_from_text(self.attach_vault_key.get_secret_value()))
+            vault = Vault(self.logins, sealer)
+            logins = Logins(http, vault, self.login_address, self.attach_client_metadata_url)
+        return Credentials(http, logins=logins, identity=self.identity)

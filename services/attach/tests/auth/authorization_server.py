@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 from joserfc import jwt
 from joserfc.jwk import KeySet
 from mcp.server.mcpserver import Context, MCPServer
@@ -55,6 +56,8 @@ class Provider:
         refuses: error by grant type.
         pause_s: before a token is issued.
         registers: whether it registers clients.
+        reads_documents: whether it takes the address of a client metadata document as client_id.
+        document_at: where that document is found in place of its address.
         keys: of those whose statements it exchanges.
         forms: of the requests to its token endpoint, with their Authorization.
     """
@@ -66,6 +69,8 @@ class Provider:
     refuses: dict[str, str] = field(default_factory=dict)
     pause_s: float = 0.0
     registers: bool = True
+    reads_documents: bool = False
+    document_at: str = ""
     challenge_methods: tuple[str, ...] = ("S256",)
     keys: dict[str, Any] | None = None
     person: str = "ann"
@@ -103,6 +108,8 @@ class Provider:
         }
         if self.registers:
             found["registration_endpoint"] = f"{self.issuer}/register"
+        if self.reads_documents:
+            found["client_id_metadata_document_supported"] = True
         return JSONResponse(found)
 
     async def register(self, request: Request) -> Response:
@@ -118,13 +125,22 @@ class Provider:
     async def authorize(self, request: Request) -> Response:
         """The person says yes at once."""
         asked = dict(request.query_params)
-        assert asked["client_id"] in self.clients
+        if self.reads_documents and asked["client_id"].startswith("https://"):
+            await self._read_document(asked["client_id"])
+        assert asked["redirect_uri"] in self.clients[asked["client_id"]]["redirect_uris"]
         assert asked["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe()
         self.codes[code] = {**asked, "person": self.person}
         self.secrets.add(code)
         back = {"code": code, "state": asked["state"], "iss": self.stated_issuer or self.issuer}
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", status_code=302)
+
+    async def _read_document(self, client_id: str) -> None:
+        async with httpx.AsyncClient() as http:
+            found = (await http.get(self.document_at)).json()
+        assert found["client_id"] == client_id
+        assert found["token_endpoint_auth_method"] == "none"
+        self.clients[client_id] = found
 
     async def revoke(self, request: Request) -> Response:
         form = dict(await request.form())
@@ -149,7 +165,8 @@ class Provider:
     def _known(self, request: Request, form: dict[str, str]) -> bool:
         given = request.headers.get("authorization", "")
         if not given.startswith("Basic "):
-            return False
+            client = self.clients.get(form.get("client_id", ""), {})
+            return client.get("token_endpoint_auth_method") == "none"
         name, _, secret = base64.b64decode(given[6:]).decode().partition(":")
         return self.clients.get(name, {}).get("client_secret") == secret
 

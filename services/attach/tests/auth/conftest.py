@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from searchbus_attach.auth.http import AuthHttp
+from searchbus_attach.auth.keys import Sealer
 from searchbus_attach.auth.login import Logins
 from searchbus_attach.auth.pages import login_app
-from searchbus_attach.auth.sealing import Sealer
 from searchbus_attach.auth.vault import Vault
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_runtime.server import HttpServer, bind
@@ -20,6 +20,8 @@ from searchbus_runtime.server import HttpServer, bind
 from .authorization_server import SECRET, Protected, protected_server
 
 KEY = bytes(range(32))
+DOCUMENT = "https://bus.example/attach/client.json"
+"""Address of the client metadata document; the pages of `sign_ins` serve it."""
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def vault(tmp_path: Path, sealer: Sealer) -> Vault:
 
 
 @pytest.fixture
-def logins(http: AuthHttp, vault: Vault, sealer: Sealer) -> Logins:
-    return Logins(http, vault, sealer, "http://127.0.0.1:9/attach")
+def logins(http: AuthHttp, vault: Vault) -> Logins:
+    return Logins(http, vault, "http://127.0.0.1:9/attach")
 
 
 def declared(protected: Protected, kind: str, **keys: Any) -> Server:
@@ -77,10 +79,10 @@ class SignIns:
 
 
 @pytest.fixture
-async def sign_ins(http: AuthHttp, vault: Vault, sealer: Sealer) -> AsyncIterator[SignIns]:
+async def sign_ins(http: AuthHttp, vault: Vault) -> AsyncIterator[SignIns]:
     listener = bind("127.0.0.1", 0)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/attach"
-    found = SignIns(Logins(http, vault, sealer, address))
+    found = SignIns(Logins(http, vault, address, DOCUMENT))
 
     def named(name: str) -> Server | None:
         return found.server if found.server is not None and found.server.name == name else None

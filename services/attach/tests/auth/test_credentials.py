@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from searchbus_attach.auth import token_source
+from searchbus_attach.auth import credentials as module
 from searchbus_attach.auth.credentials import Credentials
-from searchbus_attach.auth.declaration import OURSELVES
-from searchbus_attach.auth.identity import Identity
+from searchbus_attach.auth.keys import Identity
 from searchbus_attach.commands.status import masked
+from searchbus_attach.declare.auth_methods import OURSELVES
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.service import QUIET_LOGGERS
 from searchbus_attach.upstream.connection import Surroundings
@@ -64,11 +64,14 @@ async def refused(upstream: Upstream) -> Fault:
     return fault.value
 
 
-async def test_client_credentials_from_the_first_request_on(protected, start):
-    """One token for list and calls."""
+async def test_client_credentials_from_the_first_request_on(protected, start, monkeypatch):
+    """One token for list and calls, counted."""
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
     upstream = start(declared(protected, "client_credentials"))
     assert await call(upstream) == "the client"
     assert len(protected.provider.forms) == 1
+    assert counted == [("safe", "client_credentials", "ok")]
 
 
 async def test_a_token_that_ends_is_replaced_before_a_call_fails(protected, start):
@@ -89,7 +92,7 @@ async def test_a_token_that_the_server_refuses_early_is_replaced_inside_the_call
     protected, start, monkeypatch
 ):
     """Whatever was said of its life."""
-    monkeypatch.setattr(token_source, "_FRESH_S", 0.0)
+    monkeypatch.setattr(module, "_FRESH_S", 0.0)
     upstream = start(declared(protected, "client_credentials"))
     await call(upstream)
     protected.provider.expire_all()
@@ -176,13 +179,16 @@ async def test_variables_count_in_the_url_and_when_their_value_changes(protected
 
 
 async def test_a_caller_who_is_not_signed_in_gets_the_address_at_once(
-    protected, start, sign_ins, vault
+    protected, start, sign_ins, vault, monkeypatch
 ):
     """And after the sign-in the same call works."""
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
     sign_ins.server = server = declared(protected, "authorization_code")
     upstream = start(server, "caller-1")
     fault = await refused(upstream)
     assert (fault.code, fault.failure.retryable) == (ErrorCode.LOGIN_REQUIRED, False)
+    assert ("safe", "authorization_code", "login_required") in counted
     address = fault.failure.message.rpartition(" ")[2]
     assert (await sign_in(address)).status_code == 200
     upstream.try_now()
@@ -195,7 +201,7 @@ async def test_a_sign_in_that_ends_during_a_call_is_said_by_that_call(
     protected, start, sign_ins, vault, monkeypatch
 ):
     """The server refuses the token, and the authorization server the refresh."""
-    monkeypatch.setattr(token_source, "_FRESH_S", 0.0)
+    monkeypatch.setattr(module, "_FRESH_S", 0.0)
     sign_ins.server = server = declared(protected, "authorization_code")
     await sign_in(sign_ins.logins.ticket("safe", "caller-1"))
     upstream = start(server, "caller-1")
@@ -246,7 +252,7 @@ async def test_no_secret_is_in_a_log_a_span_a_failure_or_a_list(
     protected, start, sign_ins, caplog, monkeypatch
 ):
     """Through sign-ins, refreshes and refusals of every kind."""
-    monkeypatch.setattr(token_source, "_FRESH_S", 0.0)
+    monkeypatch.setattr(module, "_FRESH_S", 0.0)
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from searchbus_attach.auth import http as module
-from searchbus_attach.auth.faults import AuthFault
 from searchbus_attach.auth.http import AuthHttp, shown
+from searchbus_attach.faults import AuthError
 from searchbus_testing import serve
 
 
@@ -43,7 +43,7 @@ async def base():
 async def test_a_body_without_end_has_a_deadline(base):
     """Which a timeout of each read is not."""
     http = AuthHttp(timeout_s=0.3)
-    with pytest.raises(AuthFault, match="in time"):
+    with pytest.raises(AuthError, match="in time"):
         await http.send(httpx2.Request("GET", f"{base}/drips"))
     await http.aclose()
 
@@ -52,7 +52,7 @@ async def test_a_body_that_is_too_large_is_not_read(base, monkeypatch):
     """Unless its size is of no interest."""
     monkeypatch.setattr(module, "MAX_BODY_BYTES", 1024)
     http = AuthHttp()
-    with pytest.raises(AuthFault, match="more than 1 KiB"):
+    with pytest.raises(AuthError, match="more than 1 KiB"):
         await http.send(httpx2.Request("GET", f"{base}/large"))
     found = await http.send(httpx2.Request("GET", f"{base}/large"), with_body=False)
     assert (found.status_code, found.content) == (200, b"")
@@ -70,7 +70,7 @@ async def test_redirects_are_not_followed(base):
 async def test_nobody_there_is_said_without_the_address():
     """Only the host is named."""
     http = AuthHttp()
-    with pytest.raises(AuthFault, match=r"^http://127.0.0.1:9 cannot be reached$"):
+    with pytest.raises(AuthError, match=r"^http://127.0.0.1:9 cannot be reached$"):
         await http.send(httpx2.Request("GET", "http://u:word@127.0.0.1:9/path?code=word"))
     await http.aclose()
     assert shown("https://u:p@x.example/a?b") == "https://x.example"

@@ -8,8 +8,10 @@ import httpx
 import msgspec
 import pytest
 
+from searchbus_attach.auth import pages
+
 from .browser import sign_in
-from .conftest import declared
+from .conftest import DOCUMENT, declared
 
 
 @pytest.fixture
@@ -128,3 +130,26 @@ async def test_the_person_can_refuse(protected, sign_ins, server, vault, monkeyp
     assert page.status_code == 400
     assert "access_denied" in page.text
     assert vault.logins() == []
+
+
+async def test_sign_ins_are_counted_by_their_outcome(protected, sign_ins, server, monkeypatch):
+    """An address that names no server counts for none."""
+    counted: list[tuple[str, str]] = []
+    monkeypatch.setattr(pages, "count_login", lambda *labels: counted.append(labels))
+    address = sign_ins.logins.ticket("safe", "caller-1")
+    await sign_in(address)
+    await sign_in(address[:-3])
+    protected.provider.refuses["authorization_code"] = "access_denied"
+    await sign_in(address)
+    assert counted == [("safe", "ok"), ("safe", "failed")]
+
+
+async def test_the_client_metadata_document_names_its_own_address(protected, sign_ins):
+    """An authorization server compares them; without a configured address there is none."""
+    async with httpx.AsyncClient() as http:
+        where = sign_ins.logins.redirect_uri.replace("/callback", "/client.json")
+        found = (await http.get(where)).json()
+    assert found["client_id"] == DOCUMENT
+    assert found["redirect_uris"] == [sign_ins.logins.redirect_uri]
+    assert found["grant_types"] == ["authorization_code", "refresh_token"]
+    assert "client_secret" not in found

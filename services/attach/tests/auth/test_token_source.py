@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from searchbus_attach.auth import token_source as module
-from searchbus_attach.auth.faults import AuthFault
-from searchbus_attach.auth.token_endpoint import Tokens
-from searchbus_attach.auth.token_source import TokenSource
+from searchbus_attach.auth import credentials as module
+from searchbus_attach.auth.credentials import TokenSource
+from searchbus_attach.auth.vault import Tokens
+from searchbus_attach.faults import AuthError
 
 
 class World:
@@ -17,7 +17,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.fault: AuthFault | None = None
+        self.fault: AuthError | None = None
         self.asked: list[str] = []
         self.version = 0
         self.gate = asyncio.Event()
@@ -92,7 +92,7 @@ async def test_a_request_that_hangs_is_given_up_at_the_end(world, monkeypatch):
 async def test_a_failure_that_took_long_is_the_answer_for_those_who_waited(world):
     """They do not ask one after the other."""
     world.gate.clear()
-    world.fault = AuthFault("no")
+    world.fault = AuthError("no")
     tasks = [asyncio.create_task(world.source.token()) for _ in range(20)]
     await asyncio.sleep(0)
     world.now_s += 30
@@ -120,10 +120,10 @@ async def test_a_new_token_that_is_rejected_is_not_replaced(world):
 
 async def test_a_failure_is_the_answer_for_two_seconds(world):
     """Then there is another request."""
-    world.fault = AuthFault("no")
+    world.fault = AuthError("no")
     depths = []
     for _ in range(3):
-        with pytest.raises(AuthFault) as fault:
+        with pytest.raises(AuthError) as fault:
             await world.source.token()
         depths.append(len(fault.traceback))
     assert len(world.asked) == 1
@@ -136,12 +136,12 @@ async def test_a_failure_is_the_answer_for_two_seconds(world):
 async def test_a_token_that_lives_is_used_while_no_other_can_be_got(world):
     """Until its end."""
     await world.source.token()
-    world.fault = AuthFault("no")
+    world.fault = AuthError("no")
     world.now_s += 95
     assert [await world.source.token() for _ in range(3)] == ["t1"] * 3
     assert len(world.asked) == 2
     world.now_s += 6
-    with pytest.raises(AuthFault):
+    with pytest.raises(AuthError):
         await world.source.token()
 
 
@@ -149,10 +149,10 @@ async def test_a_rejected_token_is_not_used_when_no_other_can_be_got(world):
     """Nor by others."""
     token = await world.source.token()
     world.now_s += 20
-    world.fault = AuthFault("no")
-    with pytest.raises(AuthFault):
+    world.fault = AuthError("no")
+    with pytest.raises(AuthError):
         await world.source.token(token)
-    with pytest.raises(AuthFault):
+    with pytest.raises(AuthError):
         await world.source.token()
 
 
@@ -161,9 +161,9 @@ async def test_another_version_forgets_the_token_and_the_failure(world):
     await world.source.token()
     world.version += 1
     assert await world.source.token() == "t2"
-    world.fault = AuthFault("no")
+    world.fault = AuthError("no")
     world.version += 1
-    with pytest.raises(AuthFault):
+    with pytest.raises(AuthError):
         await world.source.token()
     world.fault, world.version = None, world.version + 1
     assert await world.source.token() == "t4"

@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from searchbus_attach.auth.faults import AuthFault
-from searchbus_attach.auth.sealing import Sealer
-from searchbus_attach.auth.token_endpoint import Tokens
-from searchbus_attach.auth.vault import Registered, Vault
+from searchbus_attach.auth.keys import Sealer
+from searchbus_attach.auth.vault import Registered, Tokens, Vault
+from searchbus_attach.faults import AuthError
 
 TOKENS = Tokens(access_token="word-a", refresh_token="word-r", issuer="https://x")
 
@@ -43,7 +42,7 @@ def test_an_entry_that_was_moved_is_refused(vault):
     content = json.loads(vault.path.read_text())
     content["logins"]["safe"]["bob"] = content["logins"]["safe"].pop("ann")
     vault.path.write_text(json.dumps(content))
-    with pytest.raises(AuthFault, match="moved"):
+    with pytest.raises(AuthError, match="moved"):
         vault.get("safe", "bob")
 
 
@@ -57,7 +56,7 @@ def test_clients_are_kept_too(vault):
     content = json.loads(vault.path.read_text())
     content["clients"]["other"] = content["clients"]["safe"]
     vault.path.write_text(json.dumps(content))
-    with pytest.raises(AuthFault, match="moved"):
+    with pytest.raises(AuthError, match="moved"):
         vault.client("other")
 
 
@@ -65,10 +64,10 @@ def test_another_key_or_a_damaged_file_is_a_fault(vault):
     """That names the file and no content."""
     vault.put("safe", "ann", TOKENS)
     other = Vault(vault.path, Sealer(bytes(32)))
-    with pytest.raises(AuthFault, match=r"attach-logins.json cannot be used: it was not sealed"):
+    with pytest.raises(AuthError, match=r"attach-logins.json cannot be used: it was not sealed"):
         other.get("safe", "ann")
     vault.path.write_text("{")
-    with pytest.raises(AuthFault, match="cannot be used"):
+    with pytest.raises(AuthError, match="cannot be used"):
         vault.get("safe", "ann")
 
 

@@ -9,7 +9,7 @@ import pytest
 from searchbus_attach.commands.approving import approve_definitions, differences, waiting
 from searchbus_attach.commands.probe import probe
 from searchbus_attach.definitions.pinning import Approvals
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 from ..conftest import plain
 

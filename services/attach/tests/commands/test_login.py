@@ -8,9 +8,8 @@ import json
 import pytest
 from joserfc.jwk import ECKey
 
-from searchbus_attach.auth.sealing import Sealer
-from searchbus_attach.auth.token_endpoint import Tokens
-from searchbus_attach.auth.vault import Vault
+from searchbus_attach.auth.keys import Sealer
+from searchbus_attach.auth.vault import Tokens, Vault
 from searchbus_testing import run_command
 
 KEY = bytes(range(32))

@@ -10,7 +10,7 @@ from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.definitions.describe import describe
 from searchbus_attach.definitions.pinning import Approvals
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 from searchbus_testing import until
 
 from ..conftest import plain_keys

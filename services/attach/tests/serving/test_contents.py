@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault, ResourceReadReply, ResourceReadRequest
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

@@ -9,7 +9,7 @@ from searchbus_bus import (
     ActorSigner,
     ActorVerifier,
     Call,
-    InstanceGone,
+    InstanceGoneError,
     MemoryBroker,
     Request,
     Worker,
@@ -47,7 +47,7 @@ class Fleet:
             onward = Onward("tool", "things", request.tool, request, ToolReply)
             try:
                 return await handover.send(call, onward, self.second.instance)
-            except InstanceGone as gone:
+            except InstanceGoneError as gone:
                 self.gone.append(gone.received)
                 raise
 

@@ -9,7 +9,7 @@ import pytest
 
 from searchbus_attach.sessions.leases import Holder, Lease, Leases, lease_key
 from searchbus_bus import MemoryBroker
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_testing import until
 

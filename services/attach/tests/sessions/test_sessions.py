@@ -13,8 +13,8 @@ import pytest
 from searchbus_attach.sessions.handover import Onward
 from searchbus_attach.sessions.leases import Holder, lease_key
 from searchbus_attach.sessions.sessions import Sessions
-from searchbus_bus import InstanceGone
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus import InstanceGoneError
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -24,7 +24,7 @@ from searchbus_contracts import (
     ToolCall,
     ToolReply,
 )
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,
@@ -350,7 +350,7 @@ class Gone:
         return False
 
     async def send(self, call, onward, instance):
-        raise InstanceGone("gone", received=self.received)
+        raise InstanceGoneError("gone", received=self.received)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from searchbus_bus import KeyValue, Serving, end_task
 from searchbus_contracts import Fault
 
 from .egress import Egress
-from .lease import Lease
+from .lease import lease_of
 from .others import Others
 
 __all__ = ["Fleet"]
@@ -57,7 +57,8 @@ class Fleet:
     ) -> None:
         self.key = key
         self._egress = egress
-        self._lease = Lease(leases, key, holder)
+        self._lease = lease_of(leases, key, holder)
+        self._lost = False
         self._others = Others(
             key, leases, refusals, on_change=self._others_changed, clock=time.time
         )
@@ -86,7 +87,7 @@ class Fleet:
             return
         await end_task(task)
         await self._others.close()
-        if self._lease.lost:
+        if self._lost:
             return
         try:
             # First, since the next holder of the lease takes it back.
@@ -155,8 +156,9 @@ class Fleet:
         now_s = time.monotonic()
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + self._update_every_s * _spread()
-            emptied = await self._lease.refresh()
-            await self._others.publish(self._egress.breaker, emptied=emptied)
+            # Another worker holds it if this one was cut off until it expired.
+            self._lost = await self._lease.write() is not None
+            await self._others.publish(self._egress.breaker, emptied=self._lease.emptied)
         await self._others.publish(self._egress.breaker)
         if not self._egress.breaker.closed:
             await self._others.look(younger_than_s=_LOOK_EVERY_S * _spread())
@@ -178,7 +180,7 @@ class Fleet:
         serving = self._serving
         if serving is None:
             return
-        join = not self._lease.lost and (self._egress.breaker.closed or not self._others.healthy)
+        join = not self._lost and (self._egress.breaker.closed or not self._others.healthy)
         if join != self._joined:
             self._joined = join
             verb = "joins" if join else "leaves"

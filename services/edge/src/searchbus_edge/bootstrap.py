@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from searchbus_bus import Bus, Directory, KeyValue, Worker
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import Actor
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS

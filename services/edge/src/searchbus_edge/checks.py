@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from searchbus_runtime.files import damage
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 from .auth.signing import KEY_FILE, read_key
 from .auth.static_keys import KeyFile

@@ -6,9 +6,9 @@ import logging
 
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
-from searchbus_runtime.connections import ConnectionLimits
 from searchbus_runtime.files import write_atomically
-from searchbus_runtime.heap import keep_freed_memory
+from searchbus_runtime.process import keep_freed_memory
+from searchbus_runtime.protocol import ConnectionLimits
 from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from searchbus_edge.catalog.pinning import Pinning
 from searchbus_edge.catalog.registry import Registry
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 
 @pytest.fixture

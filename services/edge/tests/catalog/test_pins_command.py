@@ -12,7 +12,7 @@ from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import ToolDescriptor
 from searchbus_edge.catalog import pins_command
 from searchbus_runtime import BusAddress
-from searchbus_runtime.pin_file import PinFile
+from searchbus_runtime.pins import PinFile
 
 TOOL = ToolDescriptor(
     name="read", toolset="files", description="Read.", input_schema={"type": "object"}

@@ -19,7 +19,7 @@ from searchbus_contracts import (
     ResourceTemplate,
     TextContent,
 )
-from searchbus_contracts.prompts import CompleteReply, PromptGetReply
+from searchbus_contracts.resources import CompleteReply, PromptGetReply
 from searchbus_edge.catalog.prompts import MAX_ARGUMENT_CHARS, Prompts, complete, fill
 from searchbus_edge.catalog.registry import Registry
 

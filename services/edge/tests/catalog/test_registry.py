@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from searchbus_bus import Directory, Worker
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import (
     Catalog,
     PromptDescriptor,

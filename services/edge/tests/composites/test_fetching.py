@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_contracts import Fault, encode
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import Part
 from searchbus_edge.composites.fetching import Fetch, fit
 from searchbus_edge.composites.sources import Fetched
 from searchbus_passages import DEFAULT_TOKENS, count

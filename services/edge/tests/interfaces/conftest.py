@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from searchbus_contracts import Fault, ToolReply
-from searchbus_contracts.coverage import COVERAGE
-from searchbus_contracts.ranking import RANKING
+from searchbus_contracts.coverage import COVERAGE, RANKING
 from searchbus_edge.tools.reply import Reply
 
 

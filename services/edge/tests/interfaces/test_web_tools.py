@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 from searchbus_edge.interfaces.web_tools import read_pages, search_web
 from searchbus_edge.tools.reply import Reply
 

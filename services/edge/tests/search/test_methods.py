@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
-from searchbus_contracts.explanation import EXPLANATION
+from searchbus_contracts.retrieval import EXPLANATION
 from searchbus_contracts.toolindex import FindExplanation
 from searchbus_edge.catalog.view import View
 from searchbus_edge.search.methods import EXTENSION, SearchMethods, SearchParams

@@ -13,8 +13,7 @@ import pytest
 from searchbus_edge.stdio import command as joining
 from searchbus_edge.stdio.command import StackClient, StackError
 from searchbus_runtime import StackState, write_state
-from searchbus_runtime.clients import ClientPipe, make_pipe
-from searchbus_runtime.state import LOCK_FILE
+from searchbus_runtime.state import LOCK_FILE, ClientPipe, make_pipe
 from searchbus_testing import eventually
 
 SLEEP = (sys.executable, "-c", "import os; os.set_blocking(0, True)\nwhile os.read(0, 99): pass")

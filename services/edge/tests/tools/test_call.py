@@ -16,8 +16,8 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
 from searchbus_bus import Worker
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
 from searchbus_bus.loop_watch import LoopWatch, serves
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ToolEvent, ToolReply
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.view import ListedTool

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_bus import end_task
-from searchbus_bus.keyvalue_memory import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_edge.tools import limits
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter

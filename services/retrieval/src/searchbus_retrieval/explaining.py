@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from searchbus_contracts.explanation import Explanation, LeftOut, Leg, Reading
-from searchbus_contracts.retrieval import SearchHit
+from searchbus_contracts.retrieval import Explanation, LeftOut, Leg, Reading, SearchHit
 from searchbus_vectors import Hit, Match
 
 from .question import Question

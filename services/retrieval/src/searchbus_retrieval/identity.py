@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from searchbus_contracts.document_ids import NAMESPACE
+from searchbus_contracts.ingest import NAMESPACE
 
 __all__ = ["background_id", "chunk_id", "collection_record_id", "record_id", "text_id"]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.explanation import LeftOut
-from searchbus_contracts.retrieval import SearchHit, SearchReply
+from searchbus_contracts.retrieval import LeftOut, SearchHit, SearchReply
 
 from .explaining import MAX_LEFT_OUT, Answer, left_out
 from .library import Library

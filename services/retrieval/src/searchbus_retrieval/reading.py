@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.document_ids import hash_of_text
+from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.retrieval import Document
 from searchbus_vectors import CollectionMissing, VectorStore
 

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import check_query
-from searchbus_contracts.explanation import Explanation
-from searchbus_contracts.retrieval import MAX_QUERY_CHARS, FieldType, SearchHit
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, Explanation, FieldType, SearchHit
 from searchbus_vectors import (
     AllOf,
     Embedder,

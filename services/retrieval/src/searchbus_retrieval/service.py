@@ -8,8 +8,8 @@ from functools import partial
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
-from searchbus_runtime.heap import keep_freed_memory
-from searchbus_runtime.reserve import space_for_start
+from searchbus_runtime.files import space_for_start
+from searchbus_runtime.process import keep_freed_memory
 from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, load_embedder, open_store
 
 from .access import OPEN, Access

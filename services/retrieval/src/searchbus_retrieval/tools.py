@@ -10,10 +10,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
-from searchbus_contracts.explanation import EXPLANATION, Explanation
-from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, too_small
-from searchbus_contracts.retrieval import MAX_TOP_K, Document, SearchHit
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
+from searchbus_contracts.retrieval import EXPLANATION, MAX_TOP_K, Document, Explanation, SearchHit
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, fit_beginning
 
 from . import fomc

@@ -18,8 +18,14 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from searchbus_bus import telemetry
-from searchbus_contracts.document_ids import hash_of_text, revision_of
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, Chunk, IngestResult, NewDocument
+from searchbus_contracts.ingest import (
+    MAX_DOCUMENT_BYTES,
+    Chunk,
+    IngestResult,
+    NewDocument,
+    hash_of_text,
+    revision_of,
+)
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import (
     AllOf,

@@ -64,7 +64,7 @@ class Follower:
 
     Args:
         expected, grace_s, lost_grace_s: which services' entries stay while they are away, and for
-            how long; see `searchbus_bus.presence`.
+            how long; see `searchbus_bus.catalog.services`.
         refresh_s: how often all services are queried; most changes arrive earlier, as events.
         declared: toolset → the service that declares it, as at the edge.
     """

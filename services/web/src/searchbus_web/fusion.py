@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from searchbus_bus.fusion import reciprocal_rank
-from searchbus_contracts.ranking import Ranked
+from searchbus_bus.client.fanout import reciprocal_rank
+from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import canonical_key
 
 from .results import Result

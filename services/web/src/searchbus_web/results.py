@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from searchbus_contracts.ranking import Ranked
+from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import without_trackers
 from searchbus_upstream.text import inert, plain
 

@@ -11,9 +11,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
-from searchbus_contracts.coverage import COVERAGE, SourceCoverage, shown
+from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
-from searchbus_contracts.ranking import RANKING
 from searchbus_passages import DEFAULT_TOKENS
 
 from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls

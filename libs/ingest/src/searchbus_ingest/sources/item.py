@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from searchbus_contracts.document_ids import document_id
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, NewDocument
+from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, NewDocument, document_id
 from searchbus_contracts.retrieval import Metadata
 
 from ..chunking import cut

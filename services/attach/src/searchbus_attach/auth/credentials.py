@@ -1,6 +1,6 @@
 """What each attached server and caller is signed in with.
 
-    auth = credentials.auth_for(server, caller)      # for the HTTP client of a connection
+    token = credentials.token_for(server, caller)    # for the requests of a connection
     await credentials.check(server, caller)          # before a call: Fault(login_required), at once
 
 A caller is the subject of the edge's `Actor`; the empty one stands for searchbus itself, whose
@@ -10,32 +10,31 @@ connection reads the lists and serves servers that all callers share.
 from __future__ import annotations
 
 import asyncio
+import functools
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from pkgutil import resolve_name
 
 from searchbus_contracts import ErrorCode, Fault
 
-from ..declare.servers import DeclarationFault, Server, variable
-from .bearer import BearerAuth
-from .declaration import OURSELVES, Auth
-from .faults import AuthFault, LoginRequired
-from .grants import client_credentials, token_exchange
+from ..declare.auth_methods import OURSELVES, Auth
+from ..declare.servers import Server, variable
+from ..faults import AuthError, DeclarationFault, LoginRequiredError
+from ..metrics import count_token
+from .grants import TokenRequest
 from .http import AuthHttp
-from .identity import Identity
+from .keys import Identity
 from .login import Logins
-from .measuring import count_token
-from .token_endpoint import Tokens
-from .token_source import TokenSource
+from .vault import Tokens
 
-__all__ = ["NO_LOGINS", "Credentials"]
-
-_OUR_SUBJECT = "searchbus"
-"""As whom the list is read, where a token says who the caller is."""
 _MOST_SOURCES = 10_000
-NO_LOGINS = (
-    "nobody can sign in: set SEARCHBUS_ATTACH_VAULT_KEY and SEARCHBUS_ATTACH_LOGIN_PORT or "
-    "SEARCHBUS_ATTACH_LOGIN_URL"
-)
+_FRESH_S = 5.0
+"""A token that the server rejects so early after its issue is not replaced: the next one would be
+rejected as well."""
+_FAILED_S = 2.0
+"""So long a failure is the answer to all who ask."""
+_SETTLE_S = 5.0
 
 
 class Credentials:
@@ -62,16 +61,13 @@ class Credentials:
         self._lookup = lookup
         self._sources: OrderedDict[tuple[str, str], tuple[Server, TokenSource]] = OrderedDict()
 
-    def auth_for(self, server: Server, caller: str = OURSELVES) -> BearerAuth | None:
-        """What signs the requests of a connection; None where the server has no `auth`.
-
-        Raises:
-            DeclarationFault: a variable has no value.
+    def token_for(
+        self, server: Server, caller: str = OURSELVES
+    ) -> Callable[[str], Awaitable[str]] | None:
+        """What gets tokens for a connection (`TokenSource.token`); None where the server has no
+        `auth`.
         """
-        if server.auth is None:
-            return None
-        url = server.expanded(self._lookup).url
-        return BearerAuth(url, self._source(server, server.auth, caller))
+        return None if server.auth is None else self._source(server, server.auth, caller).token
 
     async def check(self, server: Server, caller: str = OURSELVES) -> None:
         """Find out before a call whether there is a token for it.
@@ -83,20 +79,20 @@ class Credentials:
             return
         try:
             await self._source(server, server.auth, caller).token()
-        except LoginRequired as required:
+        except LoginRequiredError as required:
             raise self._login_required(server, caller, required) from None
-        except AuthFault as fault:
+        except AuthError as error:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"{server.name} cannot be used now: {fault}. Try again later.",
+                f"{server.name} cannot be used now: {error}. Try again later.",
             ) from None
 
     def stamp(self) -> object:
         """Changes when somebody signs in or out; also while the file cannot be read."""
         try:
             return None if self.logins is None else self.logins.vault.stamp()
-        except AuthFault as fault:
-            return str(fault)
+        except AuthError as error:
+            return str(error)
 
     async def aclose(self) -> None:
         """Close the connections to authorization servers, after the requests that run."""
@@ -110,62 +106,40 @@ class Credentials:
             self._sources.move_to_end(key)
             return known[1]
         made = TokenSource(
-            self._counted(server.name, auth.type, self._fetch(server, caller)),
-            version=self.stamp if auth.type == "authorization_code" else lambda: None,
+            functools.partial(self._fetch, server, auth, caller),
+            version=self.stamp if auth.method.by_person else lambda: None,
         )
         self._sources[key] = server, made
         if len(self._sources) > _MOST_SOURCES:
             self._sources.popitem(last=False)
         return made
 
-    def _fetch(self, server: Server, caller: str) -> Callable[[str], Awaitable[Tokens]]:
-        async def fetch(rejected: str) -> Tokens:
-            try:
-                # Each time: a secret may be replaced while the service runs.
-                expanded = server.expanded(self._lookup)
-            except (DeclarationFault, OSError) as fault:
-                raise AuthFault(str(fault)) from None
-            assert expanded.auth is not None
-            return await self._request(expanded, expanded.auth, caller, rejected)
-
-        return fetch
-
-    async def _request(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
-        if auth.type == "client_credentials":
-            return await client_credentials(self._http, server, auth)
-        if auth.type == "token_exchange":
-            if caller == _OUR_SUBJECT:
-                raise AuthFault(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
-            return await token_exchange(
-                self._http, server, auth, self._identity, caller or _OUR_SUBJECT
-            )
-        if self.logins is None:
-            raise AuthFault(NO_LOGINS)
+    async def _fetch(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
+        fetch: Callable[[TokenRequest], Awaitable[Tokens]] = resolve_name(
+            f"searchbus_attach.{auth.method.tokens}"
+        )
+        outcome = "failed"
         try:
-            return await self.logins.tokens(server, auth, caller, rejected)
-        except LoginRequired as required:
-            if caller != OURSELVES:
-                raise
-            raise LoginRequired(f"{required}: searchbus attach login {server.name}") from None
+            request = TokenRequest(
+                self._expanded(server), caller, rejected, self._http, self._identity, self.logins
+            )
+            tokens = await fetch(request)
+            outcome = "ok"
+            return tokens
+        except LoginRequiredError:
+            outcome = "login_required"
+            raise
+        finally:
+            count_token(server.name, auth.type, outcome)
 
-    def _counted(
-        self, server: str, kind: str, fetch: Callable[[str], Awaitable[Tokens]]
-    ) -> Callable[[str], Awaitable[Tokens]]:
-        async def counted(rejected: str) -> Tokens:
-            outcome = "failed"
-            try:
-                tokens = await fetch(rejected)
-                outcome = "ok"
-                return tokens
-            except LoginRequired:
-                outcome = "login_required"
-                raise
-            finally:
-                count_token(server, kind, outcome)
+    def _expanded(self, server: Server) -> Server:
+        # For each request: a secret may be replaced while the service runs.
+        try:
+            return server.expanded(self._lookup)
+        except (DeclarationFault, OSError) as error:
+            raise AuthError(str(error)) from None
 
-        return counted
-
-    def _login_required(self, server: Server, caller: str, required: LoginRequired) -> Fault:
+    def _login_required(self, server: Server, caller: str, required: LoginRequiredError) -> Fault:
         if caller == OURSELVES or self.logins is None:
             message = f"{server.name} needs a sign-in by the operator: {required}."
         else:
@@ -174,3 +148,96 @@ class Credentials:
                 f"then repeat the call: {self.logins.ticket(server.name, caller)}"
             )
         return Fault(ErrorCode.LOGIN_REQUIRED, message)
+
+
+class TokenSource:
+    """The tokens of one identity at one server: one that is kept until shortly before it expires,
+    and one request for a new one at a time.
+
+    Args:
+        fetch: gets tokens; raises AuthError. Its argument is an access token that the server
+            rejected, or empty.
+        version: what is kept is forgotten when its value changes.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[str], Awaitable[Tokens]],
+        *,
+        version: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._fetch = fetch
+        self._version = version
+        self._clock = clock
+        self._seen: object = version()
+        self._tokens: Tokens | None = None
+        self._failure: AuthError | None = None
+        self._failed_s = 0.0
+        self._renewal: asyncio.Task[str | AuthError] | None = None
+
+    async def token(self, rejected: str = "") -> str:
+        """A token to send.
+
+        Args:
+            rejected: that the server answered 401 to. The same one is returned where a new one
+                would not help.
+
+        Raises:
+            AuthError: no token can be got now.
+        """
+        kept = self._usable(rejected)
+        if kept is not None:
+            return kept
+        if self._renewal is None or self._renewal.done():
+            # A task of its own, which nobody cancels: the request of a caller that gives up still
+            # serves the others, and a refresh token counts once, so that its answer must be read.
+            self._renewal = asyncio.get_running_loop().create_task(self._renew(rejected))
+        found = await asyncio.shield(self._renewal)
+        if isinstance(found, AuthError):
+            raise found.with_traceback(None)
+        return found
+
+    async def settle(self) -> None:
+        """Wait a while for the request that runs, if one does; then give it up."""
+        if self._renewal is not None:
+            _, late = await asyncio.wait([self._renewal], timeout=_SETTLE_S)
+            for task in late:
+                task.cancel()
+
+    async def _renew(self, rejected: str) -> str | AuthError:
+        kept = self._tokens
+        # Before: what changes meanwhile, also by this request, is read again by the next one.
+        self._seen = self._version()
+        try:
+            self._tokens = await self._fetch(rejected)
+        except AuthError as error:
+            now_s = self._clock()
+            self._failure, self._failed_s = error, now_s
+            if kept is None or kept.access_token == rejected or kept.expired(now_s):
+                self._tokens = None
+                return error
+            return kept.access_token  # it lives a little longer
+        self._failure = None
+        return self._tokens.access_token
+
+    def _usable(self, rejected: str) -> str | None:
+        """The kept token, where no other is to be fetched; raises the last failure while it is
+        new.
+        """
+        if self._version() != self._seen:
+            self._tokens = self._failure = None
+        now_s = self._clock()
+        kept = self._tokens
+        failed = self._failure is not None and now_s < self._failed_s + _FAILED_S
+        if kept is not None and kept.access_token == rejected:
+            if now_s <= kept.issued_s + _FRESH_S:
+                return rejected
+        elif kept is not None and not kept.expired(now_s) and (failed or not kept.ends_soon(now_s)):
+            return kept.access_token
+        if failed:
+            assert self._failure is not None
+            # Raised again and again, it would collect the frames of all callers.
+            raise self._failure.with_traceback(None)
+        return None

@@ -1,54 +1,87 @@
-"""How tokens are got, for each type of `auth`."""
+"""How each method of signing in gets tokens, but for the sign-ins of people; see `METHODS`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
-from .declaration import Auth
-from .discovery import Provider, discover
-from .faults import AuthFault
+from ..faults import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .identity import TOKEN_TYPE, Identity
-from .token_endpoint import Tokens, client_of, request_tokens
+from .keys import Identity
+from .login import NO_LOGINS, Logins
+from .provider import discover
+from .vault import Tokens
 
-__all__ = ["client_credentials", "parameters", "token_exchange"]
-
-_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  (a name of RFC 8693)
-
-
-def parameters(auth: Auth, provider: Provider) -> dict[str, str]:
-    """What tokens are for: resource (RFC 8707) and scope."""
-    return {
-        "resource": auth.resource or provider.resource,
-        "scope": " ".join(auth.scopes) or provider.scope,
-    }
+_OUR_SUBJECT = "searchbus"
+"""As whom the list is read, where a token says who the caller is."""
+_TOKEN_TYPES = "urn:ietf:params:oauth:token-type"  # noqa: S105  (a name of RFC 8693)
 
 
-async def client_credentials(http: AuthHttp, server: Server, auth: Auth) -> Tokens:
-    """RFC 6749, 4.4. Raises AuthFault."""
-    provider = await discover(http, server.url, auth.issuer)
-    client = client_of(provider, auth.client_id, auth.client_secret)
-    form = {"grant_type": "client_credentials", **parameters(auth, provider)}
-    return await request_tokens(http, provider, client, form)
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """Tokens that a caller needs for a server.
+
+    Args:
+        server: its variables are expanded.
+        caller: `OURSELVES` or a subject.
+        rejected: an access token that the server answered 401 to; empty otherwise.
+        http: for requests to authorization servers.
+        identity: states who a caller is; None: it cannot be stated.
+        logins: the sign-ins of people; None: they cannot sign in.
+    """
+
+    server: Server
+    caller: str
+    rejected: str
+    http: AuthHttp
+    identity: Identity | None
+    logins: Logins | None
 
 
-async def token_exchange(
-    http: AuthHttp, server: Server, auth: Auth, identity: Identity | None, caller: str
-) -> Tokens:
-    """RFC 8693: a token that says who the caller is, for searchbus's own statement of that.
+async def client_credentials(request: TokenRequest) -> Tokens:
+    """A token for searchbus itself (RFC 6749, 4.4). Raises AuthError."""
+    provider = await discover(request.http, request.server)
+    form = {"grant_type": "client_credentials", **provider.parameters}
+    return await provider.tokens(provider.declared_client(), form)
+
+
+async def token_exchange(request: TokenRequest) -> Tokens:
+    """A token that says who the caller is, for searchbus's own statement of that (RFC 8693).
 
     Raises:
-        AuthFault: there is no key for statements, or no token.
+        AuthError: there is no key for statements, or no token.
     """
-    if identity is None:
-        raise AuthFault("callers cannot be stated: set SEARCHBUS_ATTACH_IDENTITY_KEY")
-    provider = await discover(http, server.url, auth.issuer)
-    client = client_of(provider, auth.client_id, auth.client_secret)
+    if request.caller == _OUR_SUBJECT:
+        raise AuthError(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
+    if request.identity is None:
+        raise AuthError("callers cannot be stated: set SEARCHBUS_ATTACH_IDENTITY_KEY")
+    provider = await discover(request.http, request.server)
+    caller = request.caller or _OUR_SUBJECT
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-        "subject_token": identity.statement(caller, provider.issuer),
-        "subject_token_type": TOKEN_TYPE,
-        "requested_token_type": _ACCESS_TOKEN,
-        "audience": auth.audience,
-        **parameters(auth, provider),
+        "subject_token": request.identity.statement(caller, provider.issuer),
+        "subject_token_type": f"{_TOKEN_TYPES}:jwt",
+        "requested_token_type": f"{_TOKEN_TYPES}:access_token",
+        "audience": provider.auth.audience,
+        **provider.parameters,
     }
-    return await request_tokens(http, provider, client, form)
+    return await provider.tokens(provider.declared_client(), form)
+
+
+async def authorization_code(request: TokenRequest) -> Tokens:
+    """The tokens of a person who signed in.
+
+    Raises:
+        LoginRequiredError: nobody did.
+        AuthError: nobody can, or the authorization server cannot be used now.
+    """
+    if request.logins is None:
+        raise AuthError(NO_LOGINS)
+    try:
+        return await request.logins.tokens(request.server, request.caller, request.rejected)
+    except LoginRequiredError as required:
+        if request.caller != OURSELVES:
+            raise
+        command = f"searchbus attach login {request.server.name}"
+        raise LoginRequiredError(f"{required}: {command}") from None

@@ -1,8 +1,4 @@
-"""Requests to authorization servers: small bodies, short times, no redirects.
-
-async with AuthHttp() as http:
-    response = await http.send(httpx2.Request("GET", url))
-"""
+"""Requests to authorization servers: small bodies, short times, no redirects."""
 
 from __future__ import annotations
 
@@ -11,13 +7,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from .faults import AuthFault
-
-__all__ = ["MAX_BODY_BYTES", "AuthHttp", "shown"]
+from ..faults import AuthError
 
 MAX_BODY_BYTES = 256 * 1024
 _TIMEOUT_S = 10.0
-"""Of one request, to the end of its body."""
 
 
 class AuthHttp:
@@ -38,7 +31,7 @@ class AuthHttp:
             with_body: whether the body is of interest.
 
         Raises:
-            AuthFault: the server does not respond in time, or its body is too large.
+            AuthError: the server does not respond in time, or its body is too large.
         """
         request.headers.setdefault("Accept", "application/json")
         request.headers["Accept-Encoding"] = "identity"
@@ -51,21 +44,19 @@ class AuthHttp:
                     body = await _body(response) if with_body else b""
                 finally:
                     await response.aclose()
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError) as error:
-            problem = (
-                "does not answer in time"
-                if isinstance(error, httpx2.TimeoutException | TimeoutError)
-                else "cannot be reached"
-            )
-            raise AuthFault(f"{shown(str(request.url))} {problem}") from None
+        except (httpx2.TimeoutException, TimeoutError):
+            raise AuthError(f"{shown(request.url)} does not answer in time") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
+            raise AuthError(f"{shown(request.url)} cannot be reached") from None
         return httpx2.Response(
             response.status_code, headers=response.headers, content=body, request=request
         )
 
     async def aclose(self) -> None:
-        """Close its connections."""
-        if self._opened is not None:
-            await self._opened.aclose()
+        """Close its connections; a further request opens new ones."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
 
 
 async def _body(response: httpx2.Response) -> bytes:
@@ -73,13 +64,11 @@ async def _body(response: httpx2.Response) -> bytes:
     async for chunk in response.aiter_raw():
         found += chunk
         if len(found) > MAX_BODY_BYTES:
-            raise AuthFault(
-                f"{shown(str(response.url))} sent more than {MAX_BODY_BYTES // 1024} KiB"
-            )
+            raise AuthError(f"{shown(response.url)} sent more than {MAX_BODY_BYTES // 1024} KiB")
     return bytes(found)
 
 
-def shown(url: str) -> str:
+def shown(url: object) -> str:
     """An address for messages: without user, password, query and path."""
-    parts = urlsplit(url)
+    parts = urlsplit(str(url))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -16,26 +16,27 @@ from urllib.parse import urlencode
 
 import msgspec
 from mcp.client.auth import OAuthFlowError, PKCEParameters
-from mcp.client.auth.utils import validate_authorization_response_iss
+from mcp.client.auth.utils import (
+    create_client_info_from_metadata_url,
+    issuers_match,
+    should_use_client_metadata_url,
+    validate_authorization_response_iss,
+)
 from mcp.shared.auth import OAuthClientInformationFull
 from msgspec import Struct
 
 from ..declare.servers import Server
-from .declaration import Auth
-from .discovery import Provider, discover
-from .faults import AuthFault, LoginRequired
-from .grants import parameters
+from ..faults import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .registration import client_for
-from .sealing import Sealer
-from .token_endpoint import Refused, Tokens, client_of, request_tokens
-from .vault import Vault
-
-__all__ = ["Logins", "Ticket"]
+from .provider import Provider, TokenRefusedError, client_metadata, discover
+from .vault import Registered, Tokens, Vault
 
 TICKET_S = 15 * 60
 _STATE_S = 10 * 60
-_CALLBACK = "/callback"
+NO_LOGINS = (
+    "nobody can sign in: set SEARCHBUS_ATTACH_VAULT_KEY and SEARCHBUS_ATTACH_LOGIN_PORT or "
+    "SEARCHBUS_ATTACH_LOGIN_URL"
+)
 
 
 class Ticket(Struct, frozen=True, kw_only=True):
@@ -46,10 +47,9 @@ class Ticket(Struct, frozen=True, kw_only=True):
     until_s: float
 
 
-class _State(Struct, frozen=True, kw_only=True):
-    server: str
-    caller: str
-    until_s: float
+class PendingLogin(Ticket, frozen=True, kw_only=True):
+    """What `state` holds: a sign-in that began, and the browser and issuer with which it ends."""
+
     verifier: str
     nonce_sha256: str
     issuer: str
@@ -60,49 +60,56 @@ class Logins:
 
     Args:
         address: of the pages, as browsers reach it, without a slash at the end.
+        document: the address of searchbus's client metadata document, which is its `client_id`
+            where an authorization server supports that; empty: there is none.
     """
 
-    def __init__(self, http: AuthHttp, vault: Vault, sealer: Sealer, address: str) -> None:
+    def __init__(self, http: AuthHttp, vault: Vault, address: str, document: str = "") -> None:
         self._http = http
         self.vault = vault
-        self._sealer = sealer
         self._address = address
-        self.redirect_uri = address + _CALLBACK
+        self.redirect_uri = f"{address}/callback"
+        self.document = document
+
+    def client_document(self) -> dict[str, object]:
+        """The client metadata document, whose place is `document`."""
+        stated = client_metadata(self.redirect_uri).model_dump(mode="json", exclude_none=True)
+        return {"client_id": self.document, **stated, "token_endpoint_auth_method": "none"}
 
     def ticket(self, server: str, caller: str) -> str:
         """The address where a caller signs in to a server."""
         made = Ticket(server=server, caller=caller, until_s=time.time() + TICKET_S)
-        return f"{self._address}/login/{self._sealer.seal('ticket', made)}"
+        return f"{self._address}/login/{self.vault.sealer.seal('ticket', made)}"
 
     def read(self, text: str) -> Ticket:
         """A ticket from its address.
 
         Raises:
-            LoginRequired: the ticket is not valid, or too old.
+            LoginRequiredError: the ticket is not valid, or too old.
         """
         try:
-            found = self._sealer.open("ticket", text, Ticket)
+            found = self.vault.sealer.open("ticket", text, Ticket)
         except ValueError:
-            raise LoginRequired("This address is not complete. Repeat the call.") from None
+            raise LoginRequiredError("This address is not complete. Repeat the call.") from None
         if found.until_s < time.time():
-            raise LoginRequired("This address is too old. Repeat the call for a new one.")
+            raise LoginRequiredError("This address is too old. Repeat the call for a new one.")
         return found
 
-    async def depart(self, server: Server, auth: Auth, caller: str, nonce: str) -> str:
+    async def begin(self, server: Server, caller: str, nonce: str) -> str:
         """Begin a sign-in; where the browser goes.
 
         Args:
             nonce: of the browser's cookie.
 
         Raises:
-            AuthFault: the authorization server cannot be used.
+            AuthError: the authorization server cannot be used.
         """
-        provider = await discover(self._http, server.url, auth.issuer)
+        provider = await discover(self._http, server)
         if "S256" not in (provider.metadata.code_challenge_methods_supported or ("S256",)):
-            raise AuthFault("its authorization server does not support PKCE with S256")
-        client = await self.client(server, auth, provider)
+            raise AuthError("its authorization server does not support PKCE with S256")
+        client = await self._client(server, provider)
         pkce = PKCEParameters.generate()
-        state = _State(
+        pending = PendingLogin(
             server=server.name, caller=caller, until_s=time.time() + _STATE_S,
             verifier=pkce.code_verifier, nonce_sha256=_digest(nonce), issuer=provider.issuer,
         )  # fmt: skip
@@ -112,59 +119,69 @@ class Logins:
             "redirect_uri": self.redirect_uri,
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
-            "state": self._sealer.seal("state", state),
-            **parameters(auth, provider),
+            "state": self.vault.sealer.seal("state", pending),
+            **provider.parameters,
         }
         query = urlencode({name: value for name, value in asked.items() if value})
         endpoint = str(provider.metadata.authorization_endpoint)
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
-    def server_of(self, state: str, nonce: str) -> str:
-        """The name of the server that a callback is for.
-
-        Raises:
-            LoginRequired: another browser began this sign-in, or it took too long.
-        """
-        return self._state(state, nonce).server
-
-    async def arrive(
-        self, server: Server, auth: Auth, *, state: str, nonce: str, code: str, issuer: str | None
-    ) -> str:
-        """End a sign-in; its tokens are in the vault then. Returns the caller.
+    def pending(self, state: str, nonce: str) -> PendingLogin:
+        """The sign-in that a callback is for.
 
         Args:
-            nonce: of the cookie.
+            nonce: of the browser's cookie.
+
+        Raises:
+            LoginRequiredError: another browser began this sign-in, or it took too long.
+        """
+        try:
+            found = self.vault.sealer.open("state", state, PendingLogin)
+        except ValueError:
+            raise LoginRequiredError("This is not the end of a sign-in that began here.") from None
+        if not hmac.compare_digest(found.nonce_sha256, _digest(nonce)):
+            raise LoginRequiredError(
+                "This sign-in began in another browser. Begin again in this one."
+            )
+        if found.until_s < time.time():
+            raise LoginRequiredError("The sign-in took too long. Begin again.")
+        return found
+
+    async def finish(
+        self, server: Server, pending: PendingLogin, *, code: str, issuer: str | None
+    ) -> None:
+        """End a sign-in; its tokens are in the vault then.
+
+        Args:
+            server: the one that the sign-in names.
             issuer: that the callback names (RFC 9207); None where it names none.
 
         Raises:
-            AuthFault: something does not fit, or the code is refused.
+            AuthError: something does not fit, or the code is refused.
         """
-        expected = self._state(state, nonce)
-        provider = await discover(self._http, server.url, auth.issuer)
+        provider = await discover(self._http, server)
         try:
             validate_authorization_response_iss(issuer, provider.metadata)
         except OAuthFlowError:
-            raise AuthFault("the answer is of another authorization server") from None
-        if provider.issuer != expected.issuer or server.name != expected.server:
-            raise AuthFault("the answer is of another authorization server")
+            raise AuthError("the answer is of another authorization server") from None
+        if provider.issuer != pending.issuer:
+            raise AuthError("the answer is of another authorization server")
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect_uri,
-            "code_verifier": expected.verifier,
-            "resource": parameters(auth, provider)["resource"],
+            "code_verifier": pending.verifier,
+            "resource": provider.resource,
         }
-        client = await self.client(server, auth, provider)
-        tokens = await request_tokens(self._http, provider, client, form)
-        self._keep(server, expected.caller, tokens)
-        return expected.caller
+        client = await self._client(server, provider)
+        self._keep(server, pending.caller, await provider.tokens(client, form))
 
-    async def tokens(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
+    async def tokens(self, server: Server, caller: str, rejected: str) -> Tokens:
         """The tokens of a caller who signed in, refreshed where they must be.
 
         Raises:
-            LoginRequired: there are none, or the sign-in has ended.
-            AuthFault: the authorization server cannot be used now.
+            LoginRequiredError: there are none, or the sign-in has ended.
+            AuthError: the authorization server cannot be used now.
         """
         kept = self._kept(server, caller)
         if _lasts(kept, rejected):
@@ -174,64 +191,92 @@ class Logins:
             if _lasts(kept, rejected):  # another process got them meanwhile
                 return kept
             if not kept.refresh_token:
-                raise LoginRequired("the sign-in has ended")
-            provider = await discover(self._http, server.url, auth.issuer)
+                raise LoginRequiredError("the sign-in has ended")
+            provider = await discover(self._http, server)
             if provider.issuer != kept.issuer:
-                raise LoginRequired("the server has another authorization server now")
-            client = await self.client(server, auth, provider)
+                raise LoginRequiredError("the server has another authorization server now")
+            client = await self._client(server, provider, kept)
             form = {
                 "grant_type": "refresh_token",
                 "refresh_token": kept.refresh_token,
-                "resource": parameters(auth, provider)["resource"],
+                "resource": provider.resource,
             }
             try:
-                renewed = await request_tokens(self._http, provider, client, form)
-            except Refused as refused:
+                renewed = await provider.tokens(client, form)
+            except TokenRefusedError as refused:
                 if refused.code != "invalid_grant":
                     raise
                 self.vault.remove(server.name, caller)
-                raise LoginRequired("the sign-in has ended") from None
-            # Not every authorization server sends all of it anew (RFC 6749, 6).
-            renewed = msgspec.structs.replace(
-                renewed,
-                refresh_token=renewed.refresh_token or kept.refresh_token,
-                scope=renewed.scope or kept.scope,
-            )
+                raise LoginRequiredError("the sign-in has ended") from None
+            # Not every authorization server sends a new one (RFC 6749, 6).
+            refresh_token = renewed.refresh_token or kept.refresh_token
+            renewed = msgspec.structs.replace(renewed, refresh_token=refresh_token)
             return self._keep(server, caller, renewed)
 
+    async def revoke(self, server: Server, tokens: Tokens) -> str:
+        """Revoke tokens that are not in the vault any more (RFC 7009); what became of them, for
+        people. It is the last thing that these sign-ins do: their connections are closed.
+        """
+        try:
+            provider = await discover(self._http, server)
+            if provider.metadata.revocation_endpoint is None or provider.issuer != tokens.issuer:
+                return "forgotten; its provider revokes no tokens"
+            client = await self._client(server, provider, tokens)
+            response = await provider.revoke(client, tokens)
+        except AuthError as error:
+            return f"forgotten, not revoked: {error}"
+        finally:
+            await self._http.aclose()
+        if not response.is_success:
+            return f"forgotten, not revoked: HTTP {response.status_code}"
+        return "forgotten and revoked"
+
+    async def _client(
+        self, server: Server, provider: Provider, issued: Tokens | None = None
+    ) -> OAuthClientInformationFull:
+        """What searchbus is to an authorization server: the client that is declared, the one of
+        its metadata document, or one that registers itself.
+
+        Args:
+            issued: tokens, which only the client that they were issued to can use.
+        """
+        if provider.auth.client_id:
+            return provider.declared_client()
+        known = self.vault.client(server.name)
+        if known is not None and not (
+            known.redirect_uri == self.redirect_uri and issuers_match(known.issuer, provider.issuer)
+        ):
+            known = None
+        registered = known is not None and issued is not None and issued.client_id != self.document
+        if not registered and should_use_client_metadata_url(provider.metadata, self.document):
+            return create_client_info_from_metadata_url(self.document)
+        if known is not None:
+            return OAuthClientInformationFull.model_validate(known.information)
+        found = await provider.register(self.redirect_uri)
+        record = Registered(
+            issuer=provider.issuer,
+            redirect_uri=self.redirect_uri,
+            information=found.model_dump(mode="json", exclude_none=True),
+        )
+        self.vault.put_client(server.name, record)
+        return found
+
     def _kept(self, server: Server, caller: str) -> Tokens:
-        """The tokens in the vault; raises LoginRequired where there are none for this server."""
+        """The tokens in the vault; raises LoginRequiredError where there are none for this
+        server.
+        """
         found = self.vault.get(server.name, caller)
         if found is None:
-            raise LoginRequired("nobody signed in")
+            raise LoginRequiredError("nobody signed in")
         if found.target != server.target:
             # Another server was attached under the name.
-            raise LoginRequired("the server has another address now")
+            raise LoginRequiredError("the server has another address now")
         return found
 
     def _keep(self, server: Server, caller: str, tokens: Tokens) -> Tokens:
         kept = msgspec.structs.replace(tokens, target=server.target)
         self.vault.put(server.name, caller, kept)
         return kept
-
-    async def client(
-        self, server: Server, auth: Auth, provider: Provider
-    ) -> OAuthClientInformationFull:
-        """The client that is declared or registered. Raises AuthFault."""
-        if auth.client_id:
-            return client_of(provider, auth.client_id, auth.client_secret)
-        return await client_for(self._http, self.vault, server.name, provider, self.redirect_uri)
-
-    def _state(self, text: str, nonce: str) -> _State:
-        try:
-            found = self._sealer.open("state", text, _State)
-        except ValueError:
-            raise LoginRequired("This is not the end of a sign-in that began here.") from None
-        if not hmac.compare_digest(found.nonce_sha256, _digest(nonce)):
-            raise LoginRequired("This sign-in began in another browser. Begin again in this one.")
-        if found.until_s < time.time():
-            raise LoginRequired("The sign-in took too long. Begin again.")
-        return found
 
 
 def _lasts(kept: Tokens, rejected: str) -> bool:

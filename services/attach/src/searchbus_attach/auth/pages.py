@@ -5,6 +5,7 @@
 | GET `/login/<ticket>` | which server, for which caller; a button; sets a cookie |
 | POST `/login/<ticket>` | goes to the authorization server |
 | GET `/callback` | back from there |
+| GET `/client.json` | searchbus's client metadata document, for authorization servers |
 
 The first page asks, so that nobody who only follows a link signs in for another caller. Its cookie
 is needed for the other two: a page of another site cannot press the button (SameSite), and no other
@@ -21,19 +22,18 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ..declare.servers import DeclarationFault, Server
-from .declaration import Auth
-from .faults import AuthFault, LoginRequired
+from ..declare.servers import Server
+from ..faults import AuthError, DeclarationFault, LoginRequiredError
+from ..metrics import count_login
 from .login import TICKET_S, Logins
-from .measuring import count_login
-
-__all__ = ["login_app"]
 
 log = logging.getLogger("searchbus.attach")
 _COOKIE = "searchbus_login"
+_SERVER = "searchbus.server"
+"""Key of the scope of a request: the server whose sign-in it is."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
@@ -51,13 +51,14 @@ def login_app(logins: Logins, server_named: Callable[[str], Server | None]) -> S
     """
     pages = _Pages(logins, server_named)
     base = urlsplit(logins.redirect_uri).path.removesuffix("/callback")
-    return Starlette(
-        routes=[
-            Route(f"{base}/login/{{ticket}}", pages.ask, methods=["GET"]),
-            Route(f"{base}/login/{{ticket}}", pages.depart, methods=["POST"]),
-            Route(f"{base}/callback", pages.arrive, methods=["GET"]),
-        ]
-    )
+    routes = [
+        Route(f"{base}/login/{{ticket}}", pages.ask, methods=["GET"]),
+        Route(f"{base}/login/{{ticket}}", pages.begin, methods=["POST"]),
+        Route(f"{base}/callback", pages.finish, methods=["GET"]),
+    ]
+    if logins.document:
+        routes.append(Route(f"{base}/client.json", pages.client_document, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={AuthError: _failed})
 
 
 class _Pages:
@@ -69,12 +70,8 @@ class _Pages:
         self._path = parts.path.removesuffix("/callback") or "/"
 
     async def ask(self, request: Request) -> Response:
-        """The page before."""
-        try:
-            ticket = self._logins.read(request.path_params["ticket"])
-            server, _ = self._server(ticket.server)
-        except AuthFault as fault:
-            return _page("Sign in", str(fault), status=400)
+        ticket = self._logins.read(request.path_params["ticket"])
+        server = self._server(ticket.server)
         if ticket.caller:
             use = f"Calls to searchbus as {ticket.caller!r} then use your account there."
         elif server.state == "per_user":
@@ -94,56 +91,49 @@ class _Pages:
         )  # fmt: skip
         return response
 
-    async def depart(self, request: Request) -> Response:
-        """To the authorization server."""
-        name = ""
+    async def begin(self, request: Request) -> Response:
+        ticket = self._logins.read(request.path_params["ticket"])
         nonce = request.cookies.get(_COOKIE, "")
-        try:
-            ticket = self._logins.read(request.path_params["ticket"])
-            if not nonce:
-                raise LoginRequired("Open the address in this browser first.")
-            server, auth = self._server(ticket.server)
-            name = server.name
-            address = await self._logins.depart(server, auth, ticket.caller, nonce)
-        except AuthFault as fault:
-            return _failed(name, fault)
+        if not nonce:
+            raise LoginRequiredError("Open the address in this browser first.")
+        server = self._server(ticket.server, request)
+        address = await self._logins.begin(server, ticket.caller, nonce)
         return RedirectResponse(address, status_code=303, headers=_HEADERS)
 
-    async def arrive(self, request: Request) -> Response:
-        """Back from the authorization server."""
+    async def finish(self, request: Request) -> Response:
         query = request.query_params
-        state, code = query.get("state", ""), query.get("code", "")
         nonce = request.cookies.get(_COOKIE, "")
-        name = ""
-        try:
-            server, auth = self._server(self._logins.server_of(state, nonce))
-            name = server.name
-            if not code:
-                raise LoginRequired("The authorization server did not sign you in.")
-            caller = await self._logins.arrive(
-                server, auth, state=state, nonce=nonce, code=code, issuer=query.get("iss")
-            )
-        except AuthFault as fault:
-            return _failed(name, fault)
+        pending = self._logins.pending(query.get("state", ""), nonce)
+        server = self._server(pending.server, request)
+        if not query.get("code"):
+            raise LoginRequiredError("The authorization server did not sign you in.")
+        await self._logins.finish(server, pending, code=query["code"], issuer=query.get("iss"))
         count_login(server.name, "ok")
-        log.info("%s: %s signed in", server.name, caller or "the operator")
+        log.info("%s: %s signed in", server.name, pending.caller or "the operator")
         return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
-    def _server(self, name: str) -> tuple[Server, Auth]:
+    async def client_document(self, _: Request) -> Response:
+        return JSONResponse(self._logins.client_document())
+
+    def _server(self, name: str, request: Request | None = None) -> Server:
+        """The server that is signed in to; a failure of this request counts as its failure."""
         try:
             server = self._server_named(name)
-        except DeclarationFault as fault:
-            raise AuthFault(str(fault)) from None
-        if server is None or server.auth is None or server.auth.type != "authorization_code":
-            raise LoginRequired("There is no such server any more.")
-        return server, server.auth
+        except DeclarationFault as error:
+            raise AuthError(str(error)) from None
+        if server is None or server.auth is None or not server.auth.method.by_person:
+            raise LoginRequiredError("There is no such server any more.")
+        if request is not None:
+            request.scope[_SERVER] = server.name
+        return server
 
 
-def _failed(server: str, fault: AuthFault) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
+    server = request.scope.get(_SERVER)
     if server:
         count_login(server, "failed")
-        log.warning("%s: a sign-in failed: %s", server, fault)
-    return _page("Not signed in", f"The sign-in failed: {fault}", status=400)
+        log.warning("%s: a sign-in failed: %s", server, error)
+    return _page("Not signed in", f"The sign-in failed: {error}", status=400)
 
 
 def _page(title: str, text: str, *, button: str = "", status: int = 200) -> HTMLResponse:

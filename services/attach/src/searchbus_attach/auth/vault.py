@@ -21,14 +21,46 @@ from msgspec import Struct
 
 from searchbus_runtime.files import file_stamp, write_atomically
 
-from .faults import AuthFault
-from .sealing import Sealer
-from .token_endpoint import Tokens
-
-__all__ = ["Registered", "Vault"]
+from ..faults import AuthError
+from .keys import Sealer
 
 _LOOK_EVERY_S = 0.05
+_MARGIN_S = 60.0
 T = TypeVar("T")
+
+
+class Tokens(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens for one server.
+
+    Args:
+        expires_s: seconds of the epoch; None where the authorization server does not say it.
+        issuer, client_id: that issued them, and to which client; for refreshing.
+        target: the server that they are for (`Server.target`), where they are kept in a file.
+    """
+
+    access_token: str
+    expires_s: float | None = None
+    issued_s: float = 0.0
+    refresh_token: str = ""
+    issuer: str = ""
+    client_id: str = ""
+    target: str = ""
+
+    def __repr__(self) -> str:
+        return "Tokens(...)"
+
+    def ends_soon(self, now_s: float) -> bool:
+        """Whether it is time for another: a minute before its end, or in the last tenth of a
+        shorter life.
+        """
+        if self.expires_s is None:
+            return False
+        life_s = self.expires_s - self.issued_s
+        return now_s > self.expires_s - min(_MARGIN_S, life_s / 10)
+
+    def expired(self, now_s: float) -> bool:
+        """Whether it is of no more use."""
+        return self.expires_s is not None and now_s > self.expires_s
 
 
 class Registered(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,7 +98,7 @@ class _Content(Struct, kw_only=True, omit_defaults=True):
 
 
 class Vault:
-    """The file at a path, which may not exist yet.
+    """The file at a path, which may not exist yet. Its methods raise AuthError.
 
     Args:
         sealer: with the key from the folder of secrets.
@@ -74,66 +106,61 @@ class Vault:
 
     def __init__(self, path: Path, sealer: Sealer) -> None:
         self.path = path
-        self._sealer = sealer
+        self.sealer = sealer
 
     def stamp(self) -> tuple[int, ...] | None:
-        """Changes with the file's content; None where there is no file. Raises AuthFault."""
+        """Changes with the file's content; None where there is no file."""
         try:
             return file_stamp(self.path)
         except OSError as error:
-            raise self._fault(error) from None
+            raise self._error(error) from None
 
     def get(self, server: str, caller: str) -> Tokens | None:
-        """The tokens of a caller.
-
-        Raises:
-            AuthFault: the file cannot be read, or was sealed with another key.
-        """
+        """The tokens of a caller."""
         sealed = self._read().logins.get(server, {}).get(caller)
         if sealed is None:
             return None
         found = self._open("login", sealed, _Login)
         if (found.server, found.caller) != (server, caller):
-            raise self._fault("an entry was moved")
+            raise self._error("an entry was moved")
         return found.tokens
 
     def put(self, server: str, caller: str, tokens: Tokens) -> None:
-        """Keep tokens. Raises AuthFault."""
+        """Keep tokens."""
         login = _Login(server=server, caller=caller, tokens=tokens)
         with self._changing() as content:
-            content.logins.setdefault(server, {})[caller] = self._sealer.seal("login", login)
+            content.logins.setdefault(server, {})[caller] = self.sealer.seal("login", login)
 
     def remove(self, server: str, caller: str) -> bool:
-        """Forget tokens; whether there were any. Raises AuthFault."""
+        """Forget tokens; whether there were any."""
         with self._changing() as content:
             return content.logins.get(server, {}).pop(caller, None) is not None
 
     def logins(self) -> list[tuple[str, str]]:
-        """Server and caller of each entry, sorted. Raises AuthFault."""
+        """Server and caller of each entry, sorted."""
         found = self._read().logins
         return sorted((server, caller) for server, callers in found.items() for caller in callers)
 
     def client(self, server: str) -> Registered | None:
-        """The client that is registered for a server. Raises AuthFault."""
+        """The client that is registered for a server."""
         sealed = self._read().clients.get(server)
         if sealed is None:
             return None
         found = self._open("client", sealed, _Client)
         if found.server != server:
-            raise self._fault("an entry was moved")
+            raise self._error("an entry was moved")
         return found.client
 
     def put_client(self, server: str, client: Registered) -> None:
-        """Keep a registered client. Raises AuthFault."""
+        """Keep a registered client."""
+        sealed = self.sealer.seal("client", _Client(server=server, client=client))
         with self._changing() as content:
-            content.clients[server] = self._sealer.seal(
-                "client", _Client(server=server, client=client)
-            )
+            content.clients[server] = sealed
 
     @asynccontextmanager
     async def refreshing(self, server: str) -> AsyncIterator[None]:
         """One refresh of a server's tokens at a time over all processes: a refresh token that is
-        used twice may end the whole sign-in. Raises AuthFault.
+        used twice may end the whole sign-in.
         """
         # Of each server: an authorization server that hangs costs its own callers only.
         path = self.path.with_name(f".{self.path.name}.{server}.lock")
@@ -141,7 +168,7 @@ class Vault:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = path.open("w")
         except OSError as error:
-            raise self._fault(error) from None
+            raise self._error(error) from None
         with lock:
             while True:
                 try:
@@ -157,13 +184,13 @@ class Vault:
         except FileNotFoundError:
             return _Content()
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise self._fault(error) from None
+            raise self._error(error) from None
 
     def _open(self, purpose: str, sealed: str, kind: type[T]) -> T:
         try:
-            return self._sealer.open(purpose, sealed, kind)
+            return self.sealer.open(purpose, sealed, kind)
         except ValueError as error:
-            raise self._fault(error) from None
+            raise self._error(error) from None
 
     @contextmanager
     def _changing(self) -> Iterator[_Content]:
@@ -176,8 +203,8 @@ class Vault:
                 yield content
                 write_atomically(self.path, msgspec.json.encode(content), mode=0o600)
         except OSError as error:
-            raise self._fault(error) from None
+            raise self._error(error) from None
 
-    def _fault(self, why: object) -> AuthFault:
+    def _error(self, why: object) -> AuthError:
         reason = why.strerror if isinstance(why, OSError) else str(why)
-        return AuthFault(f"the file of sign-ins {self.path} cannot be used: {reason}")
+        return AuthError(f"the file of sign-ins {self.path} cannot be used: {reason}")

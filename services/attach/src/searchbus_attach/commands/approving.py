@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from searchbus_bus.definitions import definition_of
+from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import ToolDescriptor
-from searchbus_runtime.pin_file import PinFile
-from searchbus_runtime.pins import Held
+from searchbus_runtime.pins import Held, PinFile
 
 from ..auth.credentials import Credentials
 from ..declare.servers import Server

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import printable
 
 from ..declare.host_files import parse_host_file, renamed, starts_searchbus
 from ..declare.servers import DeclarationFault, Server, variables_of

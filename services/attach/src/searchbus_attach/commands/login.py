@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import printable
 
-from ..auth.declaration import OURSELVES
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import DeclarationFault, Server, variable
 from ..settings import AttachSettings
 from .options import (
@@ -52,7 +52,7 @@ def login(
     """
     with reported_errors():
         server = server_of(file_of(file, data), name)
-        if server.auth is None or server.auth.type != "authorization_code":
+        if server.auth is None or not server.auth.method.by_person:
             raise DeclarationFault(f"{name} has no 'auth' of type authorization_code.")
         typer.echo(_logins(settings_of(data)).ticket(name, caller))
 
@@ -87,12 +87,12 @@ def logout(
         declared = found_file.read_all()
         server = declared.servers.get(name)
         settings = settings_of(data)
-        kept = _kept(settings)
+        kept = settings.credentials().logins
         callers = [one for at, one in kept.vault.logins() if at == name] if kept else []
         # With sign-ins it may be removed from the file already.
         if server is None and not callers:
             raise unknown_server(found_file, name, declared)
-        found = _logins(settings)
+        found = kept or _logins(settings)
         ended = [one for one in callers if every or one == caller]
         if not ended:
             raise DeclarationFault(f"Nobody to sign out of {name}; see searchbus attach logins.")
@@ -109,28 +109,19 @@ def identity(data: DataOption = None) -> None:
     Example: searchbus attach identity
     """
     with reported_errors():
-        from ..auth.opening import identity_of
-
-        found = identity_of(settings_of(data))
+        found = settings_of(data).identity
         if found is None:
             raise DeclarationFault("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
         typer.echo(found.public_keys())
 
 
 def _logins(settings: AttachSettings) -> Logins:
-    from ..auth.credentials import NO_LOGINS
+    from ..auth.login import NO_LOGINS  # here: it takes longer than all the rest
 
-    found = _kept(settings)
+    found = settings.credentials().logins
     if found is None:
         raise DeclarationFault(NO_LOGINS)
     return found
-
-
-def _kept(settings: AttachSettings) -> Logins | None:
-    # Imported here, as elsewhere: the SDK takes longer than all the rest.
-    from ..auth.opening import credentials_of
-
-    return credentials_of(settings).logins
 
 
 def _end(logins: Logins, server: Server | None, name: str, caller: str) -> str:
@@ -138,8 +129,4 @@ def _end(logins: Logins, server: Server | None, name: str, caller: str) -> str:
     logins.vault.remove(name, caller)
     if server is None or server.auth is None or tokens is None:
         return "forgotten, not revoked: the server is not declared any more"
-    expanded = server.expanded(variable)
-    assert expanded.auth is not None
-    from ..auth.revoking import revoke
-
-    return asyncio.run(revoke(logins, expanded, expanded.auth, tokens))
+    return asyncio.run(logins.revoke(server.expanded(variable), tokens))

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from searchbus_runtime import data_folder
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import printable
 
 from ..declare.servers import DeclarationFault, parse_server
 from ..declare.views import View

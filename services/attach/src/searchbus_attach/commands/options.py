@@ -14,14 +14,12 @@ from typer.core import TyperCommand
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
-from searchbus_runtime.printable import printable
 from searchbus_runtime.settings import load_settings
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest, printable
 
-from ..auth.faults import AuthFault
 from ..declare.attach_file import AttachFile, Declared
 from ..declare.servers import DeclarationFault, Server
-from ..faults import ProbeFault
+from ..faults import AuthError, ProbeFault
 from ..settings import FILE_NAME, PINS_NAME, AttachSettings
 
 if TYPE_CHECKING:
@@ -150,11 +148,9 @@ def settings_of(data: Path | None) -> AttachSettings:
 
 def credentials_for(server: Server, data: Path | None) -> Credentials:
     """What a command signs in to a server with: the same as the service."""
-    # Imported here: the SDK, which list and show do not need, takes longer than all the rest.
-    from ..auth.credentials import Credentials
-    from ..auth.opening import credentials_of
+    from ..auth.credentials import Credentials  # here: it takes longer than all the rest
 
-    return Credentials() if server.auth is None else credentials_of(settings_of(data))
+    return Credentials() if server.auth is None else settings_of(data).credentials()
 
 
 @contextmanager
@@ -166,7 +162,7 @@ def reported_errors() -> Iterator[None]:
         text = f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
         typer.echo(printable(f"error: {text}"), err=True)
         raise typer.Exit(1) from None
-    except (ValueError, ProbeFault, AuthFault) as error:
+    except (ValueError, ProbeFault, AuthError) as error:
         typer.echo(printable(f"error: {error}"), err=True)
         raise typer.Exit(1) from None
     except Fault as fault:

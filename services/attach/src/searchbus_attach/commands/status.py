@@ -16,8 +16,8 @@ from searchbus_bus import connect
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 from searchbus_runtime import BusAddress, find_bus
-from searchbus_runtime.printable import printable
 from searchbus_runtime.state import no_stack
+from searchbus_runtime.wording import printable
 
 from ..declare.attach_file import Declared
 from ..declare.servers import Server

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from searchbus_runtime.files import file_stamp, write_atomically
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .host_files import parse_host_file
 from .servers import DeclarationFault, Server, parse_server

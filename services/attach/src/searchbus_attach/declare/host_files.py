@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .json_comments import without_comments
 from .servers import DeclarationFault, Server, parse_server

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from searchbus_runtime.spelling import nearest
 from searchbus_runtime.state import data_folder
+from searchbus_runtime.wording import nearest
 
-from ..auth.declaration import Auth
 from ..faults import DeclarationFault
+from .auth_methods import Auth
 from .values import converted
 
 __all__ = [
@@ -57,7 +57,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         env: the variables that the command gets, besides HOME, PATH and the like.
         pass_env: names of variables of this process that the command gets too.
-        auth: how searchbus signs in to a URL; see auth/declaration.py.
+        auth: how searchbus signs in to a URL; see auth_methods.py.
         transport: of a URL: `http` is streamable HTTP, `sse` the older one of 2024-11-05.
         policy: of a definition that changes: `hold` keeps the approved one and refuses calls,
             `warn` takes the new one and logs it, `accept` takes it. Default: `hold` for a URL,
@@ -241,8 +241,8 @@ def _check_auth(server: Server) -> None:
     if server.auth is None:
         return
     problem = server.auth.problem()
-    if not problem and server.auth.type == "token_exchange" and server.state != "per_user":
-        problem = "'auth' of type token_exchange needs state = \"per_user\""
+    if not problem and server.auth.method.for_each_caller and server.state != "per_user":
+        problem = f"'auth' of type {server.auth.type} needs state = \"per_user\""
     if not problem and "authorization" in map(str.lower, server.headers):
         problem = "give either 'auth' or a header 'Authorization'"
     if problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from searchbus_contracts.catalog_decoding import RESERVED_TOOLSETS
+from searchbus_contracts.catalog import RESERVED_TOOLSETS
 from searchbus_contracts.services import Service, toolset_owners
 
 __all__ = ["taken_names"]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from ..faults import DeclarationFault
 

@@ -25,7 +25,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ToolAnnotations, is_token
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from .servers import DeclarationFault, server_name
 from .values import converted

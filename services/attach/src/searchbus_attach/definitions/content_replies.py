@@ -18,7 +18,7 @@ from searchbus_contracts import (
     ResourceBody,
     ResourceReadReply,
 )
-from searchbus_contracts.prompts import CompleteReply, PromptGetReply
+from searchbus_contracts.resources import CompleteReply, PromptGetReply
 from searchbus_contracts.tools import EmbeddedResource, ResourceLink
 
 from .addresses import wrapped_link, wrapped_uri

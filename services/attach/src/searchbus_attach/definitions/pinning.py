@@ -3,7 +3,7 @@
     reviewed = approvals.review(server, tools)
     reviewed.tools, reviewed.held
 
-The first definitions of a server are pinned in a file (`searchbus_runtime.pin_file`). A later one
+The first definitions of a server are pinned in a file (`searchbus_runtime.pins`). A later one
 that differs, also a tool that is new, is held, or taken and logged, as the policy says.
 `searchbus attach approve` pins what is offered now.
 """
@@ -13,8 +13,7 @@ from __future__ import annotations
 import logging
 
 from searchbus_contracts import ToolDescriptor
-from searchbus_runtime.pin_file import PinFile
-from searchbus_runtime.pins import Held, Pins, Reviewed
+from searchbus_runtime.pins import Held, PinFile, Pins, Reviewed
 
 from ..declare.servers import Server
 from ..metrics import count_change

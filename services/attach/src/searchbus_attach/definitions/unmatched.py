@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from ..declare.views import Selection, View
 from .names import qualified_name

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import ToolAnnotations, ToolDescriptor, convert
-from searchbus_runtime.spelling import nearest
+from searchbus_runtime.wording import nearest
 
 from ..declare.servers import Server
 from ..declare.views import ToolView, View

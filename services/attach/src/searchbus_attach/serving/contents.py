@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from searchbus_bus import Call
 from searchbus_contracts import ErrorCode, Fault, ResourceReadReply, ResourceReadRequest
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from searchbus_bus import Worker
-from searchbus_bus.metrics import LiveGauge
+from searchbus_bus.telemetry import LiveGauge
 from searchbus_contracts.attach import StatusReply, StatusRequest
 
-from ..auth.declaration import OURSELVES
 from ..declare.attach_file import AttachFile
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import DeclarationFault, Server
 from ..declare.views import View
 from ..definitions.pinning import Approvals

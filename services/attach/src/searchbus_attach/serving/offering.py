@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from searchbus_bus import Worker
-from searchbus_bus.worker import ToolHandler
+from searchbus_bus.worker.worker import ToolHandler
 from searchbus_contracts import ToolDescriptor
 from searchbus_contracts.attach import AttachedView
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from searchbus_bus import Call
-from searchbus_bus.worker import ToolHandler
+from searchbus_bus.worker.worker import ToolHandler
 from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
 
 from ..declare.views import Selection

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from searchbus_bus import Bus, Call, Request
-from searchbus_bus.fleet import State
+from searchbus_bus.client.fleet import State
 from searchbus_contracts import Actor, Fault, ToolEvent
 
 from ..metrics import count_handover
@@ -53,7 +53,7 @@ class Handover:
         """Let another worker do a call; its progress and its log lines are passed on.
 
         Raises:
-            InstanceGone: that worker has left the bus.
+            InstanceGoneError: that worker has left the bus.
             Fault: the failure of the call.
         """
         events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()

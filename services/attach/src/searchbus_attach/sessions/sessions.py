@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from searchbus_bus import Call, InstanceGone
+from searchbus_bus import Call, InstanceGoneError
 from searchbus_contracts import ErrorCode, Fault
 
 from ..metrics import measured_call
@@ -62,7 +62,7 @@ class Sessions:
                 break  # it was sent on once: two workers could send it to each other for ever
             try:
                 return await self._handover.send(call, onward, place.instance)
-            except InstanceGone as gone:
+            except InstanceGoneError as gone:
                 if not gone.received and await self._handover.is_leaving(call, place.instance):
                     await asyncio.sleep(_LOOK_AGAIN_S)  # its lease is free after its last call
                     continue

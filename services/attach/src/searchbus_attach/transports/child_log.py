@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
-from searchbus_runtime.printable import printable
+from searchbus_runtime.wording import printable
 
 __all__ = ["ChildLog"]
 

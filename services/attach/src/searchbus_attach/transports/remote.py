@@ -31,9 +31,9 @@ from mcp_types import (
     RequestId,
 )
 
-from ..auth.bearer import BearerAuth, BearerClient
 from ..declare.servers import Server
 from .budget import Budget
+from .http.client import BearerAuth, BearerClient
 from .http.cookies import FewCookies
 from .http.transport import Http1Transport
 from .message_stream import CallerTasks, MessageStream, is_reply_too_many

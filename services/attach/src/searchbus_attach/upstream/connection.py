@@ -28,13 +28,14 @@ from mcp_types import (
 )
 
 from ..auth.credentials import Credentials
-from ..auth.declaration import OURSELVES
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import DeclarationFault, Server, own_folders, variable
 from ..definitions.text import clean_line
 from ..faults import Problem, ServerFault
 from ..transports.budget import Budget
 from ..transports.child import Reaper
 from ..transports.child_log import ChildLog
+from ..transports.http.client import BearerAuth
 from ..transports.remote import HttpNotes, remote_transport
 from ..transports.stdio import stdio_transport
 from .session import CLIENT, ServerSession
@@ -245,7 +246,8 @@ async def open_connection(
     expanded = server.expanded(value)
     secrets += [*expanded.env.values(), *(os.environ.get(name, "") for name in server.pass_env)]
     connection.notes = notes
-    notes.auth = around.credentials.auth_for(server, caller)
+    token = around.credentials.token_for(server, caller)
+    notes.auth = None if token is None else BearerAuth(expanded.url, token)
     log = ChildLog(server.name, around.logs, secrets)
     transport = (
         remote_transport(expanded, notes)

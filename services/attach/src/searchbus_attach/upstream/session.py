@@ -19,9 +19,8 @@ from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
-from searchbus_contracts.version import VERSION
 
 from ..faults import ItselfFault, ServerFault
 

@@ -25,11 +25,10 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
-from searchbus_bus.tasks import TimeLimit
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
-from ..auth.declaration import OURSELVES
+from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
 from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of
@@ -218,8 +217,9 @@ class Upstream:
                 raise self._lost(_REFUSED_SESSION, False) if maybe_done else fault from None
             connection.used_by(call.actor.subject)
             try:
-                with connection.asking(), TimeLimit(call.remaining_s - _REPLY_MARGIN_S):
-                    raw = await send(connection.session, on_progress)
+                with connection.asking():
+                    async with asyncio.timeout(call.remaining_s - _REPLY_MARGIN_S):
+                        raw = await send(connection.session, on_progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw

@@ -1,6 +1,6 @@
 """Holds changed definitions of tools until an operator approves them (setting HOLD_CHANGES).
 
-The first definitions of a toolset are pinned in a file (`searchbus_runtime.pin_file`), which all
+The first definitions of a toolset are pinned in a file (`searchbus_runtime.pins`), which all
 edges of a deployment share. Later ones that differ are held: the approved definition stays listed,
 and calls are refused. `searchbus pins` shows and approves what is held.
 """
@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from opentelemetry import metrics
 
 from searchbus_contracts import ToolDescriptor
-from searchbus_runtime.pin_file import PinFile
-from searchbus_runtime.pins import Pins, Reviewed
+from searchbus_runtime.pins import PinFile, Pins, Reviewed
 
 log = logging.getLogger("searchbus.edge")
 EVERY = "*"

@@ -15,14 +15,13 @@ import msgspec
 import typer
 
 from searchbus_bus import Directory, connect
-from searchbus_bus.definitions import definition_of
+from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import Fault, ToolDescriptor
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
-from searchbus_runtime.pin_file import PinFile
-from searchbus_runtime.pins import Held, Pins
-from searchbus_runtime.printable import printable
+from searchbus_runtime.pins import Held, PinFile, Pins
 from searchbus_runtime.services import known_services
+from searchbus_runtime.wording import printable
 
 _DIGITS = 32
 """Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one

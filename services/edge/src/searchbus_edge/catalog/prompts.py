@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, ResourceTemplate
-from searchbus_contracts.prompts import (
+from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetReply,

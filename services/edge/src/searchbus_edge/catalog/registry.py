@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from searchbus_bus import Directory
-from searchbus_bus.listing import Listing
+from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import (
     Catalog,
     PromptDescriptor,

@@ -16,8 +16,7 @@ from msgspec import Meta, Struct
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
 from searchbus_contracts.coverage import SourceCoverage, nothing_found, shown
-from searchbus_contracts.queries import check_query
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import Part, check_query
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of

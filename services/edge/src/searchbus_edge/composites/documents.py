@@ -12,6 +12,7 @@ from msgspec import UNSET
 from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
 from searchbus_contracts.coverage import SourceCoverage, folded
+from searchbus_contracts.queries import Part
 from searchbus_contracts.retrieval import (
     LEAST_RELEVANCE,
     MAX_TOP_K,
@@ -23,7 +24,6 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_contracts.text_parts import Part
 
 from .sources import (
     MAX_QUERY_CHARS,

@@ -12,8 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from searchbus_contracts import encode
-from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, too_small
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_passages import BudgetTooSmall, fit_beginning
 
 from .passages import marked

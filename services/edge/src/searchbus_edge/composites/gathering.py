@@ -8,8 +8,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct, to_builtins
 
 from searchbus_bus import Gathered, WithMeta
-from searchbus_bus.fanout import gather
-from searchbus_bus.fusion import reciprocal_rank
+from searchbus_bus.client.fanout import gather, reciprocal_rank
 from searchbus_contracts import ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_upstream import canonical_key

@@ -14,8 +14,7 @@ from msgspec import UNSET
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
-from searchbus_contracts.queries import MAX_TOKENS
-from searchbus_contracts.text_parts import Part
+from searchbus_contracts.queries import MAX_TOKENS, Part
 from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry

@@ -8,14 +8,10 @@ EventStream     events; the response starts with the first of them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
 from starlette.responses import Response
-
-from searchbus_bus.alarms import alarms
-from searchbus_runtime.protocol import responder
 
 from .head import Head, Headers
 
@@ -24,7 +20,7 @@ PING_INTERVAL_S = 15.0
 WATCH_AFTER_S = 0.02
 """Most requests end earlier, and need no task that waits for the client's disconnect."""
 _JOINED_BYTES = 64 * 1024
-"""A smaller body is one piece for the server, which writes it with the head at once."""
+"""A smaller body is one piece for the server."""
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -40,10 +36,6 @@ _EVENTS: Headers = (
     (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
     *EVERY,
-)
-_JSON_LINES = b"content-type: %b\r\n%bcontent-length: %%d\r\n" % (
-    JSON,
-    b"".join(b"%b: %b\r\n" % header for header in EVERY),
 )
 
 
@@ -177,16 +169,8 @@ class HttpAnswer(EventStream):
         self._finished = True
         if self.started or (any(parts) and status == 200 and not self._json):
             await self.event(b"".join(parts), more=False)
-        elif not self._responded(status, parts):
+        else:
             await PlainAnswer(*parts, status=status).send(self._send)
-
-    def _responded(self, status: int, parts: Sequence[bytes]) -> bool:
-        """Whether a response of usual size was given to our own server, without events of ASGI."""
-        respond = responder(self._send)
-        size_bytes = sum(map(len, parts))
-        if respond is None or size_bytes > _JOINED_BYTES:
-            return False
-        return respond(status, _JSON_LINES % size_bytes, b"".join(parts))
 
 
 class DisconnectWatch:
@@ -200,7 +184,7 @@ class DisconnectWatch:
         stream: gets the pings; None where the response has no form yet.
     """
 
-    __slots__ = ("_alarms", "_receive", "_stream", "_task", "_watched", "gone")
+    __slots__ = ("_receive", "_stream", "_task", "_timer", "_watched", "gone")
 
     def __init__(self, receive: Any, stream: EventStream | None) -> None:
         self._receive = receive
@@ -210,8 +194,7 @@ class DisconnectWatch:
 
     def __enter__(self) -> DisconnectWatch:
         self._watched = asyncio.current_task()
-        self._alarms = alarms()
-        self._alarms.set(self, WATCH_AFTER_S)
+        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._start)
         return self
 
     def __exit__(
@@ -220,7 +203,7 @@ class DisconnectWatch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._alarms.cancel(self)
+        self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
         if not self.gone or self._watched is None:
@@ -228,8 +211,7 @@ class DisconnectWatch:
         # Our own cancellation ends here; one from outside goes on.
         return self._watched.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def ring(self) -> None:
-        """The request takes long (`Alarm`)."""
+    def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.wording import worded
+from searchbus_contracts.codec import worded
 
 from .web_tools import NEWS, SEARCH, WebResult
 

@@ -20,9 +20,8 @@ from msgspec import Struct, field
 
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.coverage import COVERAGE, SourceCoverage
+from searchbus_contracts.coverage import COVERAGE, RANKING, Ranked, SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS
-from searchbus_contracts.ranking import RANKING, Ranked
 
 from ..http.answer import INERT, UNTRUSTED, DisconnectWatch, PlainAnswer
 from ..http.faults import HttpError

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from searchbus_bus import Bus, Directory, Request
-from searchbus_bus.fusion import reciprocal_rank_fusion
+from searchbus_bus.client.fanout import reciprocal_rank_fusion
 from searchbus_contracts import (
     Actor,
     ErrorCode,

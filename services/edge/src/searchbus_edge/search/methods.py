@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from searchbus_contracts import Actor
 from searchbus_contracts.coverage import COVERAGE
-from searchbus_contracts.explanation import EXPLANATION
+from searchbus_contracts.retrieval import EXPLANATION
 
 from ..catalog import render
 from ..catalog.view import ListedTool, View

@@ -2,7 +2,7 @@
 
 It joins the stack on a data folder, and starts one where none runs. Clients that start at once take
 turns: the first starts the stack, the others wait and join it. A stack that a client started ends
-with the last client that uses it (`searchbus_runtime.clients`).
+with the last client that uses it (`searchbus_runtime.state`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,14 @@ from searchbus_runtime import (
     operator_options,
     read_state,
 )
-from searchbus_runtime.clients import join_clients, make_pipe
-from searchbus_runtime.services import DeclarationFault, installed_services, is_wanted
-from searchbus_runtime.state import UnusableFolder, is_claimed, open_data_folder
+from searchbus_runtime.services import ServiceDeclarationError, installed_services, is_wanted
+from searchbus_runtime.state import (
+    UnusableFolderError,
+    is_claimed,
+    join_clients,
+    make_pipe,
+    open_data_folder,
+)
 from searchbus_runtime.telemetry import configure_telemetry
 
 from ..bootstrap import Edge, open_edge
@@ -75,7 +80,7 @@ def command(
             if not client.find():
                 _refuse_unknown(toolset, _declared(services))
             asyncio.run(_serve(client, folder, toolset, services))
-    except (Fault, StackError, DeclarationFault, UnusableFolder, OSError) as error:
+    except (Fault, StackError, ServiceDeclarationError, UnusableFolderError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from opentelemetry import trace
 
 from searchbus_bus import Bus, Call, Worker
-from searchbus_bus.deadline import Deadline
+from searchbus_bus.client.request import Deadline
 from searchbus_bus.loop_watch import serves
 from searchbus_contracts import (
     Actor,
@@ -223,7 +223,7 @@ class ToolCalls:
         if called is not None and called.own:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"{name} cannot be called through itself. Call another tool.",
+                f"{name} cannot be called through itself. Use another tool.",
             )
         try:
             return await self.call(
@@ -273,7 +273,7 @@ class ToolCalls:
         endpoint = self._own.find_tool(listed.descriptor.toolset, listed.descriptor.name)
         assert endpoint is not None
 
-        async def send_event(event: ToolEvent) -> None:
+        async def relay(event: ToolEvent) -> None:
             if request.on_event is not None:
                 request.on_event(event)
 
@@ -283,7 +283,7 @@ class ToolCalls:
             subject=self._bus.subjects.tool(listed.descriptor.toolset, listed.descriptor.name),
             actor=request.actor,
             deadline=Deadline.after(self._timeout_s(listed, request)),
-            send_event=send_event,
+            relay=relay,
         )
         return Reply.of(await endpoint(call, _message(listed, request)))
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import encode
-from searchbus_contracts.document_ids import hash_of_text
+from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
 from searchbus_passages import Ruler, beginning, count, holds, share
 

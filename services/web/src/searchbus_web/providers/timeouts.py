@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from opentelemetry import metrics
 
-from searchbus_bus.hedging import RecentTimes
+from searchbus_bus.client.fanout import RecentTimes
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import Breaker
 

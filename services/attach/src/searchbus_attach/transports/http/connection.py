@@ -17,8 +17,6 @@ from typing import Any
 import httptools
 import httpx2
 
-from searchbus_bus.alarms import alarms
-
 __all__ = ["MAX_SILENT_BYTES", "Http1Connection"]
 
 MAX_SILENT_BYTES = 100 * 1024
@@ -40,9 +38,7 @@ class Http1Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._alarms = alarms()
         self._waiter: asyncio.Future[None] | None = None
-        self._late: type[httpx2.TimeoutException] = httpx2.ReadTimeout
         self._error: httpx2.TransportError | None = None
         self._writable = self._reading = True
         self._begin()
@@ -124,19 +120,19 @@ class Http1Connection(asyncio.Protocol):
     async def _change(self, timeout_s: float | None, late: type[httpx2.TimeoutException]) -> None:
         """Wait until something happens; raises `late` where nothing does in time."""
         waiter = self._waiter = self._loop.create_future()
-        self._late = late
+        timer = None
         if timeout_s is not None:
-            self._alarms.set(self, timeout_s)
+            timer = self._loop.call_later(timeout_s, self._give_up, late)
         try:
             await waiter
         finally:
             self._waiter = None
-            self._alarms.cancel(self)
+            if timer is not None:
+                timer.cancel()
 
-    def ring(self) -> None:
-        """Nothing has happened in time (`Alarm`)."""
+    def _give_up(self, late: type[httpx2.TimeoutException]) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(self._late("not in time"))
+            self._waiter.set_exception(late("not in time"))
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

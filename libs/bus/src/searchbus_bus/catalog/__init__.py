@@ -1,0 +1,1 @@
+"""Which service serves what, and since when one is away."""

@@ -1,0 +1,1 @@
+"""The caller's side: requests, the inbox of replies, large bodies, instances, fan-out."""

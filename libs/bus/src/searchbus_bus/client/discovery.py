@@ -1,0 +1,114 @@
+"""Asks all workers who they are, by `$SRV.INFO` (proto/README.md §8.1).
+
+The replies to the first question only say which services to ask: any worker could name another's
+service in them. The second goes to each service; on a secured bus only that one receives it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import msgspec
+
+from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
+from searchbus_contracts.catalog import CONTRACT_VERSION
+from searchbus_contracts.subjects import DISCOVERY
+
+from .inbox import Inbox, Question
+
+log = logging.getLogger("searchbus.bus")
+
+_MOST_SERVICES = 1000
+"""A worker that names more services than exist makes discovery no longer than this."""
+
+
+def started_ms(metadata: Mapping[str, str]) -> int:
+    """When a worker started, in milliseconds of the epoch; 0 where its metadata does not say."""
+    value = metadata.get("started_ms", "")
+    # Any worker writes it: int() refuses other digits than ASCII's, and very many of them.
+    return int(value) if re.fullmatch(r"[0-9]{1,16}", value) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One running worker, as its `$SRV.INFO` reply describes it."""
+
+    service: str
+    instance: str
+    version: str
+    catalog: str
+    metadata: dict[str, str]
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, in milliseconds of the epoch; 0 where the reply does not say."""
+        return started_ms(self.metadata)
+
+
+async def discover(
+    inbox: Inbox, *, quiet_s: float, most_s: float, known: Mapping[str, int]
+) -> list[WorkerInfo]:
+    """Every searchbus worker that replied; see `Bus.workers`."""
+    collect = partial(inbox.collect, quiet_s=quiet_s, most_s=most_s)
+    (replies,) = await collect([Question("$SRV.INFO", DISCOVERY)])
+    named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
+    asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
+    confirmed = await collect(
+        [Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked]
+    )
+    found = [
+        worker
+        for service, replies in zip(asked, confirmed, strict=True)
+        for worker in _workers(replies)
+        if worker.service == service
+    ]
+    return sorted(found, key=lambda worker: (worker.service, worker.instance))
+
+
+def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
+    """The searchbus workers among the replies to `$SRV.INFO`."""
+    found = []
+    for reply in replies:
+        try:
+            info = decode(reply, _Info)
+        except Fault:
+            continue
+        version = info.metadata.get(CONTRACT_KEY, CONTRACT_VERSION)
+        if version != CONTRACT_VERSION:
+            _log_left_out(info.name, info.id, version)
+        elif CONTRACT_KEY in info.metadata:
+            found.append(
+                WorkerInfo(
+                    service=info.name,
+                    instance=info.id,
+                    version=info.version,
+                    catalog=info.metadata.get(CATALOG_KEY, ""),
+                    metadata=info.metadata,
+                )
+            )
+    return found
+
+
+@lru_cache(_MOST_SERVICES)
+def _log_left_out(service: str, instance: str, version: str) -> None:
+    """Logged once for each instance: every round of discovery meets it again."""
+    log.warning(
+        "the worker %.64r (%.64r) uses version %.16r of the wire, this process %s: its tools are "
+        "left out. Run one release of searchbus on a bus.",
+        service,
+        instance,
+        version,
+        CONTRACT_VERSION,
+    )
+
+
+class _Info(msgspec.Struct):
+    name: str
+    id: str
+    version: str
+    metadata: dict[str, str]

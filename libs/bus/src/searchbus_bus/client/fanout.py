@@ -1,0 +1,174 @@
+"""Several requests for one answer: fan-out, reciprocal rank fusion of rankings, hedged reads.
+
+Cormack, Clarke, Büttcher: Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
+Methods (SIGIR 2009). Dean, Barroso: The Tail at Scale (CACM 2013).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from searchbus_contracts import ErrorCode, Failure, Fault
+
+T = TypeVar("T")
+
+_WINDOW = 200
+_LEAST_SAMPLES = 20
+"""Fewer replies than this say nothing about the quantile."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The outcome of a fan-out: every name stands in exactly one of the two."""
+
+    replies: dict[str, Any] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+
+async def gather(sources: Mapping[str, Callable[[], Awaitable[Any]]]) -> Gathered:
+    """Call every source at once and wait for all; never raises for the Fault of a source.
+
+    Cancelling the caller cancels every source, and so every worker behind it.
+    """
+    gathered = Gathered()
+
+    async def run(name: str, source: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            gathered.replies[name] = await source()
+        except Fault as fault:
+            gathered.failures[name] = fault.failure
+
+    async with asyncio.TaskGroup() as group:
+        for name, source in sources.items():
+            group.create_task(run(name, source))
+    # In the given order, whichever came first: the caller fuses deterministically.
+    gathered.replies = {
+        name: gathered.replies[name] for name in sources if name in gathered.replies
+    }
+    for name in sources:
+        if name not in gathered.replies and name not in gathered.failures:
+            gathered.failures[name] = Failure(
+                code=ErrorCode.INTERNAL,
+                message="The request ended without a reply. Report it to the operator.",
+            )
+    return gathered
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def reciprocal_rank(rank: int, *, k: int, weight: float = 1.0) -> float:
+    """The score of one ranking for the item at `rank` (0 is the best): weight / (k + rank + 1).
+
+    Args:
+        k: the larger, the less the first ranks differ. 60 suits lists of a thousand, 20 of ten.
+    """
+    return weight / (k + rank + 1)
+
+
+def reciprocal_rank_fusion(rankings: Iterable[Iterable[K]], *, k: int) -> dict[K, float]:
+    """Add the scores of equally weighted rankings.
+
+    Args:
+        rankings: each best first; an item may be in several.
+
+    Returns:
+        item → score, in the order of first occurrence; sort it for a ranking.
+    """
+    scores: dict[K, float] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(ranking):
+            scores[item] = scores.get(item, 0.0) + reciprocal_rank(rank, k=k)
+    return scores
+
+
+class RecentTimes:
+    """A quantile of the latest times."""
+
+    def __init__(self, *, quantile: float) -> None:
+        self._quantile = quantile
+        self._latest: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    @property
+    def value_s(self) -> float | None:
+        """The quantile, in seconds; None before there are enough samples."""
+        if len(self._sorted) < _LEAST_SAMPLES:
+            return None
+        return self._sorted[min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))]
+
+    def add(self, seconds: float) -> None:
+        """Take a time."""
+        self._latest.append(seconds)
+        insort(self._sorted, seconds)
+        if len(self._latest) > _WINDOW:
+            self._sorted.remove(self._latest.popleft())
+
+
+class Hedge:
+    """Hedges the requests of one kind: a second one is sent when the reply takes longer than usual.
+
+    Only for reads of our own services: a second request to a scraper or a paid API would cost more
+    than it saves.
+
+    Args:
+        quantile: quantile of the latest latencies, after which the second request is sent.
+        share: limit of second requests, as a share of all requests.
+        least_s: the second request is never sent before, in seconds.
+    """
+
+    def __init__(self, *, quantile: float = 0.95, share: float = 0.05, least_s: float = 0.02):
+        self._times = RecentTimes(quantile=quantile)
+        self._share = share
+        self._least_s = least_s
+        self._tokens = 0.0
+        self.requests = 0
+        self.hedged = 0
+
+    @property
+    def after_s(self) -> float | None:
+        """Seconds until the second request; None before there are enough samples."""
+        usual_s = self._times.value_s
+        return None if usual_s is None else max(self._least_s, usual_s)
+
+    async def run(
+        self, send: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]] | None = None
+    ) -> T:
+        """The first reply of `send()`, called once or twice; the slower call is cancelled.
+
+        Args:
+            again: the second call; by default the same as the first.
+
+        Raises:
+            Exception: the first request's, where no call returned.
+        """
+        self.requests += 1
+        self._tokens = min(5.0, self._tokens + self._share)
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        first = asyncio.ensure_future(send())
+        tasks = {first}
+        try:
+            after_s = self.after_s
+            if after_s is not None:
+                await asyncio.wait(tasks, timeout=after_s)
+                if not first.done() and self._tokens >= 1:
+                    self._tokens -= 1
+                    self.hedged += 1
+                    tasks.add(asyncio.ensure_future((again or send)()))
+            while tasks:
+                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if not task.cancelled() and task.exception() is None:
+                        self._times.add(loop.time() - started_s)
+                        return task.result()
+            return first.result()
+        finally:
+            for task in (first, *tasks):
+                task.cancel()
+            await asyncio.gather(first, *tasks, return_exceptions=True)

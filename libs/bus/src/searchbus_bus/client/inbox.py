@@ -1,0 +1,385 @@
+"""The replies of one connection: one subscription, a token for every attempt that waits.
+
+An attempt publishes to a subject with the reply subject `<inbox>.<replier>.<token>`. What comes
+back on it is an event, an acknowledgement, a part of a large reply, a failure, or the reply. The
+worker fetches the parts of a large request from `<inbox>.<replier>.<token>.part`. On a secured bus
+only the replier may publish there, and nobody can guess the token of a request to another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from searchbus_contracts import (
+    ErrorCode,
+    Failure,
+    Fault,
+    Parts,
+    ToolEvent,
+    decode,
+    encode,
+    is_token,
+)
+from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
+from searchbus_contracts.subjects import INBOX, part_subject
+
+from ..tasks import Background
+from ..transport import Message, Transport, publish_or_log
+from .parts import LargeReply, Transit, TransitBudget, part_size_bytes, split
+from .request import Deadline, OnEvent
+
+log = logging.getLogger("searchbus.bus")
+
+SILENT_S = 1.0
+"""An attempt without a reply for this time is watched: its worker may be gone."""
+_LOOK_EVERY_S = 0.25
+
+
+_ids: list[str] = []
+
+
+def random_id() -> str:
+    """128 random bits as hex; random bytes are fetched for many ids at once."""
+    if not _ids:
+        digits = os.urandom(16 * 256).hex()
+        _ids.extend(digits[start : start + 32] for start in range(0, len(digits), 32))
+    return _ids.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt that got no reply, and why: the caller decides whether to send it again.
+
+    Args:
+        instance: that had the request, where it is known.
+    """
+
+    fault: Fault
+    cause: Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"] = (
+        "refused"
+    )
+    instance: str = ""
+
+
+class Pending(Struct):
+    """One attempt that waits for its reply.
+
+    Attributes:
+        since_s: when it was sent, in the time of the event loop.
+        caller: whose limit a large reply counts against.
+        instance: that acknowledged the request; empty before.
+        watch: runs once the attempt has been silent for long.
+        large: the reply, once it is known to be large.
+    """
+
+    outcome: asyncio.Future[bytes | FailedAttempt]
+    on_event: OnEvent | None
+    on_silence: OnSilence | None
+    since_s: float
+    caller: str = ""
+    instance: str = ""
+    watch: asyncio.Task[None] | None = None
+    request_parts: list[memoryview] = []
+    large: LargeReply | None = None
+
+    def end(self, outcome: bytes | FailedAttempt) -> None:
+        """Set the outcome, unless there is one."""
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Asked of every subscriber of a subject.
+
+    Args:
+        replier: who replies; see `Inbox.attempt`.
+        enough: the number of replies after which no more are expected.
+    """
+
+    subject: str
+    replier: str
+    enough: int | None = None
+
+
+class Inbox:
+    """Sends single attempts over a transport and matches what comes back. See `Requester`.
+
+    Attributes:
+        budget: limits of large replies.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.budget = TransitBudget()
+        self._transport = transport
+        self._subject = transport.new_inbox()
+        self._pending: dict[str, Pending] = {}
+        self._receivers: dict[str, Callable[[Message], None]] = {}
+        self._background = Background()
+        self._opened = False
+        self._opening = asyncio.Lock()
+        self._look: asyncio.TimerHandle | None = None
+        transport.on_disconnect(self._connection_lost)
+
+    @property
+    def in_flight(self) -> int:
+        """How many attempts wait for a reply."""
+        return len(self._pending)
+
+    async def attempt(
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        replier: str,
+        headers: dict[str, str],
+        deadline: Deadline,
+        on_event: OnEvent | None = None,
+        on_silence: OnSilence | None = None,
+        caller: str = "",
+    ) -> bytes | FailedAttempt:
+        """Publish a request once and wait for its reply; never raises a Fault.
+
+        Args:
+            replier: the service that replies; see searchbus_contracts.subjects.
+            on_silence: runs beside an attempt that waits for long, and may end it.
+            caller: whose limit a large reply counts against.
+        """
+        if not self._opened:
+            await self._open()
+        token = f"{replier}.{random_id()}"
+        reply_to = f"{self._subject}.{token}"
+        loop = asyncio.get_running_loop()
+        transit = Transit.current()
+        if transit is not None and transit.caller:
+            caller = transit.caller
+        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller)
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
+        size_bytes = part_size_bytes(self._transport.max_payload_bytes)
+        if len(body) > size_bytes:
+            pending.request_parts = split(body, size_bytes)
+            parts = Parts(
+                subject=part_subject(reply_to),
+                count=len(pending.request_parts),
+                size_bytes=len(body),
+                sha256=hashlib.sha256(body).hexdigest(),
+            )
+            headers = headers | {PARTS: encode(parts).decode()}
+            body = b""
+        self._pending[token] = pending
+        try:
+            async with asyncio.timeout(deadline.remaining_s):
+                await self._transport.publish(subject, body, reply=reply_to, headers=headers)
+                return await pending.outcome
+        except TimeoutError:
+            fault = Fault(
+                ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time."
+            )
+            return FailedAttempt(fault, "timeout")
+        except Fault as fault:
+            return FailedAttempt(fault)
+        finally:
+            del self._pending[token]
+            if pending.watch is not None:
+                pending.watch.cancel()
+            if pending.large is not None:
+                self._end_transfer(pending.outcome, pending.large, transit)
+
+    @asynccontextmanager
+    async def receive(
+        self, replier: str, on_message: Callable[[Message], None]
+    ) -> AsyncIterator[str]:
+        """Call back for each message to a subject of its own, which is the context's value.
+
+        Args:
+            replier: who may publish there; see `attempt`.
+        """
+        if not self._opened:
+            await self._open()
+        token = f"{replier}.{random_id()}"
+        self._receivers[token] = on_message
+        try:
+            yield f"{self._subject}.{token}"
+        finally:
+            del self._receivers[token]
+
+    async def collect(
+        self, questions: Sequence[Question], *, quiet_s: float, most_s: float
+    ) -> list[list[bytes]]:
+        """Ask everyone; the replies to each question, until none came for `quiet_s`.
+
+        Args:
+            most_s: the longest wait, also while replies still come.
+
+        Raises:
+            Fault: unavailable, without a connection.
+        """
+        loop = asyncio.get_running_loop()
+        replies: list[list[bytes]] = [[] for _ in questions]
+        open_questions = set(range(len(questions)))
+        complete = asyncio.Event()
+        last_s, received = loop.time(), 0
+
+        def on_reply(place: int, message: Message) -> None:
+            nonlocal last_s, received
+            last_s, received = loop.time(), received + 1
+            if not message.no_responders:
+                replies[place].append(message.data)
+            if message.no_responders or len(replies[place]) == questions[place].enough:
+                open_questions.discard(place)
+                if not open_questions:
+                    complete.set()
+
+        async with AsyncExitStack() as stack:
+            for place, question in enumerate(questions):
+                reply_to = await stack.enter_async_context(
+                    self.receive(question.replier, partial(on_reply, place))
+                )
+                await self._transport.publish(question.subject, b"", reply=reply_to)
+            give_up_s = loop.time() + most_s
+            while open_questions and (now_s := loop.time()) < give_up_s:
+                before = received
+                wait_s = max(0.0, min(last_s + quiet_s, give_up_s) - now_s)
+                await self._transport.replies_arrived(wait_s, complete)
+                if received == before and open_questions:
+                    # After a busy moment of this process, replies may still be in the socket.
+                    await self._transport.flush()
+                    if received == before:
+                        break
+        return replies
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if not self._opened:
+                await self._transport.subscribe_directly(f"{self._subject}.>", self._on_message)
+                self._opened = True
+
+    def _look_for_silence(self) -> None:
+        """Watch the attempts that have waited for long: one timer for all, in their order."""
+        loop = asyncio.get_running_loop()
+        for pending in self._pending.values():
+            if loop.time() - pending.since_s < SILENT_S:
+                break
+            if pending.watch is None and pending.on_silence is not None:
+                pending.watch = loop.create_task(pending.on_silence(pending))
+        again = bool(self._pending)
+        self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence) if again else None
+
+    def _connection_lost(self) -> None:
+        for pending in self._pending.values():
+            fault = Fault(
+                ErrorCode.UNAVAILABLE,
+                "The connection to the message bus was lost while the request ran. Try again.",
+            )
+            pending.end(FailedAttempt(fault, "connection_lost"))
+
+    def _on_message(self, message: Message) -> None:
+        token = message.subject[len(self._subject) + 1 :]
+        pending = self._pending.get(token)
+        if pending is None:
+            self._on_other(token, message)
+        elif not pending.outcome.done():
+            outcome = read_reply(pending, message, self.budget)
+            if outcome is not None:
+                pending.end(outcome)
+            elif pending.large is not None and (parts := pending.large.new_credit()):
+                self._publish(pending.large.credit_subject, b"%d" % parts)
+
+    def _on_other(self, token: str, message: Message) -> None:
+        """Take the reply to a question, credit, or a request for a part of a large request."""
+        receiver = self._receivers.get(token)
+        if receiver is not None:
+            receiver(message)
+            return
+        pending = self._pending.get(token.rpartition(".")[0])
+        if pending is None or pending.outcome.done():
+            return
+        digits = message.data[:8]
+        index = int(digits) if digits.isdigit() else -1
+        is_ours = message.reply.startswith(INBOX)  # published with this process's permissions
+        if is_ours and 0 <= index < len(pending.request_parts):
+            self._publish(message.reply, bytes(pending.request_parts[index]))
+
+    def _end_transfer(
+        self,
+        outcome: asyncio.Future[bytes | FailedAttempt],
+        large: LargeReply,
+        transit: Transit | None,
+    ) -> None:
+        """Give back what a large reply reserved, and end its sender where it is not complete."""
+        complete = (
+            outcome.done() and not outcome.cancelled() and isinstance(outcome.result(), bytes)
+        )
+        large.end(keep_in=transit if complete else None)
+        if not complete and large.credit_subject:
+            self._publish(large.credit_subject, b"0")
+
+    def _publish(self, subject: str, data: bytes) -> None:
+        """Send credit or a part of a large request; nobody waits for it."""
+        self._background.start(
+            publish_or_log(self._transport, subject, data, "a message about a large body")
+        )
+
+
+def read_reply(
+    pending: Pending, message: Message, budget: TransitBudget
+) -> bytes | FailedAttempt | None:
+    """The outcome that a message brings; None where more messages follow."""
+    headers = message.headers
+    if not headers:  # a whole reply; everything else says in a header what it is
+        return message.data
+    if message.no_responders:
+        fault = Fault(
+            ErrorCode.UNAVAILABLE, "No worker is running that could answer. Try again shortly."
+        )
+        return FailedAttempt(fault, "no_responders")
+    if ERROR_CODE in headers:
+        return FailedAttempt(Fault.of(_failure(message)))
+    try:
+        if EVENT in headers:
+            if pending.on_event is not None:
+                pending.on_event(decode(message.data, ToolEvent))
+            return None
+        if ACK in headers:
+            pending.instance = headers[ACK] if is_token(headers[ACK]) else ""
+            return None
+        if SIZE not in headers and CHUNK not in headers:
+            return message.data
+        if pending.large is None:
+            pending.large = LargeReply(budget, pending.caller)
+        if SIZE in headers:
+            pending.large.announced(message)
+            return None
+        return pending.large.add(message)
+    except Fault as fault:
+        return FailedAttempt(fault)
+    except Exception:
+        log.exception("a reply could not be read")
+        return FailedAttempt(
+            Fault(
+                ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator."
+            )
+        )
+
+
+def _failure(message: Message) -> Failure:
+    """The failure in a reply; from its headers alone where another library wrote the body."""
+    try:
+        return decode(message.data, Failure)
+    except Fault:
+        text = message.headers.get(ERROR_TEXT, "The service failed without a message.")
+        return Fault(message.headers[ERROR_CODE], text).failure

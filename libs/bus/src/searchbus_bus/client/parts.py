@@ -1,0 +1,349 @@
+"""Bodies larger than one message (proto/README.md §5.2).
+
+A large *reply* is sent by credit: the worker announces it, and then sends as many parts as the
+receiver has allowed, to the reply subject in order, each with the header
+``Chunk: <index>/<count> <size_bytes> <sha256>``. A large *request* is pulled, because a queue
+group would spread pushed parts over several workers: the request is sent empty with a ``Parts``
+header, and the worker that received it requests the parts from the caller by number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Any
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.headers import CHUNK, SIZE
+from searchbus_contracts.subjects import is_credit_subject
+
+from .. import telemetry
+from ..transport import Message
+
+DEFAULT_BYTES = 64 * 1024 * 1024
+"""NATS disconnects a client for which this many bytes are pending."""
+
+PART_BYTES = 512 * 1024
+"""Size of a part; 5 MiB in such parts took 11 to 20 ms."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""A larger body is refused with invalid_argument before any part is requested."""
+WINDOW_PARTS = 4
+"""Parts of one reply that may be on their way to its receiver."""
+_HEADER_BYTES = 8 * 1024
+_MARK = re.compile(r"(\d{1,5})/(\d{1,5}) (\d{1,10}) ([0-9a-f]{64})")
+_SIZE = re.compile(r"[0-9]{1,10}")
+
+
+def part_size_bytes(max_payload_bytes: int) -> int:
+    """How many bytes of a body fit into one message under the broker's limit."""
+    return max(1, min(PART_BYTES, max_payload_bytes - _HEADER_BYTES))
+
+
+def split(body: bytes, size_bytes: int) -> list[memoryview]:
+    """Cut a body into parts of `size_bytes`; the last may be shorter."""
+    view = memoryview(body)
+    return [view[start : start + size_bytes] for start in range(0, len(body), size_bytes)]
+
+
+def _malformed(what: str) -> Fault:
+    return Fault(ErrorCode.INTERNAL, f"{what} Report it to the operator.")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMark:
+    """The `Chunk` header: the part that a message carries, and the whole body's size and hash."""
+
+    index: int
+    count: int
+    size_bytes: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count} {self.size_bytes} {self.sha256}"
+
+    @classmethod
+    def parse(cls, value: str) -> ChunkMark:
+        """Parse the header; raises Fault(internal) for a malformed one."""
+        match = _MARK.fullmatch(value)
+        if match is None:
+            raise _malformed("A part of the reply has a malformed Chunk header.")
+        return cls(int(match[1]), int(match[2]), int(match[3]), match[4])
+
+
+class Credit:
+    """What the receiver of a large reply allows its sender."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    def allow_all(self) -> None:
+        """Allow every part: the receiver gives no credit."""
+        self._parts = MAX_BODY_BYTES
+
+    def take(self, message: Message) -> None:
+        """Read a credit: how many parts may be sent in all; anything else ends the transfer.
+
+        The broker's status "no responders" does too: the receiver is gone.
+        """
+        digits = message.data[:8]
+        parts = int(digits) if digits.isdigit() else 0
+        self._parts = max(self._parts, parts)
+        self._ended = self._ended or not parts
+        self._changed.set()
+
+    async def covers(self, index: int) -> bool:
+        """Wait until a part may be sent; False where the receiver takes no more."""
+        while not self._ended and self._parts <= index:
+            self._changed.clear()
+            await self._changed.wait()
+        return not self._ended
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Collects the parts of one body and checks size and hash.
+
+    Parts in order are hashed as they come, while the next ones are on their way.
+    """
+
+    count: int
+    size_bytes: int
+    sha256: str
+    _parts: dict[int, bytes] = field(default_factory=dict)
+    _held_bytes: int = 0
+    _hash: Any = field(default_factory=hashlib.sha256)
+    _hashed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size_bytes > MAX_BODY_BYTES:
+            limit = MAX_BODY_BYTES // 1024 // 1024
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, f"The message is larger than {limit} MiB. Send less."
+            )
+
+    @property
+    def received(self) -> int:
+        """How many parts have come."""
+        return len(self._parts)
+
+    def add(self, index: int, data: bytes) -> bytes | None:
+        """Add one part; returns the whole body once it is complete, else None.
+
+        Raises:
+            Fault: internal, when the parts do not fit together.
+        """
+        if not 0 <= index < self.count:
+            raise _malformed("A part of a message lies outside of the message.")
+        self._held_bytes += len(data) - len(self._parts.get(index, b""))
+        if self._held_bytes > self.size_bytes:
+            raise _malformed("The parts of a message are larger than the message.")
+        self._parts[index] = data
+        if index < self._hashed:
+            self._hash = None  # a part again, perhaps another one: the body is hashed as a whole
+        while self._hash is not None and self._hashed in self._parts:
+            self._hash.update(self._parts[self._hashed])
+            self._hashed += 1
+        if len(self._parts) < self.count:
+            return None
+        body = b"".join(self._parts[i] for i in range(self.count))
+        found = self._hash or hashlib.sha256(body)
+        if len(body) != self.size_bytes or found.hexdigest() != self.sha256:
+            raise _malformed("The parts of a message do not fit together.")
+        return body
+
+
+class TransitBudget:
+    """How many bytes of large replies a process receives and passes on at the same time.
+
+    A large reply is admitted when its size is announced, before any part of it is sent. What does
+    not fit is refused at once and never waits, so the first to be announced is the first to be
+    admitted. A reply larger than a limit is admitted while nothing else counts against that limit.
+    Replies of one message do not count.
+
+    Args:
+        total_bytes: limit of all callers together.
+        caller_bytes: limit of one caller.
+    """
+
+    def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:
+        self.total_bytes = total_bytes
+        self.caller_bytes = caller_bytes
+        self._used_bytes = 0
+        self._used_by: dict[str, int] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        """What is reserved now."""
+        return self._used_bytes
+
+    def reserve(self, caller: str, size_bytes: int) -> Reservation | None:
+        """Count a reply that begins; None where it does not fit."""
+        used_by_caller = self._used_by.get(caller, 0)
+        for used, limit in (
+            (self._used_bytes, self.total_bytes),
+            (used_by_caller, self.caller_bytes),
+        ):
+            if used and used + size_bytes > limit:
+                return None
+        self._used_bytes += size_bytes
+        self._used_by[caller] = used_by_caller + size_bytes
+        return Reservation(self, caller, size_bytes)
+
+    def _release(self, caller: str, size_bytes: int) -> None:
+        self._used_bytes -= size_bytes
+        self._used_by[caller] -= size_bytes
+        if not self._used_by[caller]:
+            del self._used_by[caller]
+
+
+class Reservation:
+    """The bytes of one reply."""
+
+    __slots__ = ("_budget", "_caller", "_size_bytes")
+
+    def __init__(self, budget: TransitBudget, caller: str, size_bytes: int) -> None:
+        self._budget = budget
+        self._caller = caller
+        self._size_bytes = size_bytes
+
+    def release(self) -> None:
+        """Give the bytes back; a second time changes nothing."""
+        if self._size_bytes:
+            self._budget._release(self._caller, self._size_bytes)
+            self._size_bytes = 0
+
+
+class Transit:
+    """Keeps the reservations of replies that arrive inside until the end of the block.
+
+    Args:
+        caller: whose limit counts; by default the subject of each request's actor.
+
+    Attributes:
+        held: the reservations.
+    """
+
+    __slots__ = ("_ended", "_token", "caller", "held")
+    _token: Token[Transit | None]
+
+    def __init__(self, caller: str = "") -> None:
+        self.caller = caller
+        self.held: list[Reservation] = []
+        self._ended = False
+
+    def __enter__(self) -> Transit:
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        _current.reset(self._token)
+        self._ended = True
+        for reservation in self.held:
+            reservation.release()
+
+    def keep(self, reservation: Reservation) -> None:
+        """Keep a reservation until the end of the block; release it if a task outlives that."""
+        if self._ended:
+            reservation.release()
+        else:
+            self.held.append(reservation)
+
+    @staticmethod
+    def name(caller: str) -> None:
+        """Name the caller of the current block, if there is one."""
+        current = _current.get()
+        if current is not None:
+            current.caller = caller
+
+    @staticmethod
+    def current() -> Transit | None:
+        """The innermost block that the current task is in."""
+        return _current.get()
+
+
+_current: ContextVar[Transit | None] = ContextVar("transit", default=None)
+
+
+class TransitFullError(Fault):
+    """A large reply does not fit into the budget now."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(
+            ErrorCode.OVERLOADED,
+            f"Too many large answers are being sent at the same time; this one has "
+            f"{size_bytes / 1e6:.1f} MB. Try again in a second, or ask for less.",
+            retry_after_ms=1000,
+        )
+
+
+class LargeReply:
+    """A large reply on its way: admitted by the budget, then received by credit.
+
+    Args:
+        caller: whose limit it counts against.
+
+    Attributes:
+        credit_subject: where its sender waits for credit; empty where it sends without.
+    """
+
+    def __init__(self, budget: TransitBudget, caller: str) -> None:
+        self.credit_subject = ""
+        self._budget = budget
+        self._caller = caller
+        self._reservation: Reservation | None = None
+        self._assembly: Assembly | None = None
+        self._allowed = 0
+
+    def announced(self, message: Message) -> None:
+        """Admit it before its parts are sent.
+
+        Raises:
+            Fault: internal, where the announcement is malformed.
+            TransitFullError: it does not fit now.
+        """
+        digits = message.headers[SIZE]
+        if not _SIZE.fullmatch(digits) or not is_credit_subject(message.reply):
+            # To another subject, a worker could make this process publish what only this one may.
+            raise _malformed("The announcement of a large reply is malformed.")
+        if not self.credit_subject:
+            self.credit_subject = message.reply
+            self._reserve(int(digits))
+
+    def add(self, message: Message) -> bytes | None:
+        """Add one part; the whole body once it is complete. Raises as `announced`."""
+        mark = ChunkMark.parse(message.headers[CHUNK])
+        if self._assembly is None:
+            self._assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
+            if self._reservation is None:  # a worker of an earlier release announces none
+                self._reserve(mark.size_bytes)
+        return self._assembly.add(mark.index, message.data)
+
+    def new_credit(self) -> int:
+        """How many parts the sender may send from now on; 0 where that was sent already."""
+        received = self._assembly.received if self._assembly is not None else 0
+        allowed = received + WINDOW_PARTS
+        # Half a window at once: each credit is a message.
+        if not self.credit_subject or allowed - self._allowed < WINDOW_PARTS // 2:
+            return 0
+        self._allowed = allowed
+        return allowed
+
+    def end(self, *, keep_in: Transit | None) -> None:
+        """Give its bytes back, at once or at the end of a block."""
+        if self._reservation is None:
+            return
+        if keep_in is not None:
+            keep_in.keep(self._reservation)
+        else:
+            self._reservation.release()
+
+    def _reserve(self, size_bytes: int) -> None:
+        self._reservation = self._budget.reserve(self._caller, size_bytes)
+        if self._reservation is None:
+            telemetry.count_error("large_reply")
+            raise TransitFullError(size_bytes)

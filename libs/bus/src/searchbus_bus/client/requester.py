@@ -1,0 +1,281 @@
+"""The caller's side: a request ends in one reply or one `Fault`, never later than its deadline.
+
+A request is sent a second time when the first attempt surely did no work (no responders, shed,
+draining). After a lost connection or a lost worker (fleet.py) an idempotent one is sent again,
+a few times while its time lasts: several workers may be lost together. It goes to whichever worker
+the queue group picks; where one of them does not answer, to an instance that does. One that
+a single instance can do is sent once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import time
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from searchbus_contracts import Cancel, ErrorCode, Fault, Ping, Subjects, encode
+from searchbus_contracts.headers import ACK_MS, ACTOR, CREDIT, INSTANCE_ONLY, REQ_ID
+
+from .. import telemetry
+from ..identity import ActorSigner, Sent, received_delegation
+from ..tasks import Background
+from ..transport import Transport, publish_or_log
+from .fleet import ACK_AFTER_MS, Fleet, State
+from .inbox import FailedAttempt, Inbox, Pending, random_id
+from .parts import MAX_BODY_BYTES, TransitFullError
+from .request import Deadline, InstanceGoneError, Request
+
+_ATTEMPTS = 2
+_ATTEMPTS_IF_LOST = 4
+"""An idempotent request is sent so often if its worker or connection is lost each time."""
+_DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
+"""Codes after which another worker may take the request."""
+_RECONNECTING_S = 2.0
+"""After a lost connection the workers reconnect too, some of them later than this process."""
+RECONNECT_GRACE_S = 2.0
+"""A server that restarts is back in about a second. After this time without one, requests fail at
+once instead of waiting for their deadlines."""
+PING_TIMEOUT_S = 0.5
+"""An instance that does not answer a ping in this time is asked for nothing until it does."""
+_LEAST_USEFUL_S = 0.005
+"""A retry with less time left than this is not worth sending."""
+_ACK_AFTER_MS = str(ACK_AFTER_MS)
+_PING = encode(Ping())
+_STATES = {"timeout": State.SILENT, "no_responders": State.GONE}
+
+
+class Requester:
+    """Sends requests over a transport. Use it through `Bus`.
+
+    Args:
+        reconnect_grace_s: how long requests wait for a lost connection, from its loss on.
+
+    Attributes:
+        fleet: the instances that requests go to.
+        inbox: receives their replies.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        subjects: Subjects,
+        signer: ActorSigner | None = None,
+        *,
+        reconnect_grace_s: float = RECONNECT_GRACE_S,
+    ) -> None:
+        self._signer = signer
+        self._transport = transport
+        self._subjects = subjects
+        self.inbox = Inbox(transport)
+        self.fleet = Fleet(self.ping)
+        self._background = Background()
+        self._was_lost = False
+        self._lost_at_s = 0.0
+        self._reconnect_grace_s = reconnect_grace_s
+        self._reconnecting_until_s = 0.0
+        transport.on_disconnect(self._connection_lost)
+
+    async def send(self, request: Request[Any]) -> bytes:
+        """Send a request and return the body of its reply, not decoded; see `Bus.send`."""
+        started_s = time.perf_counter()
+        code = "ok"
+        body = encode(request.message)
+        req_id = random_id()
+        with telemetry.client_span(
+            request.subject, request.service, req_id=req_id, size_bytes=len(body)
+        ) as span:
+            try:
+                return await self._attempts(request, body, req_id, span)
+            except Fault as fault:
+                code = fault.code
+                raise
+            except asyncio.CancelledError:
+                code = str(ErrorCode.CANCELLED)
+                self._cancel(request.service, req_id)
+                raise
+            finally:
+                seconds = time.perf_counter() - started_s
+                telemetry.record(seconds, side="client", service=request.service, code=code)
+
+    async def ping(self, service: str, instance: str, timeout_s: float | None = None) -> State:
+        """Ping one instance of a service, untraced.
+
+        Args:
+            timeout_s: by default `PING_TIMEOUT_S`.
+
+        Raises:
+            ValueError: an id that no subject can have.
+        """
+        if not self._transport.connected:
+            return State.UNKNOWN
+        outcome = await self.inbox.attempt(
+            self._subjects.ping(service, instance),
+            _PING,
+            replier=service,
+            headers={},
+            deadline=Deadline.after(timeout_s or PING_TIMEOUT_S),
+        )
+        if isinstance(outcome, bytes):
+            return State.ALIVE
+        return _STATES.get(outcome.cause, State.UNKNOWN)
+
+    async def _attempts(self, request: Request[Any], body: bytes, req_id: str, span: Span) -> bytes:
+        if len(body) > MAX_BODY_BYTES:
+            limit = MAX_BODY_BYTES // 1024 // 1024
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, f"The request is larger than {limit} MiB. Send less."
+            )
+        deadline = Deadline.after(request.timeout_s)
+        attempt = 0
+        instance = request.instance
+        avoid: set[str] = set()
+        while True:
+            attempt += 1
+            if not (self._transport.connected or await self._reconnected(deadline)):
+                raise Fault(
+                    ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
+                )
+            if instance is None and self.fleet.avoids(request.service) and self._is_work(request):
+                instance = self.fleet.pick(request.service, avoid)
+            subject = request.subject
+            if instance is not None:
+                subject = self._subjects.at(instance, subject)
+            outcome = await self.inbox.attempt(
+                subject,
+                body,
+                replier=request.replier or request.service,
+                headers=self._headers(request, subject, deadline, req_id, body, span),
+                deadline=deadline,
+                on_event=request.on_event,
+                on_silence=functools.partial(self._watch, request, attempt),
+                caller=request.actor.subject if request.actor is not None else "",
+            )
+            if isinstance(outcome, bytes):
+                if instance is not None:
+                    self.fleet.answered(instance)
+                return outcome
+            if instance is not None and outcome.cause == "no_responders":
+                # It is on standby, or just left: the others were not asked yet.
+                self.fleet.absent(instance)
+                if request.instance_only:
+                    raise InstanceGoneError(outcome.fault.failure.message, received=False)
+                avoid.add(instance)
+                instance = None
+                attempt -= 1
+                continue
+            if outcome.cause == "timeout":
+                self._cancel(request.service, req_id)
+                raise Fault(
+                    ErrorCode.DEADLINE_EXCEEDED,
+                    f"The {request.service} service did not answer in time. "
+                    "Try again, or ask for less.",
+                )
+            pause_s = self._pause_s(outcome, request, attempt)
+            if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
+                raise _final(outcome, request)
+            avoid |= {instance or outcome.instance} - {""}
+            instance = None
+            await asyncio.sleep(pause_s)
+
+    def _is_work(self, request: Request[Any]) -> bool:
+        return not request.replier and self._subjects.is_work(request.subject)
+
+    async def _watch(self, request: Request[Any], attempt: int, pending: Pending) -> None:
+        """Watch an attempt that has been silent for long, if instances take such requests."""
+        if self._is_work(request):
+            only = request.instance or "" if request.instance_only else ""
+            may_repeat = _may_repeat_lost(request, attempt)
+            await self.fleet.watch(pending, request.service, may_repeat=may_repeat, only=only)
+
+    def _pause_s(self, failed: FailedAttempt, request: Request[Any], attempt: int) -> float | None:
+        """Seconds until the next attempt; None where the request must not be repeated."""
+        if failed.cause in ("connection_lost", "worker_lost"):
+            return 0.0 if _may_repeat_lost(request, attempt) else None
+        if request.instance_only or isinstance(failed.fault, TransitFullError):
+            return None
+        # A worker may be away after it began: it says then that the work must not be repeated.
+        if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
+            return None
+        last = attempt >= _ATTEMPTS
+        if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
+            return None
+        return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
+
+    def _headers(
+        self,
+        request: Request[Any],
+        subject: str,
+        deadline: Deadline,
+        req_id: str,
+        body: bytes,
+        span: Span,
+    ) -> dict[str, str]:
+        headers = deadline.to_headers()
+        headers[REQ_ID] = req_id
+        headers[ACK_MS] = _ACK_AFTER_MS
+        headers[CREDIT] = "1"
+        if request.instance_only:
+            headers[INSTANCE_ONLY] = "1"
+        telemetry.inject(headers, span)
+        if request.actor is not None:
+            sent = Sent.of(subject, req_id, body)
+            delegation = received_delegation.get()
+            signed = None
+            if self._signer is not None:
+                signed = self._signer.headers(request.actor, sent, timeout_s=deadline.remaining_s)
+            elif delegation is not None:
+                signed = delegation.headers(request.actor, sent)
+            headers |= signed or {ACTOR: request.actor.to_header()}
+        return headers
+
+    def _reconnecting(self) -> bool:
+        """Whether the connection was lost so recently that workers may still be reconnecting."""
+        now_s = time.monotonic()
+        if self._was_lost and self._transport.connected:
+            self._was_lost = False
+            self._reconnecting_until_s = now_s + _RECONNECTING_S
+        return now_s < self._reconnecting_until_s
+
+    async def _reconnected(self, deadline: Deadline) -> bool:
+        """Wait for a connection that was lost just now."""
+        left_s = self._lost_at_s + self._reconnect_grace_s - time.monotonic()
+        return await self._transport.wait_connected(max(0.0, min(left_s, deadline.remaining_s)))
+
+    def _connection_lost(self) -> None:
+        self._was_lost = True
+        self._lost_at_s = time.monotonic()
+        self.fleet.forget_silence()
+
+    def _cancel(self, service: str, req_id: str) -> None:
+        subject, body = self._subjects.cancel(service), encode(Cancel(req_id=req_id))
+        self._background.start(
+            publish_or_log(self._transport, subject, body, "the cancellation of a request")
+        )
+
+
+def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:
+    return request.idempotent and not request.instance_only and attempt < _ATTEMPTS_IF_LOST
+
+
+def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
+    """The failure of a request that is not sent again."""
+    if failed.cause not in ("connection_lost", "worker_lost"):
+        return failed.fault
+    failure = failed.fault.failure
+    message = failure.message
+    if failed.cause == "connection_lost" and not request.idempotent:
+        message = (
+            f"The connection to the message bus was lost while the {request.service} service had "
+            "the request."
+        )
+    if not request.idempotent:
+        message += " It may have done the work. Look before you repeat it."
+    elif failed.cause == "worker_lost":
+        message += " Try again."
+    if request.instance_only and failed.cause == "worker_lost":
+        return InstanceGoneError(message, received=True)
+    return Fault(failure.code, message, retryable=failure.retryable and request.idempotent)

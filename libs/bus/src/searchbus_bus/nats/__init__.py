@@ -1,0 +1,1 @@
+"""The transport over NATS, on nats-py."""

@@ -1,0 +1,403 @@
+"""nats-py 2.16 with less work a message: what is overridden, and which change would end it.
+
+Whole messages of `deliver_directly` are handed over as they are received. All else, and what
+follows it until nats-py's read loop has caught up, goes into its stream, as do those under TLS.
+
+Private methods may change in any release: pyproject.toml pins the minor version, and
+tests/nats/test_overrides.py fails when the pinned release no longer needs an override.
+
+| override | reason | ends when nats-py |
+| --- | --- | --- |
+| `Client._build_message` | decodes subjects as strict UTF-8; the error ends the read loop, and \
+the connection receives nothing more | decodes them tolerantly, or drops the message and goes on |
+| `Client._process_headers` | the same for the status line and its description; and it looks \
+at each character of each name, which takes twice as long for the headers of a request | catches \
+decoding errors there too, as it does for the header lines, and reads usual headers at once |
+| `Client.publish` (public) | checks and translates each header by itself, in five coroutines one \
+inside the other; a task with a queue writes what is published | checks all headers of a message \
+at once, in one, and writes at the end of a turn of the loop |
+| `Client._process_msg` | a queue and a task between a message and what takes it; \
+only for subscriptions of `deliver_directly` | has subscriptions with a plain callback |
+| `Client._remove_sub` | forgets such a subscription, too | has them |
+| `Client._connect_to_server` | opens a `DirectTransport`, which hands these messages \
+over as they are received | has a parser that needs no task |
+| `Client._flush_pending` | drops a cancellation that comes while it waits for a slow server: \
+the deadline of a request was lost, and it waited for ever | lets it through |
+| `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
+its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
+| `Client._process_pong` | a PONG that comes after its flush gave up is an error, which ends \
+the read loop: nothing more is received until a ping is missed | ignores such a PONG |
+| `Client._process_connect_init` | what was left while there was no server is subscribed to \
+again on the next connection: a worker on standby got requests | can drop it without a connection |
+| `Client._select_next_server` | tries a lost server at any place among the others; one that hangs \
+accepts the connection, and costs the two seconds of its greeting | tries a lost server last |
+| `Client._close` | writes what is pending to a connection that was lost; the error \
+leaves the rest undone | closes without a connection too |
+| `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
+at a time, and stop() cuts them off instead of draining | can describe an endpoint that it does \
+not subscribe to |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
+from nats.protocol.parser import AWAITING_CONTROL_LINE
+
+from ..transport import Message
+
+log = logging.getLogger("searchbus.bus")
+
+
+_VERSION = b"NATS/1.0\r\n"
+_MAX_LINE_BYTES = 4096
+
+
+class DirectTransport(TcpTransport):
+    """nats-py's transport, whose data is offered to `take` first.
+
+    Args:
+        take: returns the rest of the received data, which nats-py must read.
+    """
+
+    def __init__(self, take: Callable[[bytes], bytes]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._take = take
+        self._protocol: _Protocol | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is written goes to the socket, and does not wait for a slow server."""
+        return self._protocol is not None and not self._protocol.paused
+
+    async def connect(self, uri: Any, buffer_size: int, connect_timeout: int) -> None:
+        """See nats-py's Transport."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=buffer_size, loop=loop)
+        protocol = _Protocol(reader, self._take)
+        async with asyncio.timeout(connect_timeout):
+            transport, _ = await loop.create_connection(lambda: protocol, uri.hostname, uri.port)
+        self._protocol = protocol
+        self._bare_io_reader = self._io_reader = reader
+        self._bare_io_writer = self._io_writer = asyncio.StreamWriter(
+            transport, protocol, reader, loop
+        )
+
+    async def connect_tls(self, *fields: Any, **options: Any) -> None:
+        """See nats-py's Transport."""
+        await super().connect_tls(*fields, **options)
+        self._protocol = None
+
+    async def read(self, buffer_size: int) -> bytes:
+        """See nats-py's Transport."""
+        data: bytes = await super().read(buffer_size)
+        self._count(data)
+        return data
+
+    async def readline(self) -> bytes:
+        """See nats-py's Transport."""
+        data: bytes = await super().readline()  # type: ignore[no-untyped-call]
+        self._count(data)
+        return data
+
+    def _count(self, data: bytes) -> None:
+        if self._protocol is not None:
+            self._protocol.unread_bytes -= len(data)
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Feeds the stream with what nobody has taken.
+
+    Attributes:
+        unread_bytes: in the stream.
+        paused: the server reads slower than this client writes.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, take: Callable[[bytes], bytes]) -> None:
+        super().__init__(reader)
+        self._take = take
+        self.unread_bytes = 0
+        self.paused = False
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if not self.unread_bytes:
+            data = self._take(data)
+        if data:
+            self.unread_bytes += len(data)
+            super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self.paused = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self.paused = False
+        super().resume_writing()
+
+
+def read_messages(
+    data: bytes, subscriptions: Container[int]
+) -> tuple[list[tuple[int, Message]], bytes]:
+    """The whole messages at the start of `data` with the ids of their subscriptions, and the rest.
+
+    Args:
+        data: bytes of NATS's client protocol, from the start of a line on.
+        subscriptions: the ids of those whose messages are read; any other one ends the reading.
+    """
+    found: list[tuple[int, Message]] = []
+    start = 0
+    while start < len(data):
+        if data.startswith(b"MSG ", start):
+            headers = 0
+        elif data.startswith(b"HMSG ", start):
+            headers = 1
+        else:
+            break
+        line_end = data.find(b"\r\n", start, start + _MAX_LINE_BYTES)
+        # MSG subject id [reply] size; HMSG subject id [reply] header-size size
+        fields = data[start:line_end].split() if line_end > 0 else []
+        has_reply = len(fields) - headers == 5
+        numbers = [fields[2], *fields[3 + has_reply :]] if len(fields) >= 4 + headers else []
+        if len(numbers) != 2 + headers or not all(map(bytes.isdigit, numbers)):
+            break
+        sid, *sizes = map(int, numbers)
+        begin, end = line_end + 2, line_end + 2 + sizes[-1]
+        if sid not in subscriptions or end + 2 > len(data):
+            break
+        block: Mapping[str, str] | None = {}
+        if headers:
+            block = usual_headers(data[begin : begin + sizes[0]])
+            begin += sizes[0]
+        if block is None or begin > end:
+            break
+        reply = fields[3].decode("utf-8", "replace") if has_reply else ""
+        subject = fields[1].decode("utf-8", "replace")
+        found.append((sid, Message(subject, data[begin:end], reply, block)))
+        start = end + 2
+    return found, data[start:] if start else data
+
+
+def usual_headers(block: bytes) -> dict[str, str] | None:
+    """The headers of a message as the bus writes them, at least one; None for any other
+    block, which is left to nats-py.
+    """
+    if not block.startswith(_VERSION) or not block.endswith(b"\r\n\r\n") or not block.isascii():
+        return None
+    found = {}
+    for line in block[len(_VERSION) : -4].decode("ascii").split("\r\n"):
+        name, mark, value = line.partition(": ")
+        # Printable: no white space but blanks.
+        if not mark or not line.isprintable() or " " in name or ":" in name:
+            return None
+        found[name] = value.strip()
+    return found
+
+
+class BusClient(Client):
+    """nats-py's client, with less work a message.
+
+    Invalid UTF-8 in a message does not end the connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._direct: dict[int, Callable[[Message], None]] = {}
+        self._writing = False
+        self.leaving: set[Subscription] = set()
+        """Not made again on the next connection."""
+
+    def deliver_directly(
+        self, subscription: Subscription, callback: Callable[[Message], None]
+    ) -> None:
+        """Call back for each message as it is read, instead of queueing it for a task."""
+        self._direct[subscription._id] = callback
+
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        self._direct.pop(sid, None)
+        super()._remove_sub(sid, max_msgs)
+
+    async def _connect_to_server(self, server: Srv) -> None:
+        if server.uri.scheme in ("ws", "wss"):
+            await super()._connect_to_server(server)
+            return
+        server.last_attempt = time.monotonic()
+        if not isinstance(self._transport, DirectTransport):
+            self._transport = DirectTransport(self._take)
+        await self._transport.connect(
+            server.uri, DEFAULT_BUFFER_SIZE, self.options["connect_timeout"]
+        )
+
+    def _take(self, data: bytes) -> bytes:
+        """Deliver the messages at the start of received data; the rest is for nats-py's parser."""
+        # It may have read a part of a message, to which this data belongs. Once the connection is
+        # given up, it no longer knows: the rest of a message would be taken for commands.
+        if not self.is_connected or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:
+            return data
+        found, rest = read_messages(data, self._direct)
+        for sid, message in found:
+            callback = self._direct.get(sid)
+            if callback is not None:
+                self._deliver(callback, message)
+        return rest
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        callback = self._direct.get(sid)
+        if callback is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        found = (await self._process_headers(headers) if headers else None) or {}
+        message = Message(
+            subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), found
+        )
+        self._deliver(callback, message)
+
+    def _deliver(self, callback: Callable[[Message], None], message: Message) -> None:
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(message.data)
+        try:
+            callback(message)
+        except Exception:  # it would end the connection, and with it every subscription
+            log.exception("the callback of %s failed", message.subject)
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        reply: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Queue a message for the flusher. nats-py refuses or buffers what cannot be sent now."""
+        command = None
+        if (
+            self._status == Client.CONNECTED
+            and len(payload) <= self._max_payload
+            and subject
+            and _is_plain(subject)
+            and _is_plain(reply)
+        ):
+            command = _publish_command(subject, reply, payload, headers)
+        if command is None:
+            await super().publish(subject, payload, reply, headers)
+            return
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += len(payload)
+        self._pending.append(command)
+        self._pending_data_size += len(command)
+        if self._pending_data_size > self._max_pending_size > 0:
+            await self._flush_pending(force_flush=True)
+        # Many messages are written at once: a write for each cost more than it saves.
+        if not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._write_pending)
+
+    def _write_pending(self) -> None:
+        """Write what was published in this turn of the event loop."""
+        self._writing = False
+        transport = self._transport
+        if self._status != Client.CONNECTED or not self._pending or self._flush_queue is None:
+            return  # it is written after the reconnect
+        if isinstance(transport, DirectTransport) and transport.ready:
+            try:
+                transport.writelines(self._pending)  # type: ignore[no-untyped-call]
+            except (OSError, RuntimeError):
+                return  # the connection is lost, which the read loop sees in a moment
+            self._pending = []
+            self._pending_data_size = 0
+        elif self._flush_queue.empty():
+            # nats-py's flusher waits for a slow server.
+            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        task = asyncio.current_task()
+        cancelling = task.cancelling() if task is not None else 0
+        found = await super()._flush_pending(force_flush)
+        if task is not None and task.cancelling() > cancelling:
+            raise asyncio.CancelledError
+        return found
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        if self._pending and self.is_connected and self._transport is not None:
+            self._transport.writelines(self._pending)
+            self._pending = []
+            self._pending_data_size = 0
+        await super()._send_ping(future)
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        # Last, without an await after it: a subscription may be left while the server is greeted.
+        for subscription in self.leaving:
+            subscription._stop_processing()
+            self._remove_sub(subscription._id)
+        self.leaving.clear()
+
+    async def _select_next_server(self) -> None:
+        self._server_pool.sort(key=lambda server: server is self._current_server)
+        await super()._select_next_server()
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        if not self.is_connected:
+            self._pending = []
+            self._pending_data_size = 0
+        await super()._close(status, do_cbs)
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        return Msg(
+            _client=self,
+            subject=subject.decode("utf-8", "replace"),
+            reply=reply.decode("utf-8", "replace"),
+            data=data,
+            headers=headers,
+            _sid=sid,
+        )
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        usual = usual_headers(headers) if headers else None
+        if usual is not None:
+            return usual
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return None
+
+
+def _is_plain(subject: str) -> bool:
+    """Whether a subject has neither white space nor line breaks, which would end it."""
+    return subject.isprintable() and " " not in subject
+
+
+def _publish_command(
+    subject: str, reply: str, payload: bytes, headers: Mapping[str, str] | None
+) -> bytes | None:
+    """PUB or HPUB of NATS's client protocol; None where a header holds a line break."""
+    if not headers:
+        return b"PUB %s %s %d\r\n%s\r\n" % (
+            subject.encode(), reply.encode(), len(payload), payload,
+        )  # fmt: skip
+    # Added, not formatted: names may be members of an Enum of strings.
+    lines = "\r\n".join([name + ": " + value for name, value in headers.items()])
+    if lines.count("\n") >= len(headers) or lines.count("\r") >= len(headers):
+        return None
+    block = f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    return b"HPUB %s %s %d %d\r\n%s%s\r\n" % (
+        subject.encode(), reply.encode(), len(block), len(block) + len(payload), block, payload,
+    )  # fmt: skip

@@ -1,0 +1,368 @@
+"""The NATS side of the transport, on nats-py and its micro services.
+
+Options that differ from nats-py's defaults, each for a measured reason: reconnect for ever (the
+default gives up after 60 attempts), pings every 3 s (a dead server went unnoticed for 4 minutes), a
+bounded first connect (a dead port hangs). overrides.py decodes tolerantly, because one message
+with invalid UTF-8 would end the connection of every worker that it reaches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.micro.service import Service, ServiceConfig, ServiceInfo
+
+from searchbus_contracts import ErrorCode, Fault
+
+from .. import telemetry
+from ..store.jetstream import NatsKeyValue
+from ..store.keyvalue import TIMEOUT_S
+from ..tasks import end_task, wait_for_event
+from ..transport import Callback, DirectCallback, Message, ServiceRecord
+from .overrides import BusClient
+
+PING_INTERVAL_S = 1
+MAX_OUTSTANDING_PINGS = 2
+"""A server that hangs is left after two to three seconds: a call with a deadline of five seconds is
+then sent once more through another server."""
+RECONNECT_WAIT_S = 0.25
+
+log = logging.getLogger("searchbus.bus")
+
+LEAVE_TIMEOUT_S = 5.0
+
+
+async def _leave(
+    client: BusClient, subscriptions: list[Subscription], step: Callable[[], Awaitable[Any]]
+) -> None:
+    """End subscriptions; without a server each step would wait for 10 s, and the next connection
+    does it.
+    """
+    client.leaving.update(subscriptions)
+    if not client.is_connected:
+        return
+    try:
+        async with asyncio.timeout(LEAVE_TIMEOUT_S):
+            await step()
+    except (TimeoutError, nats.errors.Error):
+        log.debug("the connection was lost before a subscription could be drained")
+    else:
+        client.leaving.difference_update(subscriptions)
+
+
+class DescribedService(Service):
+    """A micro service whose `$SRV.INFO` lists endpoints that the bus itself subscribes to."""
+
+    def __init__(self, client: Client, record: ServiceRecord) -> None:
+        super().__init__(
+            client,
+            ServiceConfig(
+                name=record.name,
+                version=record.version,
+                description=record.description,
+                metadata=record.metadata,
+            ),
+        )
+        self._record = record
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """Those to `$SRV.*`."""
+        return list(self._subscriptions.values())
+
+    def info(self) -> ServiceInfo:
+        """What `$SRV.INFO` replies."""
+        return ServiceInfo.from_dict(
+            {**super().info().to_dict(), "endpoints": self._record.endpoints}
+        )
+
+
+class NatsAnnouncement:
+    """A worker's entry in discovery; see Announcement."""
+
+    def __init__(self, client: BusClient, service: DescribedService) -> None:
+        self._client = client
+        self._service = service
+        self.instance: str = service.id
+
+    async def withdraw(self) -> None:
+        """Stop replying to discovery."""
+        await _leave(self._client, self._service.subscriptions, self._service.stop)
+
+
+class NatsSubscription:
+    """A subscription to one subject; see Subscription."""
+
+    def __init__(self, client: BusClient, subscription: Subscription) -> None:
+        self._client = client
+        self.subscription = subscription
+
+    async def drain(self) -> None:
+        """Stop delivery, after what was received."""
+        await _leave(self._client, [self.subscription], self.subscription.drain)
+
+    async def unsubscribe(self) -> None:
+        """Stop delivery at once."""
+        await _leave(self._client, [self.subscription], self.subscription.unsubscribe)
+
+
+class NatsTransport:
+    """One connection to a NATS server or cluster. Make it with `NatsTransport.connect`."""
+
+    def __init__(self) -> None:
+        self._client = BusClient()
+        self._find_url: Callable[[], str | None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._up = asyncio.Event()
+        self._async_errors = 0
+        self._secured = False
+        self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
+        self._store: NatsTransport | None = None
+        self._opening_store = asyncio.Lock()
+        self._buckets: list[NatsKeyValue] = []
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        name: str,
+        inbox_prefix: str = "_INBOX",
+        connect_timeout_s: float = 5.0,
+        find_url: Callable[[], str | None] | None = None,
+        store_nkeys_seed_str: str | None = None,
+        **options: Any,
+    ) -> NatsTransport:
+        """Connect to one URL or several separated by commas.
+
+        Args:
+            connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
+            find_url: asked before each attempt to reconnect, for a server that may come back at
+                another address; `None` keeps the last one.
+            store_nkeys_seed_str: seed of the user for `key_value`, where buckets are in another
+                account; `None` uses this connection.
+            options: further nats-py options (tls, nkeys_seed_str, …).
+
+        Raises:
+            Fault: unavailable, when no server answers in time.
+        """
+        self = cls()
+        self._find_url = find_url
+        self._secured = "nkeys_seed_str" in options
+        if store_nkeys_seed_str is not None:
+            self._connect_store = partial(
+                cls.connect,
+                url,
+                name=f"{name}-store",
+                inbox_prefix=inbox_prefix,
+                connect_timeout_s=connect_timeout_s,
+                find_url=find_url,
+                **{**options, "nkeys_seed_str": store_nkeys_seed_str},
+            )
+        # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
+        # goes on trying for ever.
+        connecting = asyncio.get_running_loop().create_task(
+            self._client.connect(
+                servers=url.split(","),
+                name=name,
+                inbox_prefix=inbox_prefix,
+                connect_timeout=2,
+                reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
+                max_reconnect_attempts=-1,
+                ping_interval=PING_INTERVAL_S,
+                max_outstanding_pings=MAX_OUTSTANDING_PINGS,
+                error_cb=self._on_error,
+                disconnected_cb=self._on_disconnected,
+                reconnected_cb=self._on_reconnected,
+                **options,
+            )
+        )
+        try:
+            done, _ = await asyncio.wait([connecting], timeout=connect_timeout_s)
+        finally:
+            await end_task(connecting)
+        error = connecting.exception() if done else TimeoutError()
+        if isinstance(error, TimeoutError | OSError | nats.errors.Error):
+            await self.close()
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                f"No NATS server answers at {url}. Start one or set SEARCHBUS_NATS_URL, "
+                "then try again.",
+            ) from None
+        if error is not None:
+            raise error
+        self._up.set()
+        telemetry.start()
+        return self
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages flow right now."""
+        return bool(self._client.is_connected)
+
+    @property
+    def max_payload_bytes(self) -> int:
+        """The server's limit for one message."""
+        return int(self._client.max_payload)
+
+    @property
+    def async_errors(self) -> int:
+        """Errors reported outside any call (permission violations, slow consumers)."""
+        return self._async_errors
+
+    def new_inbox(self) -> str:
+        """A fresh reply subject under this connection's inbox prefix."""
+        return str(self._client.new_inbox())
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the connection is lost."""
+        self._listeners.append(callback)
+
+    async def wait_connected(self, timeout_s: float) -> bool:
+        """Wait until connected; False where that takes longer than `timeout_s`."""
+        return self._up.is_set() or await wait_for_event(self._up, timeout_s)
+
+    async def publish(
+        self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        """Send one message; raises Fault(unavailable) when it cannot be sent."""
+        try:
+            await self._client.publish(subject, data, reply=reply, headers=headers)
+        except nats.errors.Error as error:
+            log.warning("a message to %s was not sent: %s", subject, type(error).__name__)
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
+            ) from None
+
+    async def subscribe(
+        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+    ) -> NatsSubscription:
+        """Deliver messages of a subject to the callback, in a queue group where one is given."""
+
+        async def deliver(msg: Msg) -> None:
+            await callback(
+                Message(
+                    subject=msg.subject, data=msg.data, reply=msg.reply, headers=msg.headers or {}
+                )
+            )
+
+        return NatsSubscription(
+            self._client,
+            await self._client.subscribe(
+                subject,
+                queue=queue,
+                cb=deliver,
+                pending_msgs_limit=pending_limit,
+                pending_bytes_limit=256 * 1024 * 1024,
+            ),
+        )
+
+    async def subscribe_directly(
+        self, subject: str, callback: DirectCallback, *, queue: str = ""
+    ) -> NatsSubscription:
+        """See Transport."""
+
+        async def deliver(message: Message) -> None:
+            callback(message)
+
+        # What comes before the next line goes through the queue.
+        found = await self.subscribe(subject, deliver, queue=queue)
+        self._client.deliver_directly(found.subscription, callback)
+        return found
+
+    async def announce(self, record: ServiceRecord) -> NatsAnnouncement:
+        """Reply to `$SRV.*` for a worker, by nats.micro."""
+        service = DescribedService(self._client, record)
+        await service.start()
+        return NatsAnnouncement(self._client, service)
+
+    async def key_value(
+        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+    ) -> NatsKeyValue:
+        """See Transport."""
+        found = NatsKeyValue(
+            self._store_client, bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s
+        )
+        self._buckets.append(found)
+        await found.open()
+        return found
+
+    async def _store_client(self) -> Client:
+        """The connection of the buckets; raises Fault(unavailable) where it cannot be opened."""
+        if self._connect_store is None:
+            if self._secured:
+                raise Fault(ErrorCode.UNAVAILABLE, "there is no key for this service's buckets")
+            return self._client
+        async with self._opening_store:
+            if self._store is None:
+                self._store = await self._connect_store()
+        return self._store._client
+
+    async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
+        """Wait for the whole window, unless somebody knows how many will reply."""
+        await wait_for_event(complete, window_s)
+
+    async def flush(self, timeout_s: float = 2.0) -> None:
+        """Return when the server has received everything sent so far, or after `timeout_s`."""
+        if not self._client.is_connected:
+            return
+        try:
+            await self._client.flush(timeout=max(1, round(timeout_s)))
+        except (nats.errors.Error, TimeoutError):
+            log.debug("flush ended early")
+
+    async def close(self) -> None:
+        """Close the connection, and that of the buckets."""
+        for bucket in self._buckets:
+            await bucket.close()
+        if self._store is not None:
+            await self._store.close()
+        self._up.clear()
+        try:
+            async with asyncio.timeout(5):
+                await self._client.close()
+        except (TimeoutError, nats.errors.Error, OSError):
+            log.debug("the connection was not closed in time and is dropped")
+
+    async def _on_disconnected(self) -> None:
+        if self._client.is_closed:
+            return
+        log.warning("lost the connection to NATS; reconnecting")
+        self._up.clear()
+        for listener in self._listeners:
+            listener()
+        self._find_server()
+
+    def _find_server(self) -> None:
+        url = self._find_url() if self._find_url is not None else None
+        if url is not None:
+            self._client.set_server_pool(url.split(","))
+
+    async def _on_reconnected(self) -> None:
+        log.info("connected to NATS again")
+        telemetry.count_reconnect()
+        self._up.set()
+
+    async def _on_error(self, error: Exception) -> None:
+        # Reconnect attempts report here too, several a second: they are not counted.
+        if not self._client.is_connected:
+            if self._client.is_reconnecting:
+                self._find_server()
+            return
+        self._async_errors += 1
+        telemetry.count_error(_kind_of(error))
+        log.error("NATS reported %s: %s", type(error).__name__, error)
+
+
+def _kind_of(error: Exception) -> str:
+    if isinstance(error, nats.errors.SlowConsumerError):
+        return "slow_consumer"
+    return "permission" if "permissions violation" in str(error).lower() else "other"

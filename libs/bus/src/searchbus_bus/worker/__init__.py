@@ -1,0 +1,1 @@
+"""The worker's side: toolsets, subscriptions, limits, replies, the drain."""

@@ -1,0 +1,302 @@
+"""One request at a worker: headers, parts, deadline, the handler, and the reply or the failure."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Raw
+
+from searchbus_contracts import Actor, ErrorCode, Fault, Parts, ToolEvent, decode, encode
+from searchbus_contracts.headers import (
+    ACK,
+    ACTOR,
+    CHUNK,
+    CREDIT,
+    ERROR_CODE,
+    ERROR_TEXT,
+    EVENT,
+    INSTANCE_ONLY,
+    PARTS,
+    REQ_ID,
+    SIZE,
+)
+from searchbus_contracts.subjects import PART, part_subject
+
+from .. import telemetry
+from ..client.inbox import Inbox
+from ..client.parts import PART_BYTES, Assembly, ChunkMark, Credit, part_size_bytes, split
+from ..client.request import Deadline, Request
+from ..client.requester import Requester
+from ..identity import ActorVerifier, Sent, received_delegation
+from ..loop_watch import serves
+from ..transport import Message, Transport, publish_or_log
+from .toolset import Call
+
+_LATE_S = 1.0
+"""Behind its deadline a request was not just slow."""
+_WARN_EVERY_S = 60.0
+
+log = logging.getLogger("searchbus.bus")
+
+
+class Replies:
+    """Sends to the reply subject of a request; a failed send is only logged.
+
+    Args:
+        inbox: receives the credit of those who receive large replies.
+    """
+
+    def __init__(self, transport: Transport, inbox: Inbox) -> None:
+        self._transport = transport
+        self._inbox = inbox
+
+    async def reply(self, message: Message, body: bytes) -> None:
+        """Send the reply to a request; a large one, as fast as its receiver allows."""
+        try:
+            size_bytes = part_size_bytes(self._transport.max_payload_bytes)
+            if len(body) <= size_bytes:
+                await self._transport.publish(message.reply, body)
+                return
+            credit = Credit()
+            async with self._inbox.receive(PART, credit.take) as subject:
+                if CREDIT in message.headers:
+                    size = {SIZE: str(len(body))}
+                    await self._transport.publish(message.reply, b"", reply=subject, headers=size)
+                else:  # a receiver of an earlier release, which takes all parts at once
+                    credit.allow_all()
+                if await credit.covers(0):
+                    await self._send_parts(message.reply, body, size_bytes, credit)
+        except Fault:
+            log.warning("a reply on %s could not be sent", message.subject)
+
+    async def _send_parts(self, subject: str, body: bytes, size_bytes: int, credit: Credit) -> None:
+        parts = split(body, size_bytes)
+        digest = (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
+        for index, part in enumerate(parts):
+            if not await credit.covers(index):
+                log.debug("the receiver of a large reply does not want it any more")
+                return
+            mark = ChunkMark(index, len(parts), len(body), digest)
+            await self._transport.publish(subject, bytes(part), headers={CHUNK: str(mark)})
+
+    async def fail(self, message: Message, fault: Fault) -> None:
+        """Send a failure instead of a reply."""
+        text = " ".join(fault.failure.message.split()).encode("ascii", "replace").decode()[:512]
+        headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
+        what = f"a failure on {message.subject}"
+        await self._send(message, encode(fault.failure), what, headers, logging.WARNING)
+
+    async def acknowledge(self, message: Message, instance: str) -> None:
+        """Name the instance that has a request whose reply takes long."""
+        await self._send(message, b"", "an acknowledgement", {ACK: instance})
+
+    async def event(self, message: Message, event: ToolEvent) -> None:
+        """Send progress or a log line before the reply."""
+        await self._send(message, encode(event), "a progress event", {EVENT: event.kind})
+
+    async def _send(
+        self,
+        message: Message,
+        data: bytes,
+        what: str,
+        headers: dict[str, str],
+        level: int = logging.DEBUG,
+    ) -> None:
+        await publish_or_log(
+            self._transport, message.reply, data, what, headers=headers, level=level
+        )
+
+
+Handler = Callable[[Call, bytes], Awaitable[Any]]
+"""Takes the body of a request, not decoded, and returns the reply, not encoded."""
+
+
+def cancelled_fault() -> Fault:
+    """The failure of a request that its caller cancelled."""
+    return Fault(ErrorCode.CANCELLED, "The caller cancelled the request.")
+
+
+def stopping_fault() -> Fault:
+    """The failure of a request at a worker that stops."""
+    return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
+
+
+def req_id_of(message: Message) -> str:
+    """The id of the request that a message carries; empty where it has none."""
+    return message.headers.get(REQ_ID, "")[:64]
+
+
+class Handling:
+    """Handles the requests of one service.
+
+    Args:
+        requester: fetches the parts of large requests.
+        verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
+
+    Attributes:
+        handled: requests so far.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        replies: Replies,
+        requester: Requester,
+        verifier: ActorVerifier | None = None,
+    ) -> None:
+        self._service = service
+        self._replies = replies
+        self._requester = requester
+        self._verifier = verifier
+        self.handled = 0
+        self._silent_until_s = 0.0
+        self._may_encode = asyncio.Event()
+        self._may_encode.set()
+
+    @serves(lambda names: f"{names['message'].subject}, request {req_id_of(names['message'])}")
+    async def handle(
+        self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
+    ) -> None:
+        """Call the handler and send its reply or its failure; raises nothing.
+
+        Args:
+            cancelled: whether the caller cancelled this request, rather than the worker stops.
+        """
+        started_s = time.perf_counter()
+        name = _name(message.subject)
+        fault: Fault | None = None
+        with telemetry.server_span(name, message.headers, message.subject) as span:
+            try:
+                await self._run(message, handler)
+            except asyncio.CancelledError:
+                fault = cancelled_fault() if cancelled() else stopping_fault()
+            except Fault as raised:
+                fault = raised
+            except Exception:
+                log.exception("%s failed", name)
+                fault = Fault(
+                    ErrorCode.INTERNAL,
+                    f"An internal error occurred. Report it with trace {telemetry.trace_id()}.",
+                )
+            if fault is not None:
+                telemetry.mark(span, fault)
+                await self._replies.fail(message, fault)
+        seconds = time.perf_counter() - started_s
+        code = "ok" if fault is None else fault.code
+        telemetry.record(seconds, side="server", service=self._service, code=code)
+        self.handled += 1
+
+    async def _run(self, message: Message, handler: Handler) -> None:
+        deadline = Deadline.from_headers(message.headers)
+        call = Call(
+            req_id=req_id_of(message),
+            service=self._service,
+            subject=message.subject,
+            actor=self._actor(message),
+            deadline=deadline,
+            relay=lambda event: self._replies.event(message, event),
+            instance_only=INSTANCE_ONLY in message.headers,
+        )
+        if deadline.remaining_s <= 0:
+            self._note_late(-deadline.remaining_s)
+            raise self._late()
+        try:
+            async with asyncio.timeout(deadline.remaining_s) as limit:
+                reply = await handler(call, await self._body(message, deadline))
+                # Within the deadline too: the receiver of a large reply may be gone.
+                await self._replies.reply(message, await self._encode(reply))
+        except TimeoutError:
+            if not limit.expired():  # the handler's own TimeoutError
+                raise
+            raise self._late() from None
+
+    async def _encode(self, reply: Any) -> bytes:
+        """Encode one large reply in each turn of the loop.
+
+        Many at once would leave pings unanswered, and the worker would be taken for lost.
+        """
+        while not self._may_encode.is_set():
+            await self._may_encode.wait()
+        body = encode(reply)
+        if len(body) > PART_BYTES:
+            self._may_encode.clear()
+            asyncio.get_running_loop().call_soon(self._may_encode.set)
+        return body
+
+    def _actor(self, message: Message) -> Actor:
+        """The actor of a request; raises Fault(forbidden) where its signature is not valid."""
+        header = message.headers.get(ACTOR)
+        if header is None:
+            return Actor()
+        if self._verifier is not None:
+            received_delegation.set(self._verifier.verify(message.headers, _sent(message)))
+        return Actor.from_header(header)
+
+    async def _body(self, message: Message, deadline: Deadline) -> bytes:
+        header = message.headers.get(PARTS)
+        if header is None:
+            return message.data
+        parts = decode(header.encode(), Parts)
+        if parts.subject != part_subject(message.reply):
+            # Otherwise a caller could make this worker publish where only the worker may.
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "The request's parts are not at its reply subject. Send them there.",
+            )
+        assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
+        body = None
+        for index in range(parts.count):
+            request = Request(
+                parts.subject,
+                index,
+                Raw,
+                service=self._service,
+                timeout_s=max(0.001, deadline.remaining_s),
+                replier=PART,
+            )
+            body = assembly.add(index, await self._requester.send(request))
+        if body is None:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete. Send all of them."
+            )
+        return body
+
+    def _note_late(self, late_s: float) -> None:
+        """Count and, now and then, log a request that came long after its deadline."""
+        if late_s < _LATE_S:
+            return
+        telemetry.count_error("late")
+        if time.monotonic() >= self._silent_until_s:
+            self._silent_until_s = time.monotonic() + _WARN_EVERY_S
+            log.warning(
+                "a request reached %s %.0f s after its deadline: "
+                "it waited for a connection, or the clocks of two hosts differ",
+                self._service, late_s,
+            )  # fmt: skip
+
+    def _late(self) -> Fault:
+        return Fault(
+            ErrorCode.DEADLINE_EXCEEDED,
+            f"The {self._service} service could not finish in time. Try again, or ask for less.",
+        )
+
+
+def _name(subject: str) -> str:
+    """The subject without the prefix, the version and the instance that it was sent to."""
+    tokens = subject.split(".")[2:]
+    return ".".join(tokens[2:] if tokens[:1] == ["at"] else tokens)
+
+
+def _sent(message: Message) -> Sent:
+    """What the actor's signature is for; the whole body is checked against the hash in Parts."""
+    parts = message.headers.get(PARTS)
+    if parts is None:
+        sha256 = hashlib.sha256(message.data).hexdigest()
+    else:
+        sha256 = decode(parts.encode("utf-8", "replace"), Parts).sha256
+    return Sent(message.subject, message.headers.get(REQ_ID, ""), sha256)

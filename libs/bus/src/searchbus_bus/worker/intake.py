@@ -1,0 +1,302 @@
+"""The requests that a worker receives: the subjects of its queue group, and how many it holds.
+
+A worker at its limit lets a few requests wait for a moment: at a load of exactly its capacity, one
+without a queue refuses a fifth of them. It refuses at once what would wait too long, so that the
+caller can ask another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.headers import ACK_MS
+
+from .. import telemetry
+from ..client.request import Deadline
+from ..tasks import Background
+from ..transport import Message, Subscription, Transport
+from .handling import Handler, Replies, cancelled_fault, req_id_of, stopping_fault
+from .worker import Worker
+
+log = logging.getLogger("searchbus.bus")
+
+MAX_WAIT_S = 0.5
+"""A request that would wait longer for a slot is refused."""
+_LOOK_EVERY_S = 0.1
+_WEIGHT_OF_LATEST = 0.05
+"""Weight of the latest request in the average of the durations."""
+
+
+@dataclass(slots=True)
+class _Served:
+    handler: Handler
+    stays: bool
+    group: Subscription | None = None
+    own: Subscription | None = None
+
+    async def drain(self) -> None:
+        found = [subscription for subscription in (self.group, self.own) if subscription]
+        self.group = self.own = None
+        await asyncio.gather(*(subscription.drain() for subscription in found))
+
+
+class Membership:
+    """The subjects on which a worker receives requests: in its queue group, and at its instance.
+
+    A worker on standby leaves the queue group and joins it again. What stays it goes on serving:
+    its catalogue, which any worker of the service sends. Changes wait for each other.
+
+    Args:
+        receive: called with every message and the handler of its subject; must not raise.
+        endpoints: receives the subjects as `$SRV.INFO` lists them.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        transport: Transport,
+        receive: Callable[[Message, Handler], None],
+        endpoints: list[dict[str, Any]],
+    ) -> None:
+        self._group = worker.service
+        self._transport = transport
+        self._receive = receive
+        self._endpoints = endpoints
+        self._served: dict[str, _Served] = {}
+        self._own_subject: Callable[[str], str] | None = None
+        self._joined = True
+        self._changing = asyncio.Lock()
+
+    async def add(self, subject: str, handler: Handler, *, stays: bool = False) -> None:
+        """Serve a subject; on standby only one that stays, the others once the worker joins."""
+        async with self._changing:
+            if subject not in self._served:
+                self._served[subject] = _Served(handler, stays)
+                self._endpoints.append(_endpoint(subject, self._group))
+            await self._subscribe()
+
+    async def remove(self, subject: str) -> None:
+        """Serve a subject no more; requests already received are still answered."""
+        async with self._changing:
+            self._endpoints[:] = [e for e in self._endpoints if e["subject"] != subject]
+            await self._served.pop(subject).drain()
+
+    async def receive_own(self, own_subject: Callable[[str], str]) -> None:
+        """Receive requests that are sent to this instance, too.
+
+        Args:
+            own_subject: the subject of requests to this instance, by the queue group's subject.
+        """
+        async with self._changing:
+            self._own_subject = own_subject
+            await self._subscribe()
+
+    async def leave(self) -> None:
+        """Leave the queue group; requests already received are still answered."""
+        async with self._changing:
+            self._joined = False
+            for served in self._served.values():
+                if not served.stays:
+                    await served.drain()
+
+    async def join(self) -> None:
+        """Join the queue group again."""
+        async with self._changing:
+            self._joined = True
+            await self._subscribe()
+
+    async def end(self) -> None:
+        """Serve nothing any more."""
+        async with self._changing:
+            self._joined = False
+            await asyncio.gather(*(served.drain() for served in self._served.values()))
+            self._served.clear()
+
+    async def _subscribe(self) -> None:
+        """Make the subscriptions that are missing."""
+        for subject, served in self._served.items():
+            if not (self._joined or served.stays):
+                continue
+            if served.group is None:
+                served.group = await self._receiving(subject, served.handler, queue=self._group)
+            if served.own is None and not served.stays and self._own_subject is not None:
+                served.own = await self._receiving(self._own_subject(subject), served.handler)
+
+    async def _receiving(self, subject: str, handler: Handler, *, queue: str = "") -> Subscription:
+        return await self._transport.subscribe_directly(
+            subject, lambda message: self._receive(message, handler), queue=queue
+        )
+
+
+def _endpoint(subject: str, group: str) -> dict[str, Any]:
+    name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
+    return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """One request that a worker holds.
+
+    Attributes:
+        since_s: when it came, in the time of the event loop.
+        cancelled: the caller cancelled it.
+        acknowledged: the caller knows which instance has it.
+    """
+
+    message: Message
+    handler: Handler
+    since_s: float
+    expiry: asyncio.TimerHandle | None = None
+    cancelled: bool = False
+    acknowledged: bool = False
+
+
+class Admission:
+    """Starts requests, lets some wait, refuses the rest.
+
+    Args:
+        handle: see `Handling.handle`.
+
+    Attributes:
+        shed: requests that were refused.
+        instance: acknowledges requests that take long; empty: none does.
+    """
+
+    def __init__(
+        self, worker: Worker, replies: Replies, handle: Callable[..., Awaitable[None]]
+    ) -> None:
+        self.shed = 0
+        self.instance = ""
+        self._worker = worker
+        self._replies = replies
+        self._handle = handle
+        self._running: dict[asyncio.Task[None], _Held] = {}
+        self._waiting: deque[_Held] = deque()
+        self._average_s = 0.0
+        self._background = Background()
+        self._look: asyncio.TimerHandle | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests being handled now."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot."""
+        return len(self._waiting)
+
+    def admit(self, message: Message, handler: Handler) -> None:
+        """Start a request, let it wait, or refuse it with `overloaded`."""
+        loop = asyncio.get_running_loop()
+        held = _Held(message, handler, loop.time())
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge)
+        if len(self._running) < self._worker.max_in_flight:
+            self._start(held)
+        elif self._may_wait(message):
+            held.expiry = loop.call_later(MAX_WAIT_S, self._expire, held)
+            self._waiting.append(held)
+        else:
+            self._background.start(self._refuse(held))
+
+    async def cancel(self, req_id: str) -> None:
+        """Stop the request of this id, if it is held."""
+        for task, held in list(self._running.items()):
+            if req_id_of(held.message) == req_id:
+                held.cancelled = True
+                task.cancel()
+        for held in [h for h in self._waiting if req_id_of(h.message) == req_id]:
+            self._waiting.remove(held)
+            self._stop_waiting(held)
+            await self._replies.fail(held.message, cancelled_fault())
+
+    async def drain(self, timeout_s: float) -> None:
+        """Finish what is held; what takes longer than `timeout_s` is answered `unavailable`."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_s
+        while self._running and (left_s := end_s - loop.time()) > 0:
+            await asyncio.wait(
+                list(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        while self._waiting:
+            held = self._waiting.popleft()
+            self._stop_waiting(held)
+            await self._replies.fail(held.message, stopping_fault())
+        for task in list(self._running):
+            task.cancel()
+        if last := [*self._running, *self._background]:
+            await asyncio.wait(last, timeout=2)
+
+    def _may_wait(self, message: Message) -> bool:
+        waiting = len(self._waiting)
+        if waiting >= self._worker.max_waiting:
+            return False
+        expected_s = (waiting + 1) * self._average_s / self._worker.max_in_flight
+        try:
+            left_s = Deadline.from_headers(message.headers).remaining_s
+        except Fault:
+            return True  # the handling answers it
+        return expected_s < min(MAX_WAIT_S, left_s)
+
+    def _start(self, held: _Held) -> None:
+        self._stop_waiting(held)
+        task = asyncio.get_running_loop().create_task(self._run(held))
+        self._running[task] = held
+        task.add_done_callback(self._finished)
+
+    async def _run(self, held: _Held) -> None:
+        started_s = asyncio.get_running_loop().time()
+        await self._handle(held.message, held.handler, cancelled=lambda: held.cancelled)
+        took_s = asyncio.get_running_loop().time() - started_s
+        self._average_s += (took_s - self._average_s) * _WEIGHT_OF_LATEST
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a request ended without a reply", exc_info=task.exception())
+        if self._waiting and len(self._running) < self._worker.max_in_flight:
+            self._start(self._waiting.popleft())
+
+    def _expire(self, held: _Held) -> None:
+        """Refuse a request that has waited too long: the slots are slower than expected."""
+        held.expiry = None
+        if held in self._waiting:
+            self._waiting.remove(held)
+            self._background.start(self._refuse(held))
+
+    async def _refuse(self, held: _Held) -> None:
+        self.shed += 1
+        telemetry.count_shed(self._worker.service)
+        fault = Fault(
+            ErrorCode.OVERLOADED,
+            f"The {self._worker.service} service is at its limit. Try again shortly.",
+            retry_after_ms=200,
+        )
+        await self._replies.fail(held.message, fault)
+
+    def _acknowledge(self) -> None:
+        """Name this instance to callers that have waited for long: one timer for all requests."""
+        loop = asyncio.get_running_loop()
+        for held in (*self._running.values(), *self._waiting):
+            if held.acknowledged or not self.instance:
+                continue
+            after_ms = held.message.headers.get(ACK_MS, "")
+            is_number = after_ms.isascii() and after_ms.isdigit()
+            if is_number and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
+                held.acknowledged = True
+                self._background.start(self._replies.acknowledge(held.message, self.instance))
+        again = bool(self._running or self._waiting)
+        self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge) if again else None
+
+    @staticmethod
+    def _stop_waiting(held: _Held) -> None:
+        if held.expiry is not None:
+            held.expiry.cancel()
+            held.expiry = None

@@ -1,0 +1,47 @@
+"""Text for people: of others, without control characters; and what a wrong name was meant to be.
+
+A title with an escape sequence could otherwise clear the screen, hide lines or write the clipboard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# C0 and C1 without tab and line feed, DEL, line separators, and what reverses the order of text.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str, *, one_line: bool = False) -> str:
+    """The text with its control characters as escapes, e.g. `\\x1b`.
+
+    Args:
+        one_line: line feeds are shown as escapes too.
+    """
+    shown = _CONTROLS.sub(_escape, text)
+    return shown.replace("\n", "\\n") if one_line else shown
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+_MOST_NAMED = 20
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A sentence that begins with a blank: the nearest known word, or else the first of them.
+
+    It is empty where no word is known.
+    """
+    # Imported here: most commands end without it.
+    from difflib import get_close_matches
+
+    words = list(known)
+    found = get_close_matches(word, words, n=1, cutoff=0.5)
+    if found:
+        return f" Did you mean {found[0]!r}?"
+    more = len(words) - _MOST_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return f" Known: {', '.join(words[:_MOST_NAMED])}{rest}." if words else ""

@@ -1,0 +1,112 @@
+"""The table `auth` of a declaration, and the methods of signing in that it can name.
+
+[servers.tracker.auth]
+type = "client_credentials"
+issuer = "https://login.example.org"
+client_id = "searchbus"
+client_secret = "${TRACKER_SECRET}"
+
+Another method is another row of METHODS with its name, and a module with its function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+OURSELVES = ""
+"""The caller whose sign-in reads the lists, and calls a server that all callers share."""
+
+_Text = Annotated[str, Meta(max_length=2_000)]
+
+
+class Method(Struct, frozen=True):
+    """A method of signing in to a server.
+
+    Args:
+        tokens: the function that gets tokens, as `module:name` below `searchbus_attach`. It is
+            imported with the first request, since the SDK takes longer than all the rest. It takes
+            an `auth.grants.TokenRequest`, returns `auth.vault.Tokens`, and raises AuthError.
+        needs: the keys of the table that it needs.
+        for_each_caller: whether it is of use only where each caller has a session.
+        by_person: whether a person signs in, so that tokens are kept in the vault.
+    """
+
+    tokens: str
+    needs: tuple[str, ...] = ()
+    for_each_caller: bool = False
+    by_person: bool = False
+
+
+MethodName = Literal["client_credentials", "token_exchange", "authorization_code"]
+METHODS: dict[MethodName, Method] = {
+    # One identity for all callers (RFC 6749, 4.4).
+    "client_credentials": Method(
+        "auth.grants:client_credentials", needs=("issuer", "client_id", "client_secret")
+    ),
+    # A token that says who the caller is (RFC 8693).
+    "token_exchange": Method(
+        "auth.grants:token_exchange", needs=("issuer", "client_id"), for_each_caller=True
+    ),
+    # A sign-in by a person (RFC 6749, 4.1).
+    "authorization_code": Method("auth.grants:authorization_code", by_person=True),
+}
+
+
+class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The table `auth`.
+
+    Args:
+        type: a key of METHODS.
+        issuer: of the authorization server, exactly as it states it. Required where a secret is
+            sent there; otherwise the server says who its authorization server is.
+        client_id: that the authorization server knows. Empty: searchbus names its metadata
+            document where that is supported, and registers itself otherwise.
+        scopes: default: those that the server asks for.
+        resource: of the tokens (RFC 8707). Default: what the server states, or its URL.
+        audience: of an exchanged token, where the authorization server wants a name instead.
+    """
+
+    type: MethodName
+    issuer: _Text = ""
+    client_id: _Text = ""
+    client_secret: _Text = ""
+    scopes: tuple[_Text, ...] = ()
+    resource: _Text = ""
+    audience: _Text = ""
+
+    @property
+    def method(self) -> Method:
+        """The row of its type."""
+        return METHODS[self.type]
+
+    def problem(self) -> str:
+        """What is wrong with the keys together; empty if nothing is."""
+        missing = [f"'{key}'" for key in self.method.needs if not getattr(self, key)]
+        if missing:
+            return f"'auth' of type {self.type} needs {' and '.join(missing)}"
+        if self.client_secret and not (self.issuer and self.client_id):
+            return "'client_secret' needs 'issuer' and 'client_id': it is sent to that issuer only"
+        if self.issuer:
+            try:
+                parts = urlsplit(self.issuer)
+            except ValueError as error:
+                return f"'issuer' is not an address: {error}"
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
+                return "'issuer' must start with http:// or https:// and have no query"
+        return ""
+
+    def expanded(self, expand: Callable[[str], str]) -> Auth:
+        """The table with the variables of its texts replaced by `expand`."""
+        return msgspec.structs.replace(
+            self,
+            issuer=expand(self.issuer),
+            client_id=expand(self.client_id),
+            client_secret=expand(self.client_secret),
+            resource=expand(self.resource),
+            audience=expand(self.audience),
+        )

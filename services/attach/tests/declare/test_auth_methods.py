@@ -1,0 +1,63 @@
+"""The table `auth`."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import get_args
+
+import pytest
+
+from searchbus_attach.declare.auth_methods import METHODS, Auth, MethodName
+from searchbus_attach.declare.servers import DeclarationFault, parse_server
+
+URL = "https://mcp.example.org/mcp"
+GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "client_secret": "b"}
+
+
+@pytest.mark.parametrize(
+    ("auth", "problem"),
+    [
+        ({"type": "password"}, "'auth.type' is client_credentials, token_exchange or auth"),
+        ({**GOOD, "client_secrets": "b"}, "Did you mean 'client_secret'"),
+        ({**GOOD, "issuer": ""}, "needs 'issuer'"),
+        ({**GOOD, "issuer": "login.example.org"}, "must start with"),
+        ({**GOOD, "issuer": "https://x?y"}, "no query"),
+        ({**GOOD, "client_secret": ""}, "needs 'client_secret'"),
+        ({"type": "token_exchange", "client_id": "a"}, "needs 'issuer'"),
+        ({"type": "authorization_code", "client_secret": "b"}, "that issuer only"),
+    ],
+)
+def test_a_wrong_table_is_refused(auth, problem):
+    """With the key's name."""
+    with pytest.raises(DeclarationFault, match=problem):
+        parse_server("safe", {"url": URL, "auth": auth})
+
+
+def test_it_is_for_urls_and_instead_of_a_header():
+    """One Authorization only."""
+    with pytest.raises(DeclarationFault, match="'auth' is for a URL"):
+        parse_server("safe", {"command": "x", "auth": GOOD})
+    with pytest.raises(DeclarationFault, match="give either"):
+        parse_server("safe", {"url": URL, "headers": {"authorization": "x"}, "auth": GOOD})
+    assert parse_server("safe", {"url": URL, "auth": GOOD}).auth == Auth(**GOOD)
+
+
+def test_token_exchange_is_per_user():
+    """Otherwise all callers would be one."""
+    auth = {"type": "token_exchange", "issuer": "https://x", "client_id": "a"}
+    with pytest.raises(DeclarationFault, match="per_user"):
+        parse_server("safe", {"url": URL, "auth": auth})
+    assert parse_server("safe", {"url": URL, "auth": auth, "state": "per_user"}).auth is not None
+
+
+def test_variables_are_replaced():
+    """The secret is not in the file then."""
+    server = parse_server("safe", {"url": URL, "auth": {**GOOD, "client_secret": "${S}"}})
+    assert server.expanded({"S": "word"}.get).auth.client_secret == "word"
+
+
+def test_every_method_has_a_name_and_a_function():
+    """Of the table only; the function is found when a token is needed."""
+    assert tuple(METHODS) == get_args(MethodName)
+    for method in METHODS.values():
+        assert callable(resolve_name(f"searchbus_attach.{method.tokens}"))
