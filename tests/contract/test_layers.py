@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for path in ROOT.glob("*/*/src/searchbus_*") if path.is_dir())
 
 LAYERS: dict[str, tuple[str, ...]] = {
-    "searchbus_bus": (
-        "tasks", "telemetry", "identity", "store", "transport", "client", "worker", "nats", "bus",
-        "catalog", "memory",
-    ),
     "searchbus_edge": (
         "http", "auth", "catalog", "tools", "search", "composites", "mcp", "interfaces",
         "bootstrap", "stdio",
+    ),
+    "searchbus_bus": (
+        "tasks", "telemetry", "identity", "store", "transport", "client", "worker", "nats", "bus",
+        "catalog", "memory",
     ),
 }  # fmt: skip
 """Folders of a package, lowest first: each may import those before it, none after it."""

@@ -232,6 +232,9 @@ async def test_document_describes_the_list_of_tools(http):
     assert validator.is_valid((await http.get("/api/v1/tools")).json())
     assert not validator.is_valid({"tools": [{"name": "a"}]})
     assert set(document["components"]["schemas"]) >= {"Problem", "ToolPage", "ToolPageEntry"}
+    entry = document["components"]["schemas"]["ToolPageEntry"]["properties"]
+    assert "title" in entry
+    assert not any("title" in part for part in entry.values())
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])

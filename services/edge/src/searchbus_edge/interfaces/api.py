@@ -26,7 +26,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from fastapi import FastAPI, Query, Request
 from msgspec import Raw
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
 
@@ -49,8 +49,16 @@ _NO_INDEX = "Tools cannot be searched now: no tool index is running. Omit the qu
 _MAX_RENDERED = 2048
 
 
+def _without_titles(schema: dict[str, Any]) -> None:
+    """Generators of clients name classes by titles, which several schemas may have in common."""
+    for part in schema["properties"].values():
+        part.pop("title", None)
+
+
 class ToolPageEntry(BaseModel):
     """A tool, as tools/list shows it."""
+
+    model_config = ConfigDict(json_schema_extra=_without_titles)
 
     path: str = Field(description="Where to POST its arguments.")
     name: str
@@ -63,6 +71,8 @@ class ToolPageEntry(BaseModel):
 
 class ToolPage(BaseModel):
     """One page of tools."""
+
+    model_config = ConfigDict(json_schema_extra=_without_titles)
 
     tools: list[ToolPageEntry]
     nextCursor: str | None = Field(None, description="The next page, if there is one.")

@@ -19,7 +19,7 @@ from ..http.answer import PlainAnswer
 from ..http.faults import PROBLEM, HttpError
 from ..http.head import Headers
 from .calls import HttpCalls, parameters, plain_app
-from .web_tools import RESULT, CallTool, Page, answer, read_pages
+from .web_tools import RESULT, CallWebTool, Page, answer, read_pages
 
 _MARKDOWN = b"text/markdown; charset=utf-8"
 _PARAMETERS = ("url", "max_tokens")
@@ -47,7 +47,7 @@ def read_app(calls: HttpCalls) -> FastAPI:
         received = await calls.admit(request.scope)
         query = parameters(request.scope["query_string"])
 
-        async def work(call: CallTool) -> PlainAnswer:
+        async def work(call: CallWebTool) -> PlainAnswer:
             return _answer(await read(call, query), received.head.accept)
 
         return await answer(calls, received, request, work)
@@ -65,7 +65,7 @@ def _answer(page: Page, accept: str) -> PlainAnswer:
     return PlainAnswer(page.content.encode(), content_type=_MARKDOWN, headers=headers)
 
 
-async def read(call: CallTool, query: Mapping[str, str]) -> Page:
+async def read(call: CallWebTool, query: Mapping[str, str]) -> Page:
     """The page.
 
     Args:

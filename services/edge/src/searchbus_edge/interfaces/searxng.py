@@ -29,7 +29,7 @@ from .web_tools import (
     RESULT,
     SEARCH,
     TOOLSET,
-    CallTool,
+    CallWebTool,
     WebResult,
     WebResults,
     answer,
@@ -86,7 +86,7 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
                 raise HttpError.of(Refusal(415, message))
             form |= parameters(await calls.body(received, request.receive))
 
-        async def work(call: CallTool) -> PlainAnswer:
+        async def work(call: CallWebTool) -> PlainAnswer:
             found = await search(call, read_search(form))
             return PlainAnswer(encode(found), headers=RESULT)
 
@@ -156,7 +156,7 @@ class SearxngSearch(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-async def search(call: CallTool, request: SearxngSearch) -> SearxngAnswer:
+async def search(call: CallWebTool, request: SearxngSearch) -> SearxngAnswer:
     """Answer a search.
 
     Raises:
@@ -181,7 +181,7 @@ async def search(call: CallTool, request: SearxngSearch) -> SearxngAnswer:
 
 
 async def _category(
-    call: CallTool, request: SearxngSearch, category: str
+    call: CallWebTool, request: SearxngSearch, category: str
 ) -> tuple[list[SearxngResult], WebResults]:
     """The results of one category on the page, and what the tool said."""
     try:
@@ -196,7 +196,7 @@ async def _category(
 
 
 async def _page(
-    call: CallTool, request: SearxngSearch, category: str
+    call: CallWebTool, request: SearxngSearch, category: str
 ) -> tuple[list[WebResult], WebResults]:
     """The rows of a page. Later pages leave out what the first showed: a search for more results
     fuses longer lists, in which others may come first."""

@@ -24,7 +24,7 @@ from ..http.faults import TAVILY
 from ..http.head import Received, parse_head
 from .calls import HttpCalls, plain_app, read_arguments
 from .tavily_requests import TavilySearch, plan_search, read_extract, read_search
-from .web_tools import RESULT, CallTool, Page, WebResult, answer, read_pages, search_web
+from .web_tools import RESULT, CallWebTool, Page, WebResult, answer, read_pages, search_web
 
 SEARCH_TIME_S = 55.0
 """Clients wait for a minute."""
@@ -55,7 +55,7 @@ def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> F
         received, body = await _admit(calls, request)
         today = datetime.fromtimestamp(clock(), UTC).date()
 
-        async def work(call: CallTool) -> PlainAnswer:
+        async def work(call: CallWebTool) -> PlainAnswer:
             return PlainAnswer(encode(await search(call, body, today)), headers=RESULT)
 
         return await answer(calls, received, request, work)
@@ -65,7 +65,7 @@ def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> F
     async def extract_page(request: Request) -> PlainAnswer:
         received, body = await _admit(calls, request)
 
-        async def work(call: CallTool) -> PlainAnswer:
+        async def work(call: CallWebTool) -> PlainAnswer:
             return PlainAnswer(encode(await extract(call, body)), headers=RESULT)
 
         return await answer(calls, received, request, work)
@@ -160,7 +160,7 @@ class ExtractAnswer(Struct):
     notes: list[str] | UnsetType = UNSET
 
 
-async def search(call: CallTool, body: Mapping[str, Any], today: date) -> SearchAnswer:
+async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> SearchAnswer:
     """Answer POST /search.
 
     Args:
@@ -191,7 +191,7 @@ async def search(call: CallTool, body: Mapping[str, Any], today: date) -> Search
     )
 
 
-async def extract(call: CallTool, body: Mapping[str, Any]) -> ExtractAnswer:
+async def extract(call: CallWebTool, body: Mapping[str, Any]) -> ExtractAnswer:
     """Answer POST /extract.
 
     Raises:
@@ -220,7 +220,7 @@ async def extract(call: CallTool, body: Mapping[str, Any]) -> ExtractAnswer:
 
 
 async def _add_pages(
-    call: CallTool, request: TavilySearch, results: Sequence[TavilyResult], timeout_s: float
+    call: CallWebTool, request: TavilySearch, results: Sequence[TavilyResult], timeout_s: float
 ) -> list[str]:
     """Put the text of the pages into the results; notes on those that could not be read."""
     try:

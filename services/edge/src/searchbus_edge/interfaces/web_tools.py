@@ -38,7 +38,7 @@ RESULT: Headers = (*UNTRUSTED, *INERT)
 T = TypeVar("T")
 
 
-class CallTool(Protocol):
+class CallWebTool(Protocol):
     """Calls one tool of the toolset web for the caller of an HTTP request."""
 
     def __call__(
@@ -106,7 +106,7 @@ async def answer(
     calls: HttpCalls,
     received: Received,
     request: Request,
-    work: Callable[[CallTool], Awaitable[PlainAnswer]],
+    work: Callable[[CallWebTool], Awaitable[PlainAnswer]],
 ) -> PlainAnswer:
     """The answer to a request by calls of the web tools, in one span.
 
@@ -142,7 +142,7 @@ async def answer(
 
 
 async def search_web(
-    call: CallTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
+    call: CallWebTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
 ) -> WebResults:
     """Search with one of the three searches.
 
@@ -162,7 +162,7 @@ async def search_web(
 
 
 async def read_pages(
-    call: CallTool,
+    call: CallWebTool,
     urls: Sequence[str],
     *,
     max_tokens: int = MAX_TOKENS,
