@@ -11,10 +11,10 @@ import pytest
 
 from searchbus_attach.declare.attach_file import AttachFile
 from searchbus_attach.definitions.pinning import Approvals
-from searchbus_attach.serving.gateway import Gateway
-from searchbus_attach.sessions.handover import Handover
+from searchbus_attach.gateway import Gateway
 from searchbus_attach.sessions.leases import Leases
-from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.sessions.sessions import Handover
+from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import Actor
 from searchbus_contracts.attach import StatusRequest
@@ -49,7 +49,7 @@ async def serve_attached(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
                     worker,
                     AttachFile(path),
                     Approvals(PinFile(tmp_path / "attach-pins.json")),
-                    Surroundings(logs=tmp_path),
+                    ConnectionContext(logs=tmp_path),
                     await Leases.over(bus),
                     Handover(bus),
                 )

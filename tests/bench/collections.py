@@ -16,7 +16,6 @@ from searchbus_contracts.ingest import NewDocument, document_id
 from searchbus_ingest.chunking import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.multi_collection import search_collections
 from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
@@ -53,7 +52,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         for collection, question, gold in asked:
             hits = await library.search(collection, question, limit=5, per_document=True)
             single.setdefault(collection, []).append(_found(collection, hits, gold))
-            reply = await search_collections(library, (), question, limit=10, per_document=True)
+            reply = await library.search_all((), question, limit=10, per_document=True)
             together.setdefault(collection, []).append(_found(collection, reply.hits[:5], gold))
     finally:
         await store.close()

@@ -18,8 +18,8 @@ from typing import Any
 
 from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.library import Library
+from searchbus_retrieval.tools import COLLECTION, search_corpus
 from searchbus_vectors import load_embedder, open_store
 
 from .metrics import success
@@ -98,7 +98,7 @@ async def _ask(
     missed = []
     for number, question in enumerate(asked):
         gold = {document_id(COLLECTION, key) for key in question["documents"]}
-        hits = await search(library, question["question"], 40, None)
+        hits = (await search_corpus(library, question["question"], 40, None)).hits
         ranked = list(dict.fromkeys(hit.document_id for hit in hits))
         rows.append((success(ranked, gold, 1), success(ranked, gold, 5)))
         if not rows[-1][0]:

@@ -24,9 +24,9 @@ from msgspec import Raw
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, ToolCall, ToolReply, encode
 from searchbus_contracts.ingest import document_id
-from searchbus_retrieval.fomc import COLLECTION
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker
+from searchbus_retrieval.tools import COLLECTION
 from searchbus_vectors import load_embedder, open_store
 
 from .metrics import success

@@ -30,9 +30,9 @@ from searchbus_contracts.retrieval import ListReply, ListRequest, SearchReply, S
 from searchbus_ingest.sending import send
 from searchbus_ingest.sources.item import Item
 from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.writing import embedded_text
+from searchbus_retrieval.documents.writing import embedded_text
 from searchbus_vectors.dense_model import DenseModel
-from searchbus_vectors.model_files import resolve_model
+from searchbus_vectors.models import resolve_model
 
 from .fomc import questions
 from .stack import nats, service

@@ -19,9 +19,9 @@ from typing import Any
 
 from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources.item import make_document
+from searchbus_retrieval.documents.collections import Models
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.models import Models
-from searchbus_retrieval.relevance import near
+from searchbus_retrieval.ranking.explaining import near
 from searchbus_vectors import MODEL_NAME, load_embedder, open_store
 
 from .metrics import success

@@ -20,8 +20,8 @@ from typing import Any
 from mcp import Client
 
 from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.fomc import COLLECTION, search
 from searchbus_retrieval.library import Library
+from searchbus_retrieval.tools import COLLECTION, search_corpus
 from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
@@ -65,7 +65,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                 for number in range(ROUNDS + 1):
                     for question in questions():
                         arguments = {"query": question["question"]}
-                        a = await _timed(search(library, question["question"], 5, None))
+                        a = await _timed(search_corpus(library, question["question"], 5, None))
                         b = await _timed(client.call_tool("search_fomc", arguments))
                         if number:  # the first round warms up
                             straight.append(a)

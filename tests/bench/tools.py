@@ -16,9 +16,8 @@ import psutil
 from searchbus_bus import Bus, Call, Worker, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
-from searchbus_evaluation.evaluation import evaluate, read_catalogue
+from searchbus_evaluation import evaluate, read_catalogue
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.vector_file import VectorFile
 
 from ..search.measure import measure
 from .stack import nats, service
@@ -55,9 +54,7 @@ async def run_quality(reference: Path, workdir: Path) -> dict[str, Any]:
     try:
         for name in ("livemcpbench", "stabletoolbench"):
             tools, queries = read_catalogue(reference / "data" / "tools" / name)
-            report = await evaluate(
-                tools, queries, embedder, vectors=VectorFile(None), model=embedder.model
-            )
+            report = await evaluate(tools, queries, embedder)
             found |= {f"{name} {key}": value for key, value in asdict(report)["measures"].items()}
     finally:
         await embedder.close()

@@ -32,6 +32,7 @@ LAYERS["searchbus_ingest"] = {
     "searchbus_runtime",
     "searchbus_cli",
     "searchbus_pages",
+    "searchbus_passages",
 }
 # It measures the tool index in its own process.
 LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_ingest"}

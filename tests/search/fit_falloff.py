@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.finder import Finder
 
@@ -57,7 +57,9 @@ async def places_of(group: str, cases: Sequence[Case], finder: Finder) -> list[P
     places = []
     for case in cases:
         query = case.query[:MAX_FIND_CHARS]
-        explanation = (await finder.find(query, actor=EVERY_ROLE, explain=True)).explanation
+        explanation = (
+            await finder.find(FindRequest(query=query, explain=True), EVERY_ROLE)
+        ).explanation
         entries = [e for e in explanation.considered if not e.literal] if explanation else []
         for rank, entry in enumerate(entries[:_DEPTH] if case.right else [], 1):
             right = bool({entry.name, f"{entry.toolset}.{entry.name}"} & case.right)

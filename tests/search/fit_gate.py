@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from searchbus_toolindex import cohort as cohorts
-from searchbus_toolindex import gate as gates
+from searchbus_toolindex import scoring as gates
 from searchbus_toolindex.embedding import Embeds, load_tool_embedder
 from searchbus_toolindex.finder import Finder
-from searchbus_toolindex.gate import FEATURES, Gate
+from searchbus_toolindex.index import Scope
 from searchbus_toolindex.query import is_searchable
 from searchbus_toolindex.ranking import Ranker
-from searchbus_toolindex.scope import Scope
-from searchbus_toolindex.scoring import Facet
+from searchbus_toolindex.scoring import FEATURES, Facet, Gate
 
 from .sets import (
     EVERY_ROLE,
@@ -179,7 +178,7 @@ def _rows(ranker: Ranker, facet: Facet, scope: Scope) -> NDArray[np.float64]:
     best = np.unique(np.r_[np.argsort(-cosine)[:_CANDIDATES],
                            np.argsort(-(cosine + 0.1 * coverage))[:_CANDIDATES]])  # fmt: skip
     agreement = ranker.agreement(facet, visible[best])
-    return gates.features(cosine[best], coverage[best], agreement, facet.circumstances)
+    return gates.features(cosine[best], coverage[best], agreement, facet.text)
 
 
 async def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from searchbus_contracts.toolindex import MAX_FIND_CHARS
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.finder import Finder
 
@@ -53,7 +53,9 @@ async def results(
     """The results of each query."""
     found = []
     for case in cases:
-        reply = await finder.find(case.query[:MAX_FIND_CHARS], actor=EVERY_ROLE, limit=_DEPTH)
+        reply = await finder.find(
+            FindRequest(query=case.query[:MAX_FIND_CHARS], limit=_DEPTH), EVERY_ROLE
+        )
         names = tuple(f"{f.toolset}.{f.name}" if with_toolset else f.name for f in reply.found)
         found.append(Result(names, names[: reply.first_page]))
     return found
@@ -80,7 +82,7 @@ async def curves(finder: Finder, cases: Sequence[Case]) -> dict[str, float]:
     best = []
     for case in cases:
         query = case.query[:MAX_FIND_CHARS]
-        reply = await finder.find(query, actor=EVERY_ROLE, explain=True)
+        reply = await finder.find(FindRequest(query=query, explain=True), EVERY_ROLE)
         entries = reply.explanation.considered if reply.explanation else ()
         best.append(entries[0].probability if entries else 0.0)
     return {f"{level:g}": round(mean(p < level for p in best), 3) for level in _LEVELS}

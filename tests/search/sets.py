@@ -17,7 +17,7 @@ from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_ddg.tools import DdgTools
 from searchbus_edge.composites.connector import Connector
 from searchbus_edge.search.lazy import own_tools
-from searchbus_evaluation.evaluation import entry_of, read_catalogue
+from searchbus_evaluation import entry_of, read_catalogue
 from searchbus_retrieval.tools import FomcTools
 from searchbus_toolindex.embedding import Embeds
 from searchbus_toolindex.entries import Entry, entries_of

@@ -13,8 +13,9 @@ import pytest
 from searchbus_contracts.ingest import NewDocument
 from searchbus_contracts.retrieval import SearchHit
 from searchbus_ingest.chunking import cut
-from searchbus_ingest.sources.files import read_path
+from searchbus_ingest.sources.files import SUFFIXES, read_files
 from searchbus_ingest.sources.jsonl import read_jsonl
+from searchbus_ingest.sources.walk import find_files
 from searchbus_retrieval.library import Library
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import Point, load_embedder, open_store
@@ -76,7 +77,7 @@ def files(folder: Path, draw: random.Random) -> Iterator[NewDocument]:
         if suffix == ".html":
             text = f"<html><body><h1>T</h1><p>{'</p><p>'.join(text.split('.'))}</p></body></html>"
         (folder / f"d{n}{suffix}").write_bytes(draw.choice((b"", b"\xef\xbb\xbf")) + text.encode())
-    for item in read_path(folder, "files"):
+    for item in read_files(find_files(folder, SUFFIXES), "files"):
         assert item.document is not None, str(item)
         yield item.document
 
@@ -110,7 +111,7 @@ async def check(library: Library, hits: list[SearchHit], texts: dict[tuple[str, 
     for hit in hits:
         key = hit.collection, hit.document_id
         if key not in texts:
-            texts[key] = (await library.get(*key)).text
+            texts[key] = (await library.get_from([key[0]], key[1])).text
         text = texts[key]
         assert text[hit.start : hit.end] == hit.text
         assert hit.content_hash == hashlib.sha256(text.encode()).hexdigest()
@@ -146,7 +147,7 @@ async def test_anchors_hold_for_every_passage(tmp_path):
         for name, found in documents.items():
             for document in found[::9]:
                 key = name, document.document_id
-                old[key] = (await library.get(*key)).content_hash
+                old[key] = (await library.get_from([key[0]], key[1])).content_hash
                 text = f"New beginning. {document.text}"
                 changed = NewDocument(
                     document_id=document.document_id, title=document.title, text=text, chunks=tuple(cut(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchbus_toolindex.gate import FEATURES
+from searchbus_toolindex.scoring import FEATURES
 
 from .fit_gate import Example, fit, logit
 

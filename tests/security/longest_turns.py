@@ -40,11 +40,12 @@ async def test_edge(port, monkeypatch) -> None:
 
 async def test_web() -> None:
     """Every page and every robots.txt."""
+
     from searchbus_upstream import Reply, SharedCache
     from searchbus_web.extraction.extractor import Extractor
-    from searchbus_web.extraction.fetching import FetchedPage
+    from searchbus_web.extraction.fetching import Robots
     from searchbus_web.extraction.pool import ReaderPool
-    from searchbus_web.extraction.robots import Robots
+    from searchbus_web.extraction.reading import PageBytes
 
     rows = []
     async with ReaderPool(1, timeout_s=5.0) as pool:
@@ -53,7 +54,7 @@ async def test_web() -> None:
 
             class Fetcher:
                 async def fetch(self, url, *, timeout_s, caller, page=(body, media_type)):
-                    return FetchedPage(url, *page, None)
+                    return PageBytes(url, *page, None)
 
             extractor = Extractor(Fetcher(), pool, SharedCache())
             turn_s = await longest_turn_s(
@@ -66,7 +67,7 @@ async def test_web() -> None:
                 async def send(self, request, *, timeout_s, max_bytes, rules=rules):
                     return Reply(200, rules)
 
-            robots = Robots(Client(), pool, "searchbus/0.1")
+            robots = Robots(Client(), pool)
             turn_s = await longest_turn_s(robots.allows("http://a.example.org/" + "ab" * 2000, 60))
             rows.append((turn_s, f"web, robots.txt of {name}", len(rules)))
     _print(sorted(rows, reverse=True)[:SHOWN])

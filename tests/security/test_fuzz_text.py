@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from searchbus_testing.waiting import work_ends
-from searchbus_web.extraction.envelope import clean_text
+from searchbus_web.extraction.reading import clean_text
 
 MARKUP = """! [ ] ( ) < > / ! ![ ]( ][ ![a](u) ![a][r] [r]: a " ' = : & ; # \\ x img IMG <img <im g src=
     onerror= input type=image style <style> </style> <svg/onload= <!-- --> <b> javascript: data: java script:

@@ -13,12 +13,11 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_upstream import Reply, SharedCache
 from searchbus_web.extraction.extractor import Extractor
-from searchbus_web.extraction.fetching import MAX_BYTES, FetchedPage
+from searchbus_web.extraction.fetching import MAX_BYTES, Robots
 from searchbus_web.extraction.pool import ReaderPool
-from searchbus_web.extraction.robots import Robots
+from searchbus_web.extraction.reading import PageBytes
 from searchbus_web.metasearch import Metasearch
-from searchbus_web.providers.base import Query, SearchResults
-from searchbus_web.results import Result, iso_date
+from searchbus_web.providers.base import Query, Result, SearchResults, iso_date
 
 from .loop_watch import counting_lines
 
@@ -69,7 +68,7 @@ async def test_no_page_blocks_the_loop(name, monkeypatch):
 
     class Fetcher:
         async def fetch(self, url, *, timeout_s, caller):
-            return FetchedPage(url, body, media_type, None)
+            return PageBytes(url, body, media_type, None)
 
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()
@@ -91,7 +90,7 @@ async def test_no_robots_txt_blocks_the_loop(name, monkeypatch):
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()
         url = "http://a.example.org/" + "ab" * 2000
-        reading = Robots(Client(), pool, "searchbus/0.1").allows(url, 60.0)
+        reading = Robots(Client(), pool).allows(url, 60.0)
         await check_turns(reading, monkeypatch)
 
 

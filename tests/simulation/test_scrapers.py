@@ -75,7 +75,7 @@ class Scrapers:
             fleet = Fleet(egress, key, f"h{number}", leases, refusals, probe)
             await fleet.__aenter__()
             duckduckgo = DuckDuckGo(
-                bus, egress, Search(egress, pages), fleet, SharedCache(), instant_url=""
+                bus, egress, Search(egress, pages), fleet, SharedCache(), DdgSettings()
             )
             fleet.manage(await bus.serve(build_worker(duckduckgo)))
             self.pages.append(pages)

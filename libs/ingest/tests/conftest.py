@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,9 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
+from searchbus_ingest.sources.files import SUFFIXES, read_files
+from searchbus_ingest.sources.item import Item
+from searchbus_ingest.sources.walk import find_files
 
 WHY = Explanation(rank=1, meaning=Leg(rank=1, score=0.5, share=1.0))
 
@@ -112,3 +117,8 @@ async def bus_with(retrieval: Retrieval) -> Bus:
     worker.add(retrieval)
     await broker.connect().serve(worker)
     return broker.connect()
+
+
+def read_path(path: Path, collection: str) -> Iterator[Item]:
+    """A file, or every known file below a folder."""
+    return read_files(find_files(path, SUFFIXES), collection)

@@ -26,7 +26,7 @@ def run(retrieval, monkeypatch, tmp_path):
     async def connect(url, **options):
         return await bus_with(retrieval)
 
-    monkeypatch.setattr(ingest_command, "connect", connect)
+    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
     monkeypatch.setattr(ingest_command, "find_bus", lambda folder: BusAddress("nats://test", {}))
 
     def run(*arguments: object):

@@ -1,14 +1,16 @@
-"""Quotations: exact, equivalent, nearest or nowhere; the worst ones take a bounded time."""
+"""Quotations in texts."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_passages.quotes import MAX_QUOTE_CHARS, Difference, find_quote
+from searchbus_passages.quotes import MAX_QUOTE_CHARS, Comparisons, Difference, find_quote
 
 TEXT = (
     "\ufeffMinutes\r\n\r\nThe Committee decided to raise the target range for the federal funds rate to "
@@ -132,3 +134,29 @@ def test_worst_texts_and_quotations_have_an_answer(text, quote):
     """Periods, white space, one word without an end: the answer's length stays that of the quotation."""
     place = find_quote(text, quote)
     assert place.end - place.start <= 3 * MAX_QUOTE_CHARS + 100
+
+
+async def test_long_comparison_leaves_the_loop_free(monkeypatch):
+    """Other work runs while it lasts."""
+    lasts = threading.Event()
+
+    def find(text, quote):
+        assert lasts.wait(60)
+        return find_quote(text, quote)
+
+    monkeypatch.setattr("searchbus_passages.quotes.find_quote", find)
+    comparing = asyncio.ensure_future(Comparisons().find("a cat sat", "a cat"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not comparing.done()
+    lasts.set()
+    assert (await comparing).match == "exact"
+
+
+async def test_many_comparisons_all_have_an_answer():
+    """One after the other."""
+    comparisons = Comparisons()
+    found = await asyncio.gather(*(comparisons.find(f"text {n}", f"text {n}") for n in range(20)))
+    assert {place.match for place in found} == {"exact"}
+    with pytest.raises(ValueError, match="empty"):
+        await comparisons.find("text", " ")

@@ -1,10 +1,10 @@
-"""Sparse vectors: the term ids and weights that stored collections have."""
+"""BM25 as sparse vectors."""
 
 from __future__ import annotations
 
 import pytest
 
-from searchbus_vectors.bm25 import document_vector, query_vector
+from searchbus_vectors.bm25 import STOPWORDS, document_vector, query_vector
 
 RAISED, RATE = 1080336643, 1151308235
 EXPECTED = {
@@ -49,3 +49,10 @@ def test_repeated_words_of_a_query_weigh_more():
     assert vector.indices[0] == RATE
     assert vector.values == [pytest.approx(27 / 11), 1.0]
     assert query_vector("rate " * 1000).values[0] < 9
+
+
+def test_common_words_are_stopwords_and_topics_are_not():
+    """All in lower case, as words are compared."""
+    assert {"the", "of", "what"} <= STOPWORDS
+    assert not {"bank", "rate", "mail"} & STOPWORDS
+    assert all(word == word.lower() for word in STOPWORDS)

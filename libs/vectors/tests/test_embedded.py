@@ -1,7 +1,8 @@
-"""The embedded engine alone: its files, its lock, its index."""
+"""The embedded engine: crashes, full disks, damaged files, and the index that is built again."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
@@ -9,21 +10,25 @@ import subprocess
 import sys
 import textwrap
 import uuid
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import qdrant_edge as edge
 
 from searchbus_vectors import (
-    CollectionDamaged,
+    CollectionDamagedError,
     Equals,
     Point,
     Sparse,
-    StorageFull,
-    StoreLocked,
+    StorageFullError,
+    StoreLockedError,
     Vectors,
     open_store,
 )
-from searchbus_vectors.embedded import EmbeddedStore
+from searchbus_vectors.embedded import EmbeddedStore, Rebuilds
+from searchbus_vectors.embedded_types import DENSE
+from searchbus_vectors.nearest import NearestIndex
 
 from .conftest import FIELDS, point, query, uid
 
@@ -43,7 +48,7 @@ async def test_embedded_store_survives_being_reopened(tmp_path):
 async def test_second_owner_of_a_folder_is_refused_by_name(tmp_path):
     """The error names the process that has it."""
     store = await open_store(folder=tmp_path)
-    with pytest.raises(StoreLocked, match=str(os.getpid())):
+    with pytest.raises(StoreLockedError, match=str(os.getpid())):
         await open_store(folder=tmp_path)
     await store.close()
     await (await open_store(folder=tmp_path)).close()
@@ -217,9 +222,9 @@ async def test_damaged_collection_is_set_aside_and_the_others_work(tmp_path, rea
     assert reason in store.damaged["bad"]
     assert await store.collections() == ["good"]
     assert len(await store.search("good", query(1, 1001), limit=60)) == 60
-    with pytest.raises(CollectionDamaged, match=reason):
+    with pytest.raises(CollectionDamagedError, match=reason):
         await store.search("bad", query(1, 1001), limit=60)
-    with pytest.raises(CollectionDamaged, match=reason):
+    with pytest.raises(CollectionDamagedError, match=reason):
         await store.ensure_collection("bad", FIELDS)
     assert set(files) <= set((tmp_path / "bad").rglob("*"))
     await store.drop_collection("bad")
@@ -234,7 +239,7 @@ async def test_file_that_cannot_be_read_later_is_named(tmp_path):
     (path,) = (tmp_path / "bad").glob("segments/*/payload_storage/page_0.dat")
     path.write_bytes(b"\xff" * 4096 + path.read_bytes()[4096:])
     store = await open_store(folder=tmp_path)
-    with pytest.raises(CollectionDamaged):
+    with pytest.raises(CollectionDamagedError):
         await store.get("bad", [uid(number) for number in range(1, 61)])
     assert list(store.damaged) == ["bad"]
     assert len(await store.get("good", [uid(1), uid(2)])) == 2
@@ -250,7 +255,7 @@ async def test_full_disk_stops_writing_and_not_reading(tmp_path):
         await store.upsert(name, [point(1, kind="a"), point(2, kind="b")])
     free = 49
     for write in (store.upsert("a", [point(3)]), store.ensure_collection("new", FIELDS)):
-        with pytest.raises(StorageFull, match="MiB"):
+        with pytest.raises(StorageFullError, match="MiB"):
             await write
     await store.set_payload("a", Equals("kind", "b"), {"kind": "c"})
     free = 12
@@ -258,7 +263,7 @@ async def test_full_disk_stops_writing_and_not_reading(tmp_path):
         store.set_payload("a", Equals("kind", "a"), {"kind": "c"}),
         store.delete("a", Equals("kind", "a")),
     ):
-        with pytest.raises(StorageFull, match="MiB"):
+        with pytest.raises(StorageFullError, match="MiB"):
             await write
     assert [hit.id for hit in await store.search("a", query(1, 1001), limit=1)] == [uid(1)]
     assert await store.count("a") == 2
@@ -302,7 +307,7 @@ async def test_collection_that_needs_space_to_open_is_opened_when_there_is_some(
     free = 0
     store = EmbeddedStore(tmp_path, min_free_bytes=50, free_bytes=lambda folder: free)
     assert list(store.damaged) == ["bad", "good"]
-    with pytest.raises(StorageFull):
+    with pytest.raises(StorageFullError):
         await store.count("good")
     free = 100
     monkeypatch.setattr(Full, "load", load)
@@ -325,3 +330,71 @@ async def test_damaged_index_is_built_again(tmp_path):
     await store._rebuilds.wait()
     assert await nearest(store, 5) == before
     await store.close()
+
+
+class Engine:
+    """Pages of points, some of which have no vector."""
+
+    def __init__(self, pages: int) -> None:
+        self.pages = pages
+        self.read = 0
+
+    def scroll(self, request):
+        self.read += 1
+        first = (request.offset or 0) * 2
+        records = [
+            SimpleNamespace(id=f"{first}", vector={DENSE: [1.0, 0.0]}),
+            SimpleNamespace(id=f"{first + 1}", vector=None),
+        ]
+        following = self.read if self.read < self.pages else None
+        return records, following
+
+
+@pytest.fixture
+def shard(monkeypatch):
+    monkeypatch.setattr(
+        "searchbus_vectors.embedded.edge.ScrollRequest",
+        lambda **fields: SimpleNamespace(**fields),
+    )
+    index = NearestIndex(2)
+    return SimpleNamespace(name="c", nearest=index, engine=Engine(3), complete=False)
+
+
+async def write(name, step):
+    await asyncio.sleep(0)
+    return step()
+
+
+async def test_every_vector_is_added_once(shard):
+    """Those that were written meanwhile stay as they are; a second start does nothing."""
+    shard.nearest.add(["2"], [np.array([0.0, 1.0], dtype=np.float32)])
+    rebuilds = Rebuilds(write)
+    rebuilds.start(shard)
+    rebuilds.start(shard)
+    await rebuilds.wait()
+    assert shard.complete
+    assert shard.engine.read == 3
+    assert len(shard.nearest) == 3
+
+
+async def test_failure_is_logged_and_searches_stay_exact(shard, caplog):
+    """The index is not complete then."""
+
+    async def failing(name, step):
+        raise OSError("the disk is gone")
+
+    rebuilds = Rebuilds(failing)
+    rebuilds.start(shard)
+    await rebuilds.wait()
+    assert not shard.complete
+    assert "the index of c could not be built" in caplog.text
+
+
+async def test_cancelled_building_ends(shard):
+    """A store that is closed waits for nothing."""
+    rebuilds = Rebuilds(lambda name, step: asyncio.Event().wait())
+    rebuilds.start(shard)
+    rebuilds.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rebuilds.wait()
+    assert not shard.complete

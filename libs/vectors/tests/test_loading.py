@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from searchbus_vectors import ModelNotFound, load_embedder, open_store, resolve_model
+from searchbus_vectors.embedded import EmbeddedStore
 from searchbus_vectors.hash_embedder import HashEmbedder
+from searchbus_vectors.loading import ENGINES
 
 
 async def test_hash_needs_no_model(tmp_path):
@@ -50,3 +53,23 @@ def test_index_and_model_live_in_one_process():
     """Some releases of usearch crash a process that imports onnxruntime after them."""
     code = "import searchbus_vectors.nearest, onnxruntime"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+async def test_another_store_is_a_module_and_a_line(monkeypatch, tmp_path):
+    """The scheme of the URL chooses it, with the options of every engine."""
+
+    class Toy(EmbeddedStore):
+        engine = "toy"
+
+        @classmethod
+        async def open(cls, place, *, api_key=None, min_free_bytes=0):
+            assert (place, api_key) == ("toy://here", "key")
+            return cls(tmp_path)
+
+    monkeypatch.setitem(sys.modules, "toy_store", SimpleNamespace(Toy=Toy))
+    monkeypatch.setitem(ENGINES, "toy", "toy_store:Toy")
+    store = await open_store(url="toy://here", api_key="key")
+    assert store.engine == "toy"
+    await store.close()
+    with pytest.raises(ValueError, match=r"no vector store .* odd://.* toy"):
+        await open_store(url="odd://here")

@@ -1,11 +1,19 @@
-"""What is known of the embedding models."""
+"""Models and their files."""
 
 from __future__ import annotations
 
 import pytest
 
-from searchbus_vectors import DIMENSIONS, MODEL_NAME, MULTILINGUAL, ModelNotFound, model_of
-from searchbus_vectors.models import resolve_folder
+from searchbus_vectors import (
+    DIMENSIONS,
+    MINILM,
+    MODEL_NAME,
+    MULTILINGUAL,
+    ModelNotFound,
+    model_of,
+    resolve_model,
+)
+from searchbus_vectors.models import CARRIED
 
 
 def test_default_model_has_the_default_dimensions():
@@ -49,12 +57,39 @@ def test_folder_of_another_model_has_its_weights(tmp_path):
     """Or the model is fetched, where that is allowed; the default one has a check of its own."""
     model = model_of("thenlper/gte-base")
     with pytest.raises(ModelNotFound, match=r"gte-base lacks onnx/model\.onnx"):
-        resolve_folder(model, tmp_path, allow_download=True)
+        resolve_model(tmp_path, name=model.name, allow_download=True)
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.onnx").touch()
-    assert resolve_folder(model, tmp_path, allow_download=False) == tmp_path
-    assert resolve_folder(model, None, allow_download=True) is None
+    assert resolve_model(tmp_path, name=model.name, allow_download=False) == tmp_path
+    assert resolve_model(None, name=model.name, allow_download=True) is None
     with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_FOLDERS"):
-        resolve_folder(model, None, allow_download=False)
+        resolve_model(None, name=model.name, allow_download=False)
     with pytest.raises(ModelNotFound, match="model_optimized"):
-        resolve_folder(model_of(MODEL_NAME), tmp_path, allow_download=True)
+        resolve_model(tmp_path, allow_download=True)
+
+
+def test_incomplete_folder_names_what_is_missing(tmp_path):
+    """An explicit folder is checked file by file."""
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelNotFound, match=r"model_optimized\.onnx"):
+        resolve_model(tmp_path)
+
+
+def test_missing_wheel_says_what_to_do(monkeypatch):
+    """Without folder, wheel and download the message lists the remedies."""
+    files = {"model_optimized.onnx": ("no-such-distribution", "model.onnx")}
+    monkeypatch.setitem(CARRIED, MODEL_NAME, files)
+    with pytest.raises(ModelNotFound, match="make setup"):
+        resolve_model()
+    assert resolve_model(allow_download=True) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"), [(MODEL_NAME, "model_optimized.onnx"), (MINILM, "model.onnx")]
+)
+def test_wheel_is_found_and_linked_once(monkeypatch, tmp_path, name, weights):
+    """The cache folder gets the names that the embedding library wants."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = resolve_model(name=name)
+    assert (folder / weights).stat().st_size > 10_000_000
+    assert resolve_model(name=name) == folder

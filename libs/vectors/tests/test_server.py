@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import httpx
 import pytest
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from searchbus_testing import free_port
-from searchbus_vectors import StorageFull, open_store
+from searchbus_vectors import StorageFullError, StoreUnavailableError, open_store
 
 from .conftest import point
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
-async def test_missing_server_is_a_connection_error():
+async def test_missing_server_is_unavailable():
     """It names the address and the setting."""
     url = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(ConnectionError, match=f"{url}.*SEARCHBUS_QDRANT_URL"):
+    with pytest.raises(StoreUnavailableError, match=f"{url}.*SEARCHBUS_QDRANT_URL"):
         await open_store(url=url)
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+async def test_server_that_goes_away_is_unavailable():
+    """For every request from then on, whether it refuses connections or a proxy answers for it."""
+    statuses = [200, 200, 503]
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"result": {"collections": []}, "status": "ok", "time": 0}'
+            self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            store = await open_store(url=f"http://127.0.0.1:{server.server_port}")
+            statuses[:] = [503]
+            with pytest.raises(StoreUnavailableError):
+                await store.check()
+        finally:
+            server.shutdown()
+            thread.join()
+    for call in (
+        store.check(),
+        store.count("c"),
+        store.ensure_collection("c", {}),
+        store.upsert("c", [point(1)]),
+    ):
+        with pytest.raises(StoreUnavailableError, match="does not respond"):
+            await call
+    await store.close()
 
 
 async def test_many_points_go_in_several_requests():
@@ -39,6 +80,6 @@ async def test_full_disk_of_the_server_is_typed(monkeypatch, text):
         raise UnexpectedResponse(500, "error", text.encode(), httpx.Headers())
 
     monkeypatch.setattr(store._client, "upsert", full)
-    with pytest.raises(StorageFull):
+    with pytest.raises(StorageFullError):
         await store.upsert("c", [point(1)])
     await store.close()

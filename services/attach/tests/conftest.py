@@ -15,16 +15,19 @@ import msgspec
 import psutil
 import pytest
 
+from searchbus_attach import gateway
 from searchbus_attach.declare.attach_file import AttachFile
 from searchbus_attach.declare.servers import Server, parse_server
+from searchbus_attach.definitions.describe import ServerTools
 from searchbus_attach.definitions.pinning import Approvals
+from searchbus_attach.gateway import Gateway
 from searchbus_attach.service import AttachEndpoints
-from searchbus_attach.serving import gateway
-from searchbus_attach.serving.gateway import Gateway
-from searchbus_attach.sessions.handover import Handover
 from searchbus_attach.sessions.leases import Leases
+from searchbus_attach.sessions.sessions import Handover
 from searchbus_attach.transports import child
-from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.connection import ConnectionContext
+from searchbus_attach.upstream.session import ServerRequest
+from searchbus_attach.upstream.upstream import Upstream
 from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest
@@ -133,7 +136,7 @@ class World:
 
     def sessions(self, name: str = "plain") -> int:
         """How many callers have their session at this worker."""
-        return len(self.gateway._attached[name]._sessions.callers)
+        return len(self.gateway._attached[name]._sessions)
 
     async def status(self, server: str | None = None) -> StatusReply:
         """What this world's worker says of its servers."""
@@ -185,7 +188,7 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
                     worker,
                     AttachFile(path, {"web"}),
                     Approvals(PinFile(pins)),
-                    Surroundings(logs=tmp_path / "logs"),
+                    ConnectionContext(logs=tmp_path / "logs"),
                     leases,
                     Handover(bus),
                     poll_s=poll_s,
@@ -204,3 +207,24 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
             return World(client, directory, gateway, path, pins, broker, leases, serving, bus)
 
         yield make
+
+
+async def call_tool(
+    upstream: Upstream,
+    call: Any,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    may_repeat: bool = False,
+) -> Any:
+    """Call a tool; its result as the server sent it."""
+
+    def params(tools: ServerTools) -> dict[str, Any]:
+        return {"name": tools.own_names[name], "arguments": arguments}
+
+    return await upstream.request(
+        call,
+        ServerRequest(
+            "tools/call", params, lambda raw: raw, "tool", "plain", name, None, object, may_repeat
+        ),
+    )

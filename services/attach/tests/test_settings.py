@@ -8,7 +8,7 @@ import pytest
 from joserfc.jwk import ECKey
 from pydantic import ValidationError
 
-from searchbus_attach.settings import AttachSettings
+from searchbus_attach.settings import AttachSettings, files
 
 KEY = base64.b64encode(bytes(32)).decode()
 
@@ -63,3 +63,13 @@ def test_wrong_settings_are_refused(keys):
     """When the service starts."""
     with pytest.raises(ValidationError):
         AttachSettings(**keys)
+
+
+@pytest.mark.parametrize("name", ["attach.toml", "attach-pins.json"])
+def test_doctor_names_a_damaged_file(tmp_path, name):
+    """An absent one is in order."""
+    assert files(tmp_path)[1]
+    (tmp_path / name).write_text("[servers")
+    check, ok, message = files(tmp_path)
+    assert (check, ok) == ("attached servers", False)
+    assert str(tmp_path / name) in message

@@ -9,9 +9,10 @@ import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
-from searchbus_ddg.duckduckgo import DuckDuckGo, Freshness
+from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, RefusedQueries
 from searchbus_ddg.outcome import Outcome
-from searchbus_ddg.search import Refused, SearchRows
+from searchbus_ddg.search import RefusedError, SearchRows
+from searchbus_ddg.settings import DdgSettings
 from searchbus_upstream import Reply, SharedCache, UpstreamTimeout
 
 
@@ -90,7 +91,7 @@ class FakeClient:
 class Service:
     """A DuckDuckGo whose parts are all fakes."""
 
-    def __init__(self, **freshness: float) -> None:
+    def __init__(self) -> None:
         self.search, self.fleet, self.bus, self.client = (
             FakeSearch(), FakeFleet(), FakeBus(), FakeClient(),
         )  # fmt: skip
@@ -102,8 +103,7 @@ class Service:
             self.search,
             self.fleet,
             SharedCache(clock=lambda: self.now_s),
-            instant_url="https://api.example/",
-            freshness=Freshness(**freshness),
+            DdgSettings(ddg_instant_url="https://api.example/"),
         )
 
 
@@ -246,8 +246,8 @@ async def test_other_failures_are_raised(service, healthy, hops, left_s, code):
     assert service.bus.forwarded == []
 
 
-def refused(outcome: Outcome) -> Refused:
-    return Refused(outcome, ErrorCode.UPSTREAM_BLOCKED, "refused", 5)
+def refused(outcome: Outcome) -> RefusedError:
+    return RefusedError(outcome, ErrorCode.UPSTREAM_BLOCKED, "refused", 5)
 
 
 @pytest.mark.parametrize("code", ["unavailable", "upstream_failed"])
@@ -312,7 +312,10 @@ async def test_instant_answers_are_cached(service):
         answer, note = await service.duckduckgo.instant(call(), "life")
         assert (answer.answer, note) == ("42", None)
     assert service.client.sent == 1
-    service.now_s += 7200
+    service.now_s += 1800  # longer than a search is kept
+    assert (await service.duckduckgo.instant(call(), "life"))[1] is None
+    assert service.client.sent == 1
+    service.now_s += 5400
     service.client.result = Reply(500, b"oops")
     answer, note = await service.duckduckgo.instant(call(), "life")
     assert answer.answer == "42"
@@ -335,3 +338,30 @@ async def test_failures_of_instant_answers_have_their_codes(service, result, cod
         await service.duckduckgo.instant(call(), "life")
     assert caught.value.code == code
     assert said in caught.value.failure.message
+
+
+CATS = WebSearchRequest(query="cats")
+
+
+async def test_refused_query_is_remembered():
+    """With what it was searched for; the number of rows does not matter."""
+    queries = RefusedQueries(SharedCache())
+    await queries.require_none(CATS)
+    added = await queries.add(CATS)
+    assert (added.code, added.failure.retry_after_ms) == ("upstream_blocked", 600_000)
+    with pytest.raises(Fault) as caught:
+        await queries.require_none(WebSearchRequest(query="cats", limit=30))
+    assert caught.value.code == "upstream_blocked"
+    assert caught.value.failure.retryable
+    assert 0 < caught.value.failure.retry_after_ms <= 600_000
+    await queries.require_none(WebSearchRequest(query="cats", region="de-de"))
+    await queries.require_none(WebSearchRequest(query="dogs"))
+
+
+async def test_refused_query_is_sent_again_after_a_while():
+    """DuckDuckGo may have changed its mind."""
+    now_s = [1000.0]
+    queries = RefusedQueries(SharedCache(clock=lambda: now_s[0]))
+    await queries.add(CATS)
+    now_s[0] += REMEMBERED_S
+    await queries.require_none(CATS)

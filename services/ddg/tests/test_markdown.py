@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchbus_contracts.web import WebResult
-from searchbus_ddg.markdown import escape, heading, search_text
+from searchbus_ddg.instant import InstantAnswer, decode_instant
+from searchbus_ddg.markdown import escape, heading, instant_text, search_text
+from searchbus_upstream import Reply
 
 
 def blocks_of(reference, mark):
@@ -76,3 +83,144 @@ def test_url_cannot_end_its_line():
 def test_text_of_pages_cannot_change_the_structure(text, shown):
     """Nothing in it becomes a link, an image or a heading."""
     assert escape(text) == shown
+
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def decode(raw) -> InstantAnswer:
+    return decode_instant(Reply(200, json.dumps(raw).encode()))
+
+
+def test_article_shows_abstract_facts_results_and_topics():
+    """In this order, with the source below the abstract."""
+    answer = decode_instant(Reply(200, (FIXTURES / "instant_article.json").read_bytes()))
+    assert instant_text("blue whale", answer) == (
+        '## Instant Answer for "blue whale"\n\n'
+        "### Abstract\n"
+        "The blue whale is a marine mammal and the largest animal known to have existed.\n\n"
+        "**Source:** Encyclopedia\n"
+        "**URL:** https://en.encyclopedia.example/wiki/Blue_whale\n\n"
+        "### Facts\n- **Length:** +30 m\n- **Diet:** Krill\n\n"
+        "### Results\n- **Official site** (https://whales.example.org)\n\n"
+        "### Related Topics\n"
+        "- **History of whaling** - The history of whaling begins before writing.\n\n"
+        "_Source: DuckDuckGo Instant Answer API_"
+    )
+
+
+def test_disambiguation_shows_meanings_by_group():
+    """With their URLs."""
+    answer = decode_instant(Reply(200, (FIXTURES / "instant_disambiguation.json").read_bytes()))
+    assert instant_text("whale", answer) == (
+        '## Instant Answer for "whale"\n\n'
+        '### Disambiguation\n"WHALE" may refer to:\n\n'
+        "- **WHALE, Oslo** - A street in Oslo. (https://duckduckgo.com/WHALE,_Oslo)\n\n"
+        "#### Science\n- **WHALE (instrument)** - A telescope in the southern sky. "
+        "(https://duckduckgo.com/WHALE_%28instrument%29)\n\n"
+        "_Source: DuckDuckGo Instant Answer API_"
+    ).replace("%28", "(").replace("%29", ")")
+
+
+def test_empty_answer_says_so_and_notes_are_shown():
+    """The note of a stale answer stands before the source."""
+    answer = decode_instant(Reply(200, (FIXTURES / "instant_empty.json").read_bytes()))
+    assert instant_text("q", answer, ["Old."]) == (
+        '## Instant Answer for "q"\n\nNo instant answer available for this query.\n\n'
+        "_Note: Old._\n\n_Source: DuckDuckGo Instant Answer API_"
+    )
+
+
+def test_instant_text_is_the_specifications(reference):
+    """With everything there is, and with nothing."""
+    shown = blocks_of(reference, "## Instant Answer")
+    raw = {
+        "AbstractText": "Rust is a multi-paradigm, general-purpose programming language\n"
+        "that emphasizes performance, type safety, and concurrency.",
+        "AbstractSource": "Wikipedia",
+        "AbstractURL": "https://en.wikipedia.org/wiki/Rust_(programming_language)",
+        "RelatedTopics": [
+            {
+                "Text": "Cargo - The Rust package manager",
+                "FirstURL": "https://duckduckgo.com/Cargo",
+            },
+            {"Text": "Crates.io - The Rust community's crate registry", "FirstURL": ""},
+        ],
+    }
+    assert instant_text("Rust programming language", decode(raw)) == shown[0]
+    assert instant_text("xyzzy12345noresult", decode({"Type": ""})) == shown[1]
+
+
+@pytest.mark.parametrize("name", ["A_rust", "C_simpsons", "D_eur", "synth_mizunomi"])
+def test_recorded_answers(reference, name):
+    """Each type shows what it has; checked by eye."""
+    (path,) = (reference / "fixtures" / "instant_answer").glob(f"{name}*.json")
+    answer = decode_instant(Reply(200, path.read_bytes()))
+    text = instant_text("q", answer)
+    if name == "A_rust":
+        assert "### Abstract\nRust is" in text
+        assert "- **Designed by:** Graydon Hoare" in text
+        assert "numeric-id" not in text
+        assert len(answer.groups[0].topics) == 1  # the other fourteen are lists of the site
+    elif name == "C_simpsons":
+        assert len(answer.groups[0].topics) == 8
+        assert "- **Barney Gumble** - Barnard Arnold" in text
+    elif name == "D_eur":
+        assert text.startswith(
+            '## Instant Answer for "q"\n\n### Disambiguation\n"EUR" may refer to:'
+        )
+        assert "- **EUR, Rome** - A residential" in text
+    else:
+        assert answer.empty
+
+
+def test_groups_answers_definitions_redirects():
+    """Everything that the API can hold has its place."""
+    answer = decode(
+        {
+            "Heading": "Mercury", "Type": "D", "Answer": 42, "AnswerType": "something",
+            "Definition": "A planet.", "DefinitionSource": "Dictionary", "DefinitionURL": "x y",
+            "Redirect": "https://example.org/", "Image": "/i/a.png",
+            "RelatedTopics": [
+                {"Result": "<a href='https://duckduckgo.com/A'>A</a>First", "Text": "AFirst",
+                 "FirstURL": "https://duckduckgo.com/A"},
+                {"Name": "Planets", "Topics": [{"Text": "Mercury (planet) - Smallest"}]},
+                "nonsense", None, {"Text": None}, {"Text": "http://broken text"},
+            ],
+            "Results": [{"Text": "Official site", "FirstURL": "javascript:alert(1)"}],
+            "Infobox": {"content": [
+                {"label": "Area", "value": {"amount": "+12", "unit": "km"}, "wiki_order": "2"},
+                {"label": "Place", "value": {"latitude": 1.5, "longitude": 2}, "wiki_order": 1},
+                {"label": "Id", "value": {"numeric-id": 5}}, "x", {"label": "Empty", "value": ""},
+            ]},
+        }
+    )  # fmt: skip
+    text = instant_text("mercury", answer)
+    for part in (
+        "### Answer\n42", "### Definition\nA planet.\n\n**Source:** Dictionary",
+        "### Redirect\n**URL:** https://example.org/", "- **A** - First (https://duckduckgo.com/A)",
+        "#### Planets\n- **Mercury (planet)** - Smallest", "### Facts\n- **Place:** 1.5, 2",
+        "- **Area:** +12 km", "### Results\n- **Official site**",
+    ):  # fmt: skip
+        assert part in text
+    assert "javascript" not in text
+    assert "broken" not in text
+    assert answer.image == "https://duckduckgo.com/i/a.png"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+FIELDS = [
+    "Abstract", "AbstractText", "AbstractURL", "Answer", "AnswerType", "Definition", "Heading",
+    "Infobox", "Redirect", "RelatedTopics", "Results", "Type", "Image",
+]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8), st.text(max_size=30))
+def test_any_json_is_rendered(raw, query):
+    """A field of whatever type is shown or left out."""
+    text = instant_text(query, decode({"Type": "", **raw}))
+    assert text.endswith("_Source: DuckDuckGo Instant Answer API_")

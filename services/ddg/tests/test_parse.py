@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from searchbus_ddg.outcome import Outcome
-from searchbus_ddg.parse import parse_page
+from searchbus_ddg.outcome import REFUSALS, DuckDuckGoError, Outcome
+from searchbus_ddg.parse import parse_page, target_of
 from searchbus_upstream.text import plain
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -171,3 +171,44 @@ def test_recorded_challenge_and_no_results(reference, status):
     assert parse_page(status, challenge).outcome is Outcome.CHALLENGE
     nothing = (folder / "synth_no_results_variants.html").read_bytes()
     assert parse_page(status, nothing).outcome is Outcome.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("href", "target"),
+    [
+        ("//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.org%2Fx%252Fy%3Fq%3D1%252B1&rut=1",
+         "https://a.org/x%2Fy?q=1%2B1"),
+        ("https://a.org/direct?x=%26", "https://a.org/direct?x=%26"),
+        ("/l/?uddg=https%3A%2F%2Fa.org%2F", "https://a.org/"),
+        ("//duckduckgo.com/l/?uddg=" + quote("https://duckduckgo.com/y.js?ad=1", safe=""), None),
+        ("https://duckduckgo.com/y.js?ad_domain=x", None),
+        ("https://html.duckduckgo.com/y.js?ad_domain=x", None),
+        ("//duckduckgo.com/l/?uddg=" + quote("//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.org"), None),
+        ("//duckduckgo.com/l/?rut=1", None),
+        ("javascript:alert(1)", None),
+        ("//duckduckgo.com/l/?uddg=javascript%3Aalert(1)", None),
+        ("//duckduckgo.com/l/?uddg=http%3A%2F%2F127.0.0.1%2F", None),
+        ("http://169.254.169.254/latest", None),
+        ("//duckduckgo.com/l/?uddg=http%3A%2F%2F%5B%3A%3A1", None),
+        ("https://en.wikipedia.org/wiki/DuckDuckGo", "https://en.wikipedia.org/wiki/DuckDuckGo"),
+        ("", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_links_are_decoded_once_and_ads_left_out(href, target):
+    """A link to a page that is not public is not a result."""
+    assert target_of(href) == target
+
+
+def test_refusals_concern_the_address():
+    """Other failures do not start a cooldown."""
+    assert {str(outcome) for outcome in REFUSALS} == {
+        "challenge", "blank_page", "rate_limited", "query_refused",
+    }  # fmt: skip
+
+
+def test_error_names_outcome_and_detail():
+    """For the log."""
+    error = DuckDuckGoError(Outcome.RATE_LIMITED, "it limits this address (HTTP 429)", 7.0)
+    assert str(error) == "rate_limited: it limits this address (HTTP 429)"
+    assert (error.outcome, error.retry_after_s) == (Outcome.RATE_LIMITED, 7.0)

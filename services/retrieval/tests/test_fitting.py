@@ -1,4 +1,4 @@
-"""Hits within a budget: exactly held, shared, the sentences that answer first."""
+"""Hits within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, encode
 from searchbus_contracts.retrieval import SearchHit, SearchReply, SearchRequest
 from searchbus_passages import count
-from searchbus_retrieval.fitting import fit, offset_of
-from searchbus_retrieval.highlights import Highlights
+from searchbus_retrieval.fitting import MAX_EMBEDDED, Highlights, fit, offset_of
 from searchbus_retrieval.service import build_worker
 from searchbus_vectors import load_embedder
 
@@ -123,3 +122,38 @@ async def test_search_of_collections_keeps_a_budget(fomc_library):
     shown = [*page.hits, *rest.hits]
     assert [h.chunk_id for h in shown] == [h.chunk_id for h in whole.hits]
     assert all(h.content_hash for h in shown)
+
+
+REASONS = [
+    "The meeting was held at ten.",
+    "Participants noted that the harvest of pears was poor.",
+    "They thanked the staff.",
+    "Inflation remained elevated.",
+]
+
+
+@pytest.fixture
+def highlights(embedder):
+    return Highlights(embedder)
+
+
+async def test_sentence_with_the_words_of_the_question_is_best(highlights):
+    """In other forms, too; the scores lie between 0 and 1."""
+    scores = await highlights.score("How were the harvests of pears?", REASONS)
+    assert scores.index(max(scores)) == 1
+    assert all(0 <= score <= 1 for score in scores)
+
+
+async def test_many_sentences_are_compared_by_their_words_only(highlights, embedder, monkeypatch):
+    """So that a large answer costs little more."""
+    monkeypatch.setattr(embedder, "embed_short", None)
+    many = ["They thanked the staff."] * (MAX_EMBEDDED + 20) + [REASONS[1]]
+    scores = await highlights.score("harvest of pears", many)
+    assert len(scores) == len(many)
+    assert max(scores) == scores[-1]
+
+
+@pytest.mark.parametrize("sentences", [[], ["One."], ["Same.", "Same."]])
+async def test_few_or_equal_sentences_have_scores(highlights, sentences):
+    """Nothing to compare is no failure."""
+    assert len(await highlights.score("pears", sentences)) == len(sentences)

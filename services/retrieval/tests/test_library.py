@@ -1,4 +1,4 @@
-"""Storing, finding and reading documents."""
+"""Documents as callers see them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
-from searchbus_retrieval.multi_collection import search_collections
+from searchbus_retrieval.question.profiles import Profile
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import open_store
 from searchbus_vectors.embedded import EmbeddedStore
@@ -27,7 +27,7 @@ async def test_stored_document_is_found_and_returned_whole(library):
     hit = (await library.search("c", "songs of whales"))[0]
     assert hit.document_id == document_id("c", "w")
     assert 0 < hit.cosine <= 1
-    found = await library.get("c", hit.document_id)
+    found = await library.get_from(["c"], hit.document_id)
     assert (found.text, found.url, found.metadata) == (text, "https://example.org/w", {"n": 1})
 
 
@@ -47,7 +47,7 @@ async def test_changed_document_replaces_its_passages(library):
     assert result.outcome == "replaced"
     hits = await library.search("c", "whales", limit=50)
     assert [hit.text for hit in hits] == ["Dolphins whistle."]
-    assert (await library.get("c", document_id("c", "w"))).text == "Dolphins whistle."
+    assert (await library.get_from(["c"], document_id("c", "w"))).text == "Dolphins whistle."
 
 
 async def test_deleted_document_is_gone(library):
@@ -56,7 +56,7 @@ async def test_deleted_document_is_gone(library):
     assert await library.delete("c", (document_id("c", "w"), "unknown")) == 1
     assert await library.search("c", "whales") == []
     with pytest.raises(Fault, match="no document"):
-        await library.get("c", document_id("c", "w"))
+        await library.get_from(["c"], document_id("c", "w"))
 
 
 @pytest.mark.parametrize("size_mib", [0.9, 1, 5, pytest.param(16, marks=pytest.mark.slow)])
@@ -73,7 +73,7 @@ async def test_large_document_is_byte_exact(library, embedder, size_mib, monkeyp
     text = (unit * (int(size_mib * 1024 * 1024) // len(unit.encode()) + 1)).encode()
     text = text[: int(size_mib * 1024 * 1024)].decode(errors="ignore")
     await library.store("c", document("big", text))
-    assert (await library.get("c", document_id("c", "big"))).text == text
+    assert (await library.get_from(["c"], document_id("c", "big"))).text == text
 
 
 @pytest.fixture
@@ -94,16 +94,18 @@ async def damaged(embedder):
 async def test_damaged_collection_is_named_and_the_others_answer(damaged):
     """In the list, in searches over all, and where a document is not found elsewhere."""
     assert "edge_config.json" in damaged.damaged["bad"]
-    found = await search_collections(damaged, (), "whales", limit=5)
+    found = await damaged.search_all((), "whales", limit=5)
     assert ([hit.collection for hit in found.hits], found.failed) == (
         ["good"], {"bad": "unavailable"},
     )  # fmt: skip
     infos = {info.name: info for info in await damaged.list_collections()}
     assert "edge_config.json" in infos["bad"].damage
     assert (infos["good"].documents, infos["good"].damage) == (1, "")
-    assert (await damaged.get(None, document_id("good", "w"))).collection == "good"
+    assert (
+        await damaged.get_from(await damaged.names(), document_id("good", "w"))
+    ).collection == "good"
     for reading in (
-        damaged.get(None, document_id("bad", "w")),
+        damaged.get_from(await damaged.names(), document_id("bad", "w")),
         damaged.search("bad", "whales"),
         damaged.list_documents("bad", limit=5),
         damaged.count_documents("bad"),
@@ -137,7 +139,7 @@ async def test_full_disk_refuses_documents_and_answers_searches(embedder):
                 with pytest.raises(Fault, match="storage_full"):
                     await library.store(name, document("v", "Dolphins.", collection=name))
             assert [hit.text for hit in await library.search("c", "whales")] == ["Whales sing."]
-            assert (await library.get("c", document_id("c", "w"))).text == "Whales sing."
+            assert (await library.get_from(["c"], document_id("c", "w"))).text == "Whales sing."
             await store.close()
 
 
@@ -153,3 +155,109 @@ async def test_collection_that_another_process_deleted_is_made_again(store, embe
     (info,) = await here.list_collections()
     assert (info.documents, info.fields) == (1, {"year": "integer"})
     assert [hit.text for hit in await here.search("c", "whistle")] == ["Dolphins whistle."]
+
+
+@pytest.fixture
+async def two(library):
+    await library.store("old", document("o", "Whales sing.", collection="old", metadata={"n": 1}))
+    await library.store("new", document("n", "Whales and dolphins.", collection="new"))
+    return library
+
+
+async def test_hits_of_all_collections_are_one_list(two):
+    """Best first; without names, every collection."""
+    reply = await two.search_all((), "whales sing", limit=5)
+    assert [hit.collection for hit in reply.hits] == ["old", "new"]
+    assert reply.failed == {}
+
+
+async def test_failed_collections_are_named(two):
+    """The others still give their hits."""
+    reply = await two.search_all(("old", "none"), "whales", limit=5, where={"n": 1})
+    assert [hit.collection for hit in reply.hits] == ["old"]
+    assert (reply.searched, reply.failed) == (("old",), {"none": "not_found"})
+
+
+async def test_only_collection_fails_with_its_own_failure(two):
+    """And an invalid query fails whatever else succeeds."""
+    with pytest.raises(Fault, match="not_found"):
+        await two.search_all(("none",), "whales", limit=5)
+    with pytest.raises(Fault, match="invalid_query"):
+        await two.search_all(("old", "new"), " ", limit=5)
+
+
+async def test_failure_of_all_is_one_failure(two):
+    """It says what to correct; an empty list of hits would look like a success."""
+    with pytest.raises(Fault, match="invalid_argument: Unknown field 'unknown'"):
+        await two.search_all(("old", "new"), "whales", limit=5, where={"unknown": 1})
+
+
+async def test_per_document_gives_each_document_once(library):
+    """The best passage of each, best document first."""
+    for name in ("a", "b", "d"):
+        await library.store("c", document(name, f"Whales of sea {name} sing. " * 150))
+    hits = await library.search("c", "whales", limit=3, per_document=True)
+    assert len({hit.document_id for hit in hits}) == 3
+
+
+async def test_unknown_collection_is_not_found(library):
+    """The message says how to make it."""
+    with pytest.raises(Fault, match="searchbus ingest"):
+        await library.search("nope", "x")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"), [("", "empty"), (" \n", "empty"), ("x" * 1001, "1000")]
+)
+async def test_query_out_of_bounds_is_invalid_query(library, query, named):
+    """Empty and over-long queries have their own code."""
+    with pytest.raises(Fault, match=named) as caught:
+        await library.search("c", query)
+    assert caught.value.code == "invalid_query"
+
+
+async def test_passage_with_the_words_of_the_query_stands_first(library):
+    """A name among many passages that are nearer by meaning; of a question, its inner words."""
+    for number in range(30):
+        text = f"Who is Lena of Quince, and who is Quince of Ana? Year {number} of Ana and Lena."
+        await library.store("c", document(f"d{number}", text))
+    present = f"Present: {', '.join(f'Person {n}' for n in range(100))}, Ana\u2011Lena Quince."
+    await library.store("c", document("list", present))
+    for query in ("ana-lena quince", "Who is Ana-Lena Quince?"):
+        first, second = await library.search("c", query, limit=2, per_document=True)
+        assert (first.document_id, first.literal) == (document_id("c", "list"), True)
+        assert not second.literal
+
+
+@pytest.mark.parametrize(
+    ("synonyms", "found"), [({"voting against": ("dissent",)}, ["v"]), ({}, [])]
+)
+async def test_synonyms_of_the_profile_are_searched_for(store, embedder, synonyms, found):
+    """By words: the passage has none of the question."""
+    profiles = {"c": Profile(synonyms=synonyms)}
+    library = await Library.open(store, embedder, profiles=profiles)
+    await library.store("c", document("v", "Voting against were two members.", title="v"))
+    await library.store("c", document("w", "Whales sing of the sea.", title="w"))
+    answer = await library.searcher.answer("c", "Why did they dissent?", limit=2, explain=True)
+    assert [hit.title for hit in answer.hits if hit.explanation.words is not None] == found
+
+
+@pytest.mark.parametrize(
+    ("query", "day"),
+    [
+        ("target range decided at the meeting before the February 2023 meeting", "2022-03-16"),
+        ("the next meeting after March 2022, target range", "2023-02-01"),
+        ("the statement after the March 2022 meeting, target range", "2022-03-16"),
+    ],
+)
+async def test_meeting_beside_a_date_is_the_collections_own(fomc_library, query, day):
+    """Its documents say when there was one, however far away."""
+    (first, *_) = await fomc_library.search("fomc", query, limit=2, per_document=True)
+    assert first.metadata["date"] == day
+
+
+async def test_no_meeting_within_a_year_changes_nothing(fomc_library):
+    """The date itself is not the one that is asked for."""
+    query = "the next meeting after February 2023"
+    answer = await fomc_library.searcher.answer("fomc", query, limit=2, explain=True)
+    assert answer.hits

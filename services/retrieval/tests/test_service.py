@@ -1,17 +1,27 @@
-"""The service is wired from its settings."""
+"""The wired service, and the metrics of its sizes."""
 
 from __future__ import annotations
 
 import pytest
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.ingest import IngestReply, IngestRequest
-from searchbus_contracts.retrieval import ListReply, ListRequest
+from searchbus_contracts.ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
+from searchbus_contracts.retrieval import (
+    Document,
+    GetRequest,
+    ListReply,
+    ListRequest,
+    SearchReply,
+    SearchRequest,
+)
 from searchbus_retrieval import SERVICE
-from searchbus_retrieval.service import build_worker, load_model, start
+from searchbus_retrieval.service import Sizes, build_worker, load_model, start
 from searchbus_retrieval.settings import RetrievalSettings
 from searchbus_runtime import Process
+from searchbus_testing import until
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import ModelNotFound
 
@@ -72,3 +82,86 @@ async def test_missing_model_ends_the_start_with_the_remedy(tmp_path):
     async with process.resources:
         with pytest.raises(Fault, match="SEARCHBUS_MODEL_DIR"):
             await start(process)
+
+
+async def test_store_that_goes_away_is_unavailable_and_not_ready(monkeypatch):
+    """Every request says so as it would of the other engine; it is ready again with its store."""
+    settings = RetrievalSettings(embedder="hash", qdrant_url=":memory:")
+    broker = MemoryBroker()
+    process = Process("retrieval", settings, broker.connect())
+    bus, actor = broker.connect(), Actor(subject="cli", roles=("*",))
+
+    async def request(verb: str, message: object, reply: type) -> object:
+        return await bus.request(
+            bus.subjects.endpoint("retrieval", verb), message, reply,
+            service="retrieval", timeout_s=10, actor=actor,
+        )  # fmt: skip
+
+    ingest = IngestRequest(collection="c", documents=(document("w", "Whales."),))
+    async with process.resources:
+        await start(process)
+        await request("ingest", ingest, IngestReply)
+        assert (await process.health.ready())["store"]
+
+        async def refused(*_: object, **__: object) -> None:
+            raise ResponseHandlingException(OSError("connection refused"))
+
+        with monkeypatch.context() as patch:
+            for name in (
+                "get_collections",
+                "retrieve",
+                "scroll",
+                "count",
+                "query_points",
+                "upsert",
+                "query_batch_points",
+            ):
+                patch.setattr(AsyncQdrantClient, name, refused)
+            assert not (await process.health.ready())["store"]
+            for verb, message, reply in (
+                ("list", ListRequest(), ListReply),
+                ("list", ListRequest(collection="c"), ListReply),
+                ("get", GetRequest(document_id="d"), Document),
+                ("search", SearchRequest(query="whales"), SearchReply),
+                ("search", SearchRequest(query="whales", collections=("c",)), SearchReply),
+                ("ingest", ingest, IngestReply),
+                ("delete", DeleteRequest(collection="c"), DeleteReply),
+            ):  # fmt: skip
+                with pytest.raises(Fault, match="store of the documents does not answer") as caught:
+                    await request(verb, message, reply)
+                assert (caught.value.code, caught.value.failure.retryable) == ("unavailable", True)
+        assert (await process.health.ready())["store"]
+        assert (await request("search", SearchRequest(query="whales"), SearchReply)).hits
+
+
+async def test_sizes_are_counted_in_the_background(library, monkeypatch):
+    """By collection; beyond the limit all share one name."""
+    monkeypatch.setattr("searchbus_retrieval.service.MAX_COLLECTIONS", 1)
+    await library.store("c", document("w", "Whales. " * 400))
+    await library.store("d", document("v", "Dolphins.", collection="d"))
+    async with Sizes(library, every_s=0.01) as counted:
+        await until(lambda: len(list(counted.read(0))) == 2)
+        assert list(counted.damaged()) == [(0, {})]
+        assert [(n, dict(labels)) for n, labels in counted.read(0)] == [
+            (1, {"collection": "c"}), (1, {"collection": "other"})
+        ]  # fmt: skip
+        assert [n for n, _ in counted.read(1)] == [4, 1]
+
+
+async def test_failed_count_does_not_stop_the_next_one(library, monkeypatch):
+    """The service works without these metrics; each failure is counted."""
+    counted_failures: list[str] = []
+    monkeypatch.setattr("searchbus_bus.telemetry.count_failed", counted_failures.append)
+    failures = [RuntimeError("away"), RuntimeError("away")]
+    count = library.list_collections
+
+    async def failing():
+        if failures:
+            raise failures.pop()
+        return await count()
+
+    monkeypatch.setattr(library, "list_collections", failing)
+    await library.store("c", document("w", "Whales."))
+    async with Sizes(library, every_s=0.01) as counted:
+        await until(lambda: list(counted.read(0)))
+    assert counted_failures == ["sizes", "sizes"]

@@ -1,4 +1,4 @@
-"""The FOMC tools as a caller on the bus gets them."""
+"""The tools, the prompts and the corpus of toolset fomc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from searchbus_contracts.retrieval import EXPLANATION
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_retrieval.access import Access
 from searchbus_retrieval.service import build_worker
-from searchbus_retrieval.tools import FomcTools, SearchFomc
+from searchbus_retrieval.tools import FomcTools, SearchFomc, search_corpus
 
 from .conftest import document
 
@@ -175,3 +175,46 @@ async def test_document_is_complete_unless_a_budget_is_asked_for(call, fomc_libr
     assert count(text) > DEFAULT_TOKENS
     assert (await call("get_document", document_id=long))["full_text"] == text
     assert (await call("get_document", document_id=long, max_tokens=DEFAULT_TOKENS))["truncated"]
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "day"),
+    [
+        ("why did the Committee raise rates in March 2022", None, "2022-03-16"),
+        ("the statement of February 2023", "statement", "2023-02-01"),
+        ("what did the minutes say about pears", "minutes", "2022-03-16"),
+        ("who voted against lowering the target range", None, "2020-03-15"),
+    ],
+)
+async def test_question_finds_the_document_that_it_means(fomc_library, question, kind, day):
+    """By date, by type, or by its words."""
+    hit = (await search_corpus(fomc_library, question, 3, None)).hits[0]
+    assert hit.metadata["date"] == day
+    assert kind is None or hit.metadata["type"] == kind
+
+
+async def test_filter_uses_the_names_of_the_tool(fomc_library):
+    """document_date, document_type, document_name, section_header."""
+    where = {"$and": [{"document_date": {"$gte": "2022-01-01"}}, {"document_type": "statement"}]}
+    hits = (await search_corpus(fomc_library, "inflation", 10, where)).hits
+    assert {hit.metadata["date"] for hit in hits} == {"2022-03-16", "2023-02-01"}
+    with pytest.raises(Fault, match=r"Known: .*document_date.*document_name.*document_type"):
+        await search_corpus(fomc_library, "inflation", 10, {"date_of_document": "2022"})
+
+
+async def test_without_documents_the_corpus_is_empty(library):
+    """The message says how to fill it."""
+    with pytest.raises(Fault, match="searchbus ingest fomc") as caught:
+        await search_corpus(library, "inflation", 5, None)
+    assert caught.value.code == "empty_corpus"
+
+
+def test_prompt_has_a_placeholder_for_each_argument():
+    """The edge fills them in."""
+    (prompt,) = build_worker(None).catalog.prompts  # type: ignore[arg-type]
+    assert (prompt.toolset, prompt.name) == ("fomc", "compare_fomc_statements")
+    assert [(a.name, a.required) for a in prompt.arguments] == [
+        ("earlier", True), ("later", True), ("focus", False)
+    ]  # fmt: skip
+    text = prompt.messages[0].content.text
+    assert all(f"{{{argument.name}}}" in text for argument in prompt.arguments)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest_asyncio
 
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
-from searchbus_contracts.toolindex import FindReply
+from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.entries import Entry, entries_of
@@ -67,9 +67,10 @@ def vectors_of(entry: Entry) -> list[Vector]:
     return [hashed_vector(text) for text in entry.embedded]
 
 
-def find(index: Index, query: str, **options) -> FindReply:
-    """Search as nobody in particular, unless the options name an actor."""
-    return asyncio.run(Finder(index, RecordingEmbedder()).find(query, **options))
+def find(index: Index, query: str, actor: Actor | None = None, **options) -> FindReply:
+    """Search as nobody in particular, unless an actor is named."""
+    request = FindRequest(query=query, **options)
+    return asyncio.run(Finder(index, RecordingEmbedder()).find(request, actor or Actor()))
 
 
 def rows(reply: FindReply) -> list[tuple]:

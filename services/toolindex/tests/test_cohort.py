@@ -7,7 +7,7 @@ import pytest
 
 from searchbus_toolindex.cohort import HUB_WEIGHT, Cohort, load_cohort, load_texts
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
-from searchbus_vectors.model_files import MINILM, MODEL_NAME
+from searchbus_vectors.models import MINILM, MODEL_NAME
 
 PAIR = f"{MODEL_NAME}+{MINILM}"
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from searchbus_toolindex.embedding import PairedEmbedder, load_tool_embedder, unit
-from searchbus_vectors import MINILM, MODEL_NAME, load_embedder, model_files
+from searchbus_vectors import MINILM, MODEL_NAME, load_embedder
+from searchbus_vectors.models import CARRIED
 
 from .conftest import RecordingEmbedder
 
@@ -44,7 +45,7 @@ async def test_second_model_is_used_unless_switched_off():
 async def test_second_model_that_is_not_installed_is_left_out(monkeypatch, caplog):
     """Tools are found all the same, and the log says what to do."""
     files = {"model.onnx": ("no-such-distribution", "model.onnx")}
-    monkeypatch.setitem(model_files.CARRIED, MINILM, files)
+    monkeypatch.setitem(CARRIED, MINILM, files)
     with caplog.at_level(logging.WARNING):
         embedder = await load_tool_embedder(query_threads=1)
     assert embedder.model == MODEL_NAME

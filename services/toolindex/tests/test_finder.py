@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 from searchbus_contracts import Actor, Fault
+from searchbus_contracts.toolindex import FindRequest
 from searchbus_toolindex.finder import Finder
 from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import hashed_vector
@@ -36,6 +37,8 @@ def test_first_page_can_end_where_scores_fall_off():
     assert (len(first.found), first.total) == (10, 15)
     rest = find(index, query, actor=EVERY_ROLE, limit=20, offset=10, first_page=True)
     assert first.found + rest.found == whole.found
+    behind = find(index, query, actor=EVERY_ROLE, limit=14, offset=1, first_page=True)
+    assert behind.found == whole.found[1:]
     short = find(index, query, actor=EVERY_ROLE, limit=1, first_page=True)
     assert short.found == whole.found[:1]
 
@@ -80,7 +83,10 @@ def test_equal_queries_at_the_same_time_are_embedded_once():
     async def run():
         slow = Slow()
         finder = Finder(index_of(tool("send", "send mail"), tool("c", "chart")), slow)
-        asks = [asyncio.create_task(finder.find("mail", actor=EVERY_ROLE)) for _ in range(10)]
+        asks = [
+            asyncio.create_task(finder.find(FindRequest(query="mail"), EVERY_ROLE))
+            for _ in range(10)
+        ]
         await asyncio.sleep(0.01)
         asks[0].cancel()
         replies = await asyncio.gather(*asks, return_exceptions=True)
@@ -98,7 +104,11 @@ def test_queries_are_embedded_with_the_instruction_of_the_model():
         query_prefix = "Search: "
 
     embedder = Instructed()
-    asyncio.run(Finder(index_of(tool("send", "send mail")), embedder).find("mail"))
+    asyncio.run(
+        Finder(index_of(tool("send", "send mail")), embedder).find(
+            FindRequest(query="mail"), Actor()
+        )
+    )
     assert embedder.embedded == ["Search: mail"]
 
 
@@ -117,9 +127,9 @@ def test_failed_embedding_is_not_remembered():
         broken = Broken()
         finder = Finder(index_of(tool("send", "send mail")), broken)
         with pytest.raises(RuntimeError):
-            await finder.find("mail", actor=EVERY_ROLE)
+            await finder.find(FindRequest(query="mail"), EVERY_ROLE)
         broken.broken = False
-        assert (await finder.find("mail", actor=EVERY_ROLE)).total == 1
+        assert (await finder.find(FindRequest(query="mail"), EVERY_ROLE)).total == 1
 
     asyncio.run(run())
 
@@ -128,11 +138,11 @@ async def test_repeated_query_is_embedded_and_ranked_once():
     """Until the catalogue changes."""
     embedder, index = RecordingEmbedder(), index_of(tool("send", "send mail"), tool("c", "chart"))
     finder = Finder(index, embedder)
-    first = await finder.find("mail", actor=EVERY_ROLE)
-    assert await finder.find("mail", actor=EVERY_ROLE) == first
+    first = await finder.find(FindRequest(query="mail"), EVERY_ROLE)
+    assert await finder.find(FindRequest(query="mail"), EVERY_ROLE) == first
     assert embedder.embedded == ["mail"]
     index.replace("office", entries(tool("send", "send mail")), vectors_of)
-    assert (await finder.find("mail", actor=EVERY_ROLE)).generation != first.generation
+    assert (await finder.find(FindRequest(query="mail"), EVERY_ROLE)).generation != first.generation
     assert embedder.embedded == ["mail"]
 
 
@@ -145,9 +155,9 @@ async def test_vectors_of_earlier_queries_are_kept_up_to_their_bytes():
     )  # fmt: skip
     queries = [f"word{'x' * number}" for number in range(11)]
     for query in [*queries, *queries[1:]]:
-        await finder.find(query, actor=EVERY_ROLE)
+        await finder.find(FindRequest(query=query), EVERY_ROLE)
     assert len(embedder.embedded) == 11
-    await finder.find(queries[0], actor=EVERY_ROLE)
+    await finder.find(FindRequest(query=queries[0]), EVERY_ROLE)
     assert embedder.embedded[11:] == queries[:1]
 
 
@@ -161,7 +171,7 @@ async def test_a_search_leaves_no_task_behind():
     finder = Finder(index_of(tool("send", "send mail")), RecordingEmbedder())
     before = tasks()
     for number in range(50):
-        await finder.find(f"mail{'x' * number}", actor=EVERY_ROLE)
+        await finder.find(FindRequest(query=f"mail{'x' * number}"), EVERY_ROLE)
     assert tasks() == before
 
 
@@ -188,7 +198,7 @@ async def test_change_of_the_catalogue_during_a_search_is_seen():
                 index.replace("office", entries(tool("mailer", "mail")), vectors_of)
             return await super().embed_short(texts, urgent=urgent)
 
-    reply = await Finder(index, Changing()).find("mail", actor=EVERY_ROLE)
+    reply = await Finder(index, Changing()).find(FindRequest(query="mail"), EVERY_ROLE)
     assert [found.name for found in reply.found] == ["mailer"]
 
 
@@ -203,7 +213,7 @@ async def test_catalogue_that_changes_all_the_time_does_not_hold_a_search():
 
     changing = asyncio.create_task(change())
     async with asyncio.timeout(60):
-        reply = await Finder(index, RecordingEmbedder()).find("mail", actor=EVERY_ROLE)
+        reply = await Finder(index, RecordingEmbedder()).find(FindRequest(query="mail"), EVERY_ROLE)
     changing.cancel()
     assert [found.name for found in reply.found] == ["send"]
 
@@ -212,7 +222,7 @@ async def test_catalogue_that_changes_all_the_time_does_not_hold_a_search():
 async def test_query_is_checked(query):
     """1 to 2,000 characters."""
     with pytest.raises(Fault, match="invalid_query"):
-        await Finder(index_of(), RecordingEmbedder()).find(query)
+        await Finder(index_of(), RecordingEmbedder()).find(FindRequest(query=query), Actor())
 
 
 @pytest.mark.parametrize("query", ["a", "7", "..", "???!!!", "{}", "$ne", "AND OR NOT", "🙂🙂"])
@@ -220,6 +230,6 @@ async def test_query_without_a_word_is_empty_at_once(query):
     """Nothing is embedded; the generation is that of any other page."""
     embedder, index = RecordingEmbedder(), index_of(tool("a", "send a mail"))
     finder = Finder(index, embedder)
-    reply = await finder.find(query, actor=EVERY_ROLE)
+    reply = await finder.find(FindRequest(query=query), EVERY_ROLE)
     assert (reply.found, reply.total, embedder.embedded) == ((), 0, [])
-    assert reply.generation == (await finder.find("mail", actor=EVERY_ROLE)).generation
+    assert reply.generation == (await finder.find(FindRequest(query="mail"), EVERY_ROLE)).generation

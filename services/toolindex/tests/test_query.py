@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_toolindex.glossary import Glossary
-from searchbus_toolindex.query import is_searchable, parse_query
+from searchbus_toolindex.query import Glossary, is_searchable, load_glossary, parse_query
 
 WORDS = ["weather", "forecast", "send", "mail", "convert"]
 IN_USE = {"fail", "wetter"}
@@ -127,3 +126,27 @@ def test_corrected_words_are_strange_in_the_query_but_not_in_the_reading():
     """There they count as corrections."""
     parsed = parse("wether mail")
     assert (parsed.strangeness(parsed.whole), parsed.strangeness(parsed.readings[0])) == (0.5, 0.0)
+
+
+TABLE = "# comment\nweather\twetter* 天気\nforecast\tprevisão 予報\nno tab\n"
+
+
+def test_words_are_found_whole_and_by_their_start():
+    """Accents and case do not count; an unknown word gives nothing."""
+    glossary = Glossary(TABLE)
+    assert glossary.translate("Wetterbericht") == ["weather"]
+    assert glossary.translate("PREVISAO") == ["forecast"]
+    assert glossary.translate("previsaos") == []
+    assert glossary.translate("comment") == []
+
+
+def test_unspaced_text_gives_every_known_word_in_it():
+    """In order, unknown characters skipped."""
+    assert Glossary(TABLE).translate("明日の天気予報") == ["weather", "forecast"]
+
+
+def test_shipped_table_is_read():
+    """The commonest words of several languages."""
+    glossary = load_glossary()
+    for word in ("Wettervorhersage", "météo", "погода"):
+        assert any("weather" in english for english in glossary.translate(word)), word

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_contracts import Actor, Catalog, PromptDescriptor, PromptMessage, TextContent
+from searchbus_contracts.toolindex import FindReply
 from searchbus_toolindex.entries import entries_of
 from searchbus_toolindex.index import Index
+from searchbus_toolindex.scoring import LEAST, MIN_SCORE
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 from .conftest import EVERY_ROLE, entries, find, index_of, rows, tool, vectors_of
@@ -112,3 +115,60 @@ def test_score_does_not_depend_on_the_slot():
         for i in (one, two)
     ]
     assert rows_of[0] == rows_of[1]
+
+
+TOOLS = (
+    tool("send", "send mail to a person"),
+    tool("chart", "draw a chart of prices"),
+    tool("secret", "send secret mail", required_roles=("A",)),
+)
+
+
+def explained(query: str, actor: Actor = EVERY_ROLE) -> FindReply:
+    return find(index_of(*TOOLS), query, actor=actor, explain=True)
+
+
+@pytest.mark.parametrize("query", ["send mail", "send", "draw prices", "zebra crossing"])
+def test_kept_entries_are_the_matches(query):
+    """In their order, with their probabilities; the others say which limit they miss."""
+    reply = explained(query)
+    considered = reply.explanation.considered
+    kept = [entry for entry in considered if entry.left_out is None]
+    assert [entry.name for entry in kept] == [found.name for found in reply.found]
+    for entry, found in zip(kept, reply.found, strict=True):
+        assert entry.probability == pytest.approx(found.score, abs=2e-4)
+    for entry in considered:
+        assert (entry.left_out == "score") == (entry.score < MIN_SCORE)
+        assert len(entry.matches) == len(reply.explanation.texts)
+    if considered[0].left_out == "probability":
+        assert considered[0].probability < LEAST
+
+
+def test_entry_far_behind_the_best_is_left_out_by_its_share():
+    """Its score alone would keep it."""
+    mails = [tool(f"mail{number}", "send mail to a person") for number in range(18)]
+    index = index_of(*mails, tool("parcel", "send mail"))
+    reply = find(index, "send mail to a person", actor=EVERY_ROLE, explain=True)
+    last = reply.explanation.considered[-1]
+    assert (last.name, last.left_out, reply.total) == ("parcel", "share", 18)
+    assert last.score > MIN_SCORE
+
+
+def test_literal_match_says_what_it_adds():
+    """The name of a tool, as the whole query."""
+    first = explained("chart").explanation.considered[0]
+    assert (first.name, first.left_out) == ("chart", None)
+    assert first.literal > 1
+
+
+def test_hidden_entries_are_not_considered():
+    """An explanation shows what the caller may see, and nothing of the rest."""
+    reader = Actor(subject="r")
+    explanation = explained("secret mail", reader).explanation
+    assert {entry.name for entry in explanation.considered} == {"send", "chart"}
+
+
+def test_explanation_is_made_on_request():
+    """A query without a word has none."""
+    assert find(index_of(*TOOLS), "send mail").explanation is None
+    assert explained("!?").explanation is None

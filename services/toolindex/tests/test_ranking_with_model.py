@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_contracts.toolindex import FindRequest
 from searchbus_toolindex.finder import Finder
 
 from .conftest import EVERY_ROLE
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def names(finder: Finder, query: str, **options) -> list[str]:
-    reply = await finder.find(query, actor=EVERY_ROLE, **options)
+    reply = await finder.find(FindRequest(query=query, **options), EVERY_ROLE)
     return [found.name for found in reply.found]
 
 
@@ -117,7 +118,7 @@ async def test_several_requests_in_one_query_find_all_their_tools(finder):
 
 async def test_matched_words_are_returned(finder):
     """As the user wrote them; none where it was meaning alone."""
-    reply = await finder.find("Weather forecasts please", actor=EVERY_ROLE)
+    reply = await finder.find(FindRequest(query="Weather forecasts please"), EVERY_ROLE)
     assert reply.found[0].matched == ("Weather", "forecasts")
 
 
@@ -125,7 +126,7 @@ async def test_matched_words_are_returned(finder):
 async def test_query_without_words_or_too_long_is_refused(finder, query):
     """Typed, and says what is allowed."""
     with pytest.raises(Fault) as caught:
-        await finder.find(query, actor=EVERY_ROLE)
+        await finder.find(FindRequest(query=query), EVERY_ROLE)
     assert caught.value.code == "invalid_query"
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from searchbus_contracts.coverage import Ranked
-from searchbus_web.fusion import Fused, fuse
-from searchbus_web.results import Result
+from searchbus_web.fusion import Fused, ProviderVote, WebExplanation, fuse
+from searchbus_web.providers.base import Result
 
 
 def row(url: str, title: str = "t", snippet: str = "") -> Result:
@@ -24,9 +25,9 @@ def test_one_index_has_one_vote():
     }
     ranked = fuse(lists, groups={"ddg": "bing", "bing": "bing", "brave": "brave"}, weights={})
     assert ranked[0].result.url == "http://b.org/"
-    votes = [(v.provider, v.rank, v.counted) for v in ranked[1].votes]
+    votes = [(v.provider, v.rank, v.counted) for v in ranked[1].why.votes]
     assert votes == [("ddg", 1, True), ("bing", 1, False)]
-    assert ranked[1].score == ranked[1].votes[0].score
+    assert ranked[1].why.score == ranked[1].why.votes[0].score
 
 
 def test_near_duplicates_are_merged_with_the_longer_text():
@@ -41,8 +42,8 @@ def test_near_duplicates_are_merged_with_the_longer_text():
     )  # fmt: skip
     assert urls(ranked) == ["http://a.org/1"]
     assert ranked[0].result.snippet.endswith("more")
-    assert ranked[0].copies == ("http://copy.net/9",)
-    assert ranked[0].score == pytest.approx(sum(vote.score for vote in ranked[0].votes))
+    assert ranked[0].why.copies == ["http://copy.net/9"]
+    assert ranked[0].why.score == pytest.approx(sum(vote.score for vote in ranked[0].why.votes))
 
 
 def urls(pages: list[Fused]) -> list[str]:
@@ -141,6 +142,19 @@ def test_no_domain_pushes_out_the_others():
     many = [row(f"http://a.org/{n}") for n in range(5)] + [row("http://b.org/")]
     spread = fuse({"x": many}, groups={}, weights={})
     assert urls(spread).index("http://b.org/") == 3
-    assert [page.behind_others for page in spread] == [False] * 4 + [True] * 2
+    assert [page.why.behind_others for page in spread] == [False] * 4 + [True] * 2
     kept = fuse({"x": many}, groups={}, weights={}, diverse=False)
     assert urls(kept) == [result.url for result in many]
+
+
+def test_explanation_shows_every_vote():
+    """Those that do not count, too; fields with their usual value are left out."""
+    votes = [ProviderVote("x", 1, 0.2), ProviderVote("y", 2, 0.1429, counted=False)]
+    assert msgspec.to_builtins(WebExplanation(0.2, votes, ["http://b.org/"])) == {
+        "score": 0.2,
+        "votes": [
+            {"provider": "x", "rank": 1, "score": 0.2},
+            {"provider": "y", "rank": 2, "score": 0.1429, "counted": False},
+        ],
+        "copies": ["http://b.org/"],
+    }

@@ -9,9 +9,9 @@ import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_upstream import SharedCache
-from searchbus_web.metasearch import Metasearch
-from searchbus_web.providers.base import Query, SearchResults
-from searchbus_web.results import Result
+from searchbus_web.fusion import Fused, WebExplanation
+from searchbus_web.metasearch import MAX_LEFT_OUT, Metasearch, in_range
+from searchbus_web.providers.base import Query, Result, SearchResults
 
 
 class FakeProvider:
@@ -264,3 +264,75 @@ async def test_results_that_are_all_too_old_do_not_hide_a_failure():
     old.urls, old.dates = ["http://a.org/"], ["2020-01-01"]
     with pytest.raises(Fault, match="b: quota_exhausted it is"):
         await search(old, FakeProvider("b", fault("quota_exhausted")), time="d")
+
+
+async def test_what_was_left_out_is_limited_and_clean():
+    """Pages of the fused list come first; what was refused was not cleaned before."""
+    provider = FakeProvider("\u202ea\n")
+    provider.urls = ["http://b.org/", "http://c.org/"] + ["http://10.0.0.1/"] * 28
+    found = await search(provider, limit=1, explain=True)
+    assert len(found.left_out) == MAX_LEFT_OUT
+    assert [entry.reason for entry in found.left_out[:2]] == ["limit", "not_public"]
+    page, refused = found.left_out[:2]
+    assert page.explanation.votes[0].rank == 2
+    assert (refused.provider, refused.explanation) == (provider.name, None)
+    assert refused.title == "a"
+
+
+NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)
+
+
+def dated(*dates: str | None) -> list[Fused]:
+    why = WebExplanation(1.0, [])
+    return [Fused(Result(str(date), f"https://a.org/{date}", "", date), why) for date in dates]
+
+
+def dates(pages: list[Fused]) -> list[str | None]:
+    return [page.result.published_at for page in pages]
+
+
+@pytest.mark.parametrize(
+    ("time", "inside", "outside"),
+    [
+        ("d", "2026-03-19T12:00:01Z", "2026-03-19T11:59:59Z"),
+        ("d", "2026-03-19", "2026-03-18"),
+        ("d", "2026-03-19T00:00:00Z", "2026-03-18T00:00:00Z"),
+        ("w", "2026-03-13", "2026-03-12"),
+        ("m", "2026-02-17", "2026-02-16"),
+        ("y", "2025-03-19", "2025-03-18"),
+        ("d", "9999-12-31", "0001-01-01"),
+    ],
+)
+def test_result_older_than_the_range_is_left_out(time, inside, outside):
+    """A date without a time, or at midnight, stands for its whole day."""
+    kept, notes = in_range(dated(outside, inside), time, NOW)
+    assert dates(kept) == [inside]
+    (note,) = notes
+    assert note.startswith("1 result is older than the last ")
+
+
+def test_undated_results_are_left_out_beside_dated_ones():
+    """A note says how many."""
+    kept, notes = in_range(dated(None, "2026-03-20", None, "2025-01-01"), "w", NOW)
+    assert dates(kept) == ["2026-03-20"]
+    assert notes == [
+        "1 result is older than the last week and was left out.",
+        "2 results without a date were left out: they may be older than the last week.",
+    ]
+
+
+def test_undated_results_stay_where_there_is_nothing_better():
+    """A note says that their age is unknown."""
+    kept, notes = in_range(dated(None, None), "d", NOW)
+    assert len(kept) == 2
+    assert notes == ["No result has a date: they may be older than the last day."]
+    kept, notes = in_range(dated(None, "2025-01-01"), "d", NOW)
+    assert dates(kept) == [None]
+    assert notes[-1] == "No other result has a date: they may be older than the last day."
+
+
+def test_without_a_range_nothing_is_left_out():
+    """And nothing is said."""
+    results = dated(None, "2001-01-01")
+    assert in_range(results, "", NOW) == (results, [])
+    assert in_range([], "d", NOW) == ([], [])

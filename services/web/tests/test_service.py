@@ -8,9 +8,12 @@ from urllib.parse import urlsplit
 import jsonschema
 import pytest
 
+from searchbus_bus import Directory
 from searchbus_contracts import Fault
 from searchbus_upstream import canonical_key
+from searchbus_web.tools import WebSearch
 
+DEFAULT_RESULTS = WebSearch(query="q").max_results
 KEYS = {"tavily_api_keys": ("tvly-canary-1",)}
 RESPONSE = {
     "type": "object",
@@ -65,13 +68,25 @@ async def test_every_provider_serves_every_search(web, provider, tool, wanted):
 
 
 async def test_defaults_and_role(web):
-    """Five results; without the role nothing."""
+    """As many results as the schema says; without the role nothing."""
     await web.start()
-    assert len((await web.call("web_search", query="cats"))["results"]) == 5
+    assert len((await web.call("web_search", query="cats"))["results"]) == DEFAULT_RESULTS
     for tool in ("web_search", "web_search_advanced", "web_search_news"):
         with pytest.raises(Fault) as caught:
             await web.call(tool, query="cats", roles=("OTHER",))
         assert caught.value.code == "forbidden"
+
+
+@pytest.mark.parametrize(("options", "costly"), [({}, False), (KEYS, True)])
+async def test_searches_are_costly_where_a_provider_is_paid_for(web, options, costly):
+    """The catalogue says so, since the edge limits costly calls."""
+    await web.start(**options)
+    directory = Directory(web.bus)
+    await directory.start()
+    tools = [tool for catalog in directory.catalogs for tool in catalog.tools]
+    await directory.close()
+    searches = {"web_search", "web_search_advanced", "web_search_news"}
+    assert {tool.name for tool in tools if tool.costly} == (searches if costly else set())
 
 
 async def test_filters_are_sent_to_the_provider_and_checked_here(web):
@@ -210,7 +225,7 @@ async def test_failing_provider_is_named_in_a_note(web, word):
     web.fake.calls.clear()
     await web.start(web_providers=("tavily", "ddg"), **KEYS)
     answer = await web.call("web_search", query=f"whales {word}", timeout_s=4.0)
-    assert len(answer["results"]) == 5
+    assert len(answer["results"]) == DEFAULT_RESULTS
     assert any(note.startswith("tavily failed (") for note in answer["notes"])
 
 

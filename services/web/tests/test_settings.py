@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from searchbus_web.providers import PROVIDERS
 from searchbus_web.settings import WebSettings
 
 
@@ -14,6 +15,12 @@ def test_settings_name_what_is_missing():
     assert WebSettings().providers == ("ddg",)
     assert WebSettings(brave_api_keys=("x",)).providers == ("brave",)
     assert "secret" not in repr(WebSettings(tavily_api_keys=("secret",)))
+
+
+def test_unknown_provider_is_refused_with_the_known_ones():
+    """Those of the table."""
+    with pytest.raises(ValueError, match=f"'nowhere': use {', '.join(PROVIDERS)}"):
+        WebSettings(web_providers=("nowhere",))
 
 
 def test_configured_providers_are_used_in_the_order_of_their_importance():

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, Fault
 from searchbus_contracts.coverage import COVERAGE, RANKING, Ranked, SourceCoverage
-from searchbus_web.arguments import read_time_range
-from searchbus_web.explaining import ProviderVote, WebExplanation, WebLeftOut
 from searchbus_web.extraction.extractor import ExtractedPage
-from searchbus_web.providers.base import Query, SearchResults
-from searchbus_web.results import Result
+from searchbus_web.fusion import ProviderVote, WebExplanation
+from searchbus_web.metasearch import FusedResults, WebLeftOut
+from searchbus_web.providers.base import Query, Result
 from searchbus_web.service import build_worker
 from searchbus_web.tools import (
     ROLE,
@@ -24,6 +24,8 @@ from searchbus_web.tools import (
     WebSearchAdvanced,
     WebSearchNews,
     WebTools,
+    read_time_range,
+    read_urls,
 )
 
 CALL = SimpleNamespace(actor=Actor(subject="caller"), remaining_s=20.0)
@@ -38,12 +40,12 @@ class FakeMetasearch:
     def __init__(self) -> None:
         self.queries: list[Query] = []
 
-    async def search(self, query, *, actor, timeout_s, explain, on_done) -> SearchResults:
+    async def search(self, query, *, actor, timeout_s, explain, on_done) -> FusedResults:
         self.queries.append(query)
         first, second = Ranked(1.0, {"a": 1}), Ranked(0.8, {"a": 2})
         dated = Result("Whales", "https://www.a.org/1", "Text.", "2026-03-02", first)
         results = dated, Result("No date", "https://8.8.8.8/", ranked=second)
-        found = SearchResults(results, ("A note.",), coverage=self.coverage)
+        found = FusedResults(results, ("A note.",), self.coverage)
         if not explain:
             return found
         why = WebExplanation(0.2, [ProviderVote("a", 1, 0.2)])
@@ -138,9 +140,9 @@ async def test_each_search_has_its_query(tools, metasearch):
     )  # fmt: skip
     await tools.web_search_news(CALL, WebSearchNews(query="x", time_range="d"))
     assert metasearch.queries == [
-        Query("big whales", 5),
+        Query("big whales", WebSearch(query="x").max_results),
         Query("x", 3, time="m", include_domains=("a.org",), exclude_domains=("b.org",)),
-        Query("x", 10, time="d", topic="news"),
+        Query("x", WebSearchNews(query="x").max_results, time="d", topic="news"),
     ]
 
 
@@ -167,14 +169,9 @@ def test_budget_outside_its_limits_is_refused(most):
 def test_searches_cost_money_where_a_provider_does(costly):
     """Extraction does not."""
     tools = build_worker(None, None, costly=costly).catalog.tools
-    assert {tool.name: tool.costly for tool in tools} == {
-        "web_search": costly,
-        "web_search_advanced": costly,
-        "web_search_news": costly,
-        "web_extract_content": False,
-    }
+    searches = {"web_search", "web_search_advanced", "web_search_news"}
+    assert {tool.name for tool in tools if tool.costly} == (searches if costly else set())
     assert all(tool.required_roles == (ROLE,) and tool.in_prompts for tool in tools)
-    assert all(tool.renderer == "json" and tool.output_schema for tool in tools)
 
 
 def test_time_range_is_an_enum_in_the_schema():
@@ -195,3 +192,38 @@ def test_arguments_have_limits_and_known_names(arguments):
     """They are checked before the tool runs."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(arguments, WebSearch)
+
+
+@pytest.mark.parametrize(
+    ("urls", "said"),
+    [([" "], "1 to 5"), (['["a","b","c","d","e","f"]'], "at most 5"), (["x" * 5000], "4096")],
+)
+async def test_bad_lists_of_urls(urls, said):
+    """The message names the limit."""
+    with pytest.raises(Fault) as caught:
+        read_urls(urls)
+    assert caught.value.code == "invalid_argument"
+    assert said in caught.value.failure.message
+
+
+def test_array_in_a_string_stands_for_its_elements():
+    """Some models send it so; other text is a URL as it is."""
+    assert read_urls([' ["http://a/", " http://b/ "] ', "http://c/"]) == [
+        "http://a/", "http://b/", "http://c/",
+    ]  # fmt: skip
+    assert read_urls(["[not json"]) == ["[not json"]
+    assert read_urls(["[1]"]) == ["[1]"]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(UNSET, ""), (" ", ""), ("Day", "d"), ("w", "w"), (" year ", "y")]
+)
+def test_time_ranges(given, found):
+    """As a letter or as a word."""
+    assert read_time_range(given) == found
+
+
+def test_unknown_time_range_names_the_known_ones():
+    """As invalid_argument."""
+    with pytest.raises(Fault, match="d, w, m or y"):
+        read_time_range("decade")

@@ -16,12 +16,9 @@ from searchbus_cli.output import err, fail, print_table
 from searchbus_contracts import Fault
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.settings import ToolindexSettings
-from searchbus_toolindex.vector_file import VectorFile
 from searchbus_vectors import ModelNotFound
 
-from .evaluation import BadCatalogue, Report, evaluate, read_catalogue
-
-__all__ = ["bench"]
+from . import CatalogueError, Report, evaluate, read_catalogue
 
 
 def bench(
@@ -43,7 +40,7 @@ def bench(
     """
     try:
         tools, cases = read_catalogue(file, queries)
-    except BadCatalogue as error:
+    except CatalogueError as error:
         raise fail(str(error), 2) from None
     with Progress(console=err, transient=True) as progress:
         bars = {stage: progress.add_task(stage, total=None) for stage in ("embedding", "searching")}
@@ -60,10 +57,7 @@ def bench(
                 second=settings.second_model,
             )
             try:
-                return await evaluate(
-                    tools, cases, embedder, vectors=VectorFile(None), model=embedder.model,
-                    on_progress=report_progress,
-                )  # fmt: skip
+                return await evaluate(tools, cases, embedder, on_progress=report_progress)
             finally:
                 await embedder.close()
 
@@ -75,10 +69,7 @@ def bench(
         typer.echo(json.dumps(asdict(report)))
         return
     table = Table(box=None, show_header=False)
-    for name, value in {
-        "tools": report.tools,
-        "queries": report.queries,
-        **report.measures,
-    }.items():
+    counts = {"tools": report.tools, "queries": report.queries}
+    for name, value in (counts | report.measures).items():
         table.add_row(name, f"{value:g}")
     print_table(table)

@@ -1,8 +1,4 @@
-"""Cuts a document into passages at its sections and sentences.
-
-    chunks = cut(text)         # [Chunk(start, end, section), …], offsets in characters
-
-Every character lies in exactly one chunk, except white space between passages.
+"""Cuts a document into passages at its sections and sentences; every visible character is in one.
 
 The target length is in characters, the limit in tokens: prose gives passages of even length, and
 text with more tokens for its length (tables, code, other languages) gives shorter ones.
@@ -15,12 +11,9 @@ import re
 from collections.abc import Iterator
 
 from searchbus_contracts.ingest import Chunk
+from searchbus_passages import Ruler, model_tokens
 
-from .code_headings import find_code_headings
-from .headings import find_headings
-from .tokens import TokenEstimate
-
-__all__ = ["MAX_TOKENS", "TARGET_CHARS", "cut"]
+from .headings import find_code_headings, find_headings
 
 TARGET_CHARS = 1000
 """About 175 tokens of English prose."""
@@ -29,7 +22,7 @@ MAX_TOKENS = 230
 _LEAST_CHARS = 250
 _MOST_CHARS = 1600
 _PART_TOKENS = 128
-"""Of a sentence or a table that is longer than a passage."""
+"""Parts of a sentence or a table that is longer than a passage."""
 
 _ABBREVIATIONS = frozenset(
     "approx mr mrs ms messrs dr prof st no vs etc inc co corp jr sr u.s u.k e.g i.e cf fig eq al "
@@ -55,7 +48,7 @@ def cut(
         headings = find_code_headings(text, code_suffix)
     else:
         headings = find_headings(text, markdown=markdown)
-    tokens = TokenEstimate(text)
+    tokens = Ruler(text, model_tokens)
     chunks: list[Chunk] = []
     edges: list[tuple[str | None, int, int]] = []
     if not headings or headings[0].start > 0:
@@ -69,7 +62,7 @@ def cut(
 
 
 def _pack(
-    text: str, start: int, end: int, section: str | None, target: int, tokens: TokenEstimate
+    text: str, start: int, end: int, section: str | None, target: int, tokens: Ruler
 ) -> Iterator[Chunk]:
     spans = list(_sentences(text, start, end, tokens))
     total = sum(e - s for s, e in spans)
@@ -87,7 +80,7 @@ def _pack(
 
 
 def _is_full(
-    current: tuple[int, int], following: tuple[int, int], goal: float, tokens: TokenEstimate
+    current: tuple[int, int], following: tuple[int, int], goal: float, tokens: Ruler
 ) -> bool:
     """Whether a chunk is nearer to its goal without the sentence that follows."""
     without, with_it = current[1] - current[0], following[1] - current[0]
@@ -96,7 +89,7 @@ def _is_full(
     return without >= goal or with_it - goal > goal - without
 
 
-def _sentences(text: str, start: int, end: int, tokens: TokenEstimate) -> Iterator[tuple[int, int]]:
+def _sentences(text: str, start: int, end: int, tokens: Ruler) -> Iterator[tuple[int, int]]:
     """Spans of sentences without the white space around them; a very long one is split."""
     position = start
     for match in _BOUNDARY.finditer(text, start, end):
@@ -108,7 +101,7 @@ def _sentences(text: str, start: int, end: int, tokens: TokenEstimate) -> Iterat
     yield from _trimmed(text, position, end, tokens)
 
 
-def _trimmed(text: str, start: int, end: int, tokens: TokenEstimate) -> Iterator[tuple[int, int]]:
+def _trimmed(text: str, start: int, end: int, tokens: Ruler) -> Iterator[tuple[int, int]]:
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
@@ -123,7 +116,7 @@ def _trimmed(text: str, start: int, end: int, tokens: TokenEstimate) -> Iterator
         yield start, end
 
 
-def _end_of_part(text: str, start: int, end: int, tokens: TokenEstimate) -> int:
+def _end_of_part(text: str, start: int, end: int, tokens: Ruler) -> int:
     """Where to split a sentence that is too long: at a line's end, else at a space."""
     most_tokens = MAX_TOKENS if tokens.between(start, end) <= MAX_TOKENS else _PART_TOKENS
     end = min(end, tokens.reach(start, most_tokens))

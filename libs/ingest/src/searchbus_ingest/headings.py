@@ -1,9 +1,4 @@
-"""Finds the headings of a text, in one of three ways.
-
-Markdown has `#` lines. The minutes since 2020 have headings on lines of their own. The minutes
-before 2020 lost their line breaks: there the fixed phrases that the Federal Reserve uses as
-headings are found, if one sentence ends before them and another starts after them.
-"""
+"""Finds the headings of a text: of Markdown, of source code, and of the minutes of the FOMC."""
 
 from __future__ import annotations
 
@@ -11,8 +6,6 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-
-__all__ = ["Heading", "find_headings"]
 
 MAX_HEADING_CHARS = 110
 _LEAST_PARAGRAPH_CHARS = 140
@@ -168,3 +161,60 @@ _NEVER_RUNNING_TEXT = frozenset(
         "Notation Vote",
     }
 )
+
+
+_LEAST_CODE_CHARS = 250
+"""The least between two headings: short functions share a passage."""
+_INDENT = r"^(?P<indent>[ \t]{0,8})"
+_PYTHON = r"(?:async +def|def|class) +\w+"
+_C_LIKE = (
+    r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|sealed|async"
+    r"|override|virtual|open|data|pub(?:\([a-z]+\))?|unsafe|extern|const) +){0,6}"
+    r"(?:class|interface|enum|struct|trait|impl|namespace|module|record|object|protocol|extension"
+    r"|function\*?|fn|func|fun|def|type|mod) *[<(\w]"
+    r"|(?:export +)?(?:const|let|var) +\w+ *= *(?:async *)?(?:function\b|\([^()\n]{0,200}\) *=>)"
+)
+_TYPED = (
+    r"(?!(?:return|else|if|for|while|switch|case|new|throw|delete|goto|typedef|using)\b)"
+    r"[A-Za-z_][\w:<>,*&\[\]]*(?: +[*&\w:<>,\[\]]+){1,6} *\([^;\n]{0,300}$"
+)
+_RUBY = r"(?:def|class|module) +[\w.:]+"
+_SHELL = r"(?:function +)?[\w-]+ *\(\) *\{?|function +[\w-]+"
+_SQL = r"(?i:create|alter|with|insert +into|update|delete +from) +\S"
+
+_BY_LANGUAGE = {
+    _PYTHON: ".py .pyi",
+    _RUBY: ".rb",
+    _SHELL: ".sh .bash .zsh",
+    _SQL: ".sql",
+    _C_LIKE: ".js .jsx .mjs .cjs .ts .tsx .go .rs .kt .kts .swift .php .scala .lua",
+    f"{_C_LIKE}|{_TYPED}": ".java .cs .c .h .cc .cpp .cxx .hpp .m",
+}
+_PATTERNS = {
+    suffix: re.compile(f"{_INDENT}(?:{pattern})", re.M)
+    for pattern, suffixes in _BY_LANGUAGE.items()
+    for suffix in suffixes.split()
+}
+CODE_SUFFIXES = frozenset(_PATTERNS)
+
+
+def find_code_headings(text: str, suffix: str) -> list[Heading]:
+    """The lines that begin a function or a class, in order; what is inside names what is around.
+
+    Args:
+        suffix: of the file, one of `CODE_SUFFIXES`.
+    """
+    found: list[Heading] = []
+    around: list[tuple[int, str]] = []
+    for match in _PATTERNS[suffix].finditer(text):
+        indent = len(match["indent"].expandtabs(4))
+        start, end = match.start(), text.find("\n", match.end())
+        end = len(text) if end < 0 else end
+        line = text[start : min(end, start + 500)].strip().rstrip("{:").strip()
+        around = [(width, name) for width, name in around if width < indent]
+        title = " > ".join([*(name for _, name in around), line])[-MAX_HEADING_CHARS:]
+        if not found or start - found[-1].start >= _LEAST_CODE_CHARS:
+            found.append(Heading(title, start, end))
+        if len(around) < 4:
+            around.append((indent, line[:60]))
+    return found

@@ -15,25 +15,22 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from rich.text import Text
 
-from searchbus_bus import connect
 from searchbus_cli.output import echo, err, fail
 from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
 from .progress import ProgressReport
-from .sending import Summary, delete_documents, send
+from .sending import Summary, delete_documents, open_bus, send
 from .sources.files import SUFFIXES, read_files
 from .sources.fomc_site import BASE_URL, FomcSite
 from .sources.item import Item
 from .sources.jsonl import count_lines
 from .sources.walk import find_files
 
-__all__ = ["ingest"]
-
 _USAGE = 2
 MAX_DOCUMENTS = 1_000_000
-"""Of one run, which keeps the id of each in memory."""
+"""One run keeps the id of each in memory."""
 
 
 def ingest(
@@ -174,7 +171,6 @@ def _open(
 
 
 def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
-    """The items, as far as the limit of one ingest."""
     documents = 0
     for item in items:
         documents += item.document is not None
@@ -196,21 +192,15 @@ async def _send(
     prune: bool,
     progress: ProgressReport,
 ) -> Summary:
-    bus = await connect(address.url, name="searchbus-ingest", **address.options)
-    try:
+    async with open_bus(address, "searchbus-ingest") as bus:
         return await send(
             bus, collection, items, fields=fields, prune=prune, on_progress=progress.show
         )
-    finally:
-        await bus.close()
 
 
 async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) -> int:
-    bus = await connect(address.url, name="searchbus-ingest", **address.options)
-    try:
+    async with open_bus(address, "searchbus-ingest") as bus:
         return await delete_documents(bus, collection, ids)
-    finally:
-        await bus.close()
 
 
 def _fields(declared: list[str]) -> dict[str, FieldType]:

@@ -19,8 +19,6 @@ from searchbus_cli.output import err
 
 from .sending import Summary
 
-__all__ = ["ProgressReport"]
-
 _LINE_EVERY_S = 5.0
 
 
@@ -86,21 +84,21 @@ class ProgressReport:
         files = f"{self._files_done} of {self.files_total} files, " if self.files_total else ""
         of = f" of {self.documents_total}" if self.documents_total else ""
         waits = ", waiting for the retrieval service" if self._summary.waits else ""
-        read = f", {self._waiting} more read" if self._waiting > 0 else ""
+        read = f", {self._waiting} more read" if self._waiting else ""
         return (
             f"{files}{self._documents}{of} documents{read}, {passages} passages, "
             f"{rate:.0f} passages/s{waits}"
         )
 
     @property
-    def _files_done(self) -> int:
-        """Without the files that are read but not stored yet; most have one document each."""
-        return max(0, self._files - max(0, self._waiting))
-
-    @property
     def _waiting(self) -> int:
         """Documents that are read but not stored yet."""
-        return self._items - self._summary.documents - len(self._summary.skipped)
+        return max(0, self._items - self._summary.documents - len(self._summary.skipped))
+
+    @property
+    def _files_done(self) -> int:
+        """Most files have one document each."""
+        return max(0, self._files - self._waiting)
 
     @property
     def _documents(self) -> int:

@@ -1,8 +1,9 @@
-"""`searchbus search`: searches the documents of the running stack, over the bus."""
+"""The explanation of a search as lines of text, for `searchbus search --explain`."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +11,13 @@ import msgspec
 import typer
 from rich.text import Text
 
-from searchbus_bus import connect
 from searchbus_cli.output import echo, fail, out
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
-from searchbus_contracts.retrieval import MAX_TOP_K, SearchReply, SearchRequest
+from searchbus_contracts.retrieval import MAX_TOP_K, Explanation, Leg, SearchReply, SearchRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
-from .explained import explained, rest_explained
-
-__all__ = ["search"]
+from .sending import open_bus
 
 _SHOWN_CHARS = 240
 
@@ -36,7 +34,9 @@ def search(
     ] = False,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=MIN_TOKENS, max=MAX_TOKENS, help="Of the answer as JSON."),
+        typer.Option(
+            min=MIN_TOKENS, max=MAX_TOKENS, help="Budget of tokens for the answer as JSON."
+        ),
     ] = None,
     cursor: Annotated[
         str | None, typer.Option(help="The next_cursor of an answer with --max-tokens.")
@@ -92,8 +92,7 @@ def search(
 
 
 async def _search(address: BusAddress, request: SearchRequest) -> SearchReply:
-    bus = await connect(address.url, name="searchbus-search", **address.options)
-    try:
+    async with open_bus(address, "searchbus-search") as bus:
         return await bus.request(
             bus.subjects.endpoint("retrieval", "search"),
             request,
@@ -102,5 +101,37 @@ async def _search(address: BusAddress, request: SearchRequest) -> SearchReply:
             timeout_s=30,
             actor=Actor(subject="searchbus-cli", roles=("*",)),
         )
-    finally:
-        await bus.close()
+
+
+def explained(score: float, explanation: Explanation) -> str:
+    """Why a hit stands where it does, in one line.
+
+    #1 1.40 = meaning .55 (rank 1, cosine .81) + words .25 (rank 4, BM25 11.2) + date .60
+    """
+    parts = [_leg("meaning", "cosine", explanation.meaning)]
+    if explanation.words is not None:
+        parts.append(_leg("words", "BM25", explanation.words))
+    parts += (f"{name} {boost:.2f}" for name, boost in explanation.boosts.items())
+    return f"#{explanation.rank} {score:.2f} = {' + '.join(parts)}"
+
+
+def _leg(name: str, measure: str, leg: Leg) -> str:
+    rank = "no candidate" if leg.rank is None else f"rank {leg.rank}"
+    return f"{name} {leg.share:.2f} ({rank}, {measure} {leg.score:.2f})"
+
+
+def rest_explained(reply: SearchReply) -> Iterator[str]:
+    """How each collection read the question, and what was left out; a line for each."""
+    for name, reading in reply.readings.items():
+        wanted = [f"{what} +{boost:.2f}" for what, boost in reading.preferences.items()]
+        if reading.order is not None:
+            wanted.append(f"the {reading.order} by date")
+        meant = ", ".join(wanted) or "no date, type or order"
+        yield f"{name}: {reading.ranked} passages ranked for {reading.words!r}; {meant}"
+    for entry in reply.left_out:
+        missed = "" if entry.floor is None else f" of at least {entry.floor:.2f}"
+        line = f"left out ({entry.reason}): {entry.title}, score {entry.score:.2f}"
+        if entry.reason == "far":
+            yield f"{line}, relevance {entry.relevance or 0.0:.2f}{missed}"
+        else:
+            yield f"{line}, cosine {entry.cosine:.2f}{missed}"

@@ -1,8 +1,6 @@
 """Sends documents to the retrieval service in acknowledged batches.
 
-It first lists what is stored (id and revision) and sends only what is new or changed, so that a
-second run after an interruption sends the rest. A batch whose service went away is sent again once
-it is back: what it had stored already is `unchanged` then.
+Only what is new or changed is sent, so that a second run after an interruption sends the rest.
 """
 
 from __future__ import annotations
@@ -10,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.ingest import (
@@ -26,15 +25,14 @@ from searchbus_contracts.ingest import (
     revision_of,
 )
 from searchbus_contracts.retrieval import FieldType, ListReply, ListRequest
+from searchbus_runtime import BusAddress
 
 from .sources.item import Item, Reason
-
-__all__ = ["Summary", "delete_documents", "send"]
 
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""
 FIRST_BATCH_CHUNKS = 16
-"""Of the first batch, so that there is progress within a second."""
+"""The first batch is small, so that there is progress within a second."""
 BATCHES_AT_ONCE = 2
 TIMEOUT_S = 30.0
 CHUNK_TIMEOUT_S = 0.5
@@ -48,6 +46,16 @@ MAX_PAUSE_S = 5.0
 _PASSING = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED})
 R = TypeVar("R")
 _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
+
+
+@asynccontextmanager
+async def open_bus(address: BusAddress, name: str) -> AsyncIterator[Bus]:
+    """A connection to the bus of the running stack, for one command."""
+    bus = await connect(address.url, name=name, **address.options)
+    try:
+        yield bus
+    finally:
+        await bus.close()
 
 
 @dataclass(slots=True)

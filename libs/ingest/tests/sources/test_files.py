@@ -1,4 +1,4 @@
-"""Files and folders."""
+"""Single files and folders, titles, PDF."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import zlib
 import pytest
 
 from searchbus_ingest.sources import files
-from searchbus_ingest.sources.files import SUFFIXES, read_files, read_path
-from searchbus_ingest.sources.item import Reason
+from searchbus_ingest.sources.files import SUFFIXES, read_files, usable_title
+from searchbus_ingest.sources.item import Reason, SkipError
 from searchbus_ingest.sources.walk import find_files
 
-from .test_docx import BULLET, HEADING, make_docx
+from ..conftest import read_path
+from .test_office import BULLET, HEADING, make_docx
 
 
 def test_single_file_and_unknown_kinds(tmp_path):
@@ -135,3 +136,79 @@ def test_file_that_vanishes_after_it_was_found_is_skipped(tmp_path):
     assert (first.reason, third.reason) == (Reason.CHANGED, Reason.CHANGED)
     assert second.document is not None
     assert done == ["a.md", "b.md", "c.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [None, "", " ", "Microsoft Word - x.doc", "Microsoft PowerPoint - Talk.ppt", "untitled", "Untitled-1",
+     "(anonymous)", "Untitled Document", "Document1", "20240131", "12.3", "report_final.docx", "thesis.dvi",
+     "PowerPoint Presentation", "No Title", "Seite\ufffd"],
+)  # fmt: skip
+def test_title_of_a_program_or_placeholder_is_not_used(title):
+    """The file's name says more."""
+    assert usable_title(title) is None
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [(" Whales\n sing ", "Whales sing"), ("1984", None), ("Q3 2024", "Q3 2024"), ("鯨の歌", "鯨の歌"),
+     ("Index of Whales", "Index of Whales"), ("Untitled songs of whales", "Untitled songs of whales"),
+     ("Using Node.js", "Using Node.js")],
+)  # fmt: skip
+def test_other_titles_stay(title, expected):
+    """On one line."""
+    assert usable_title(title) == expected
+
+
+def make_pdf(text: str, title: str = "") -> bytes:
+    """A PDF of one page, written by hand."""
+    stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Title ({title}) >>".encode(),
+    ]
+    body, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return body + b"xref\n0 7\n0000000000 65535 f \n%strailer << /Size 7 /Root 1 0 R /Info 6 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        table, len(body),
+    )  # fmt: skip
+
+
+def test_pdf_and_broken_pdf(tmp_path):
+    """A page's text is read; another file is reported."""
+    (tmp_path / "a.pdf").write_bytes(make_pdf("Whales sing"))
+    (tmp_path / "b.pdf").write_bytes(b"not a pdf")
+    items = {item.origin: item for item in read_path(tmp_path, "c")}
+    assert items["a.pdf"].document.text == "Whales sing"
+    assert "not a readable PDF" in items["b.pdf"].problem
+
+
+def test_too_long_pdf_is_refused(monkeypatch):
+    """By its number of pages."""
+    monkeypatch.setattr(files, "MAX_PAGES", 0)
+    with pytest.raises(SkipError, match="more than 0 pages, the limit of a PDF; split it"):
+        files.pdf_to_text(make_pdf("Whales sing"))
+
+
+def test_pdf_without_text_is_a_scan():
+    """The problem says what to do."""
+    with pytest.raises(SkipError, match="OCR"):
+        files.pdf_to_text(make_pdf(""))
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"), [("Whales", "Whales"), ("", "a"), ("Microsoft Word - x.doc", "a")]
+)
+def test_pdf_without_a_usable_title_has_its_files(tmp_path, title, expected):
+    """Word writes its own name into the title."""
+    (tmp_path / "a.pdf").write_bytes(make_pdf("Whales sing", title))
+    (item,) = read_path(tmp_path, "c")
+    assert item.document.title == expected

@@ -1,7 +1,6 @@
 """The text of pages: bytes of any charset to text, HTML to Markdown."""
 
-from .binary import looks_binary
-from .charset import decode_text, detect_charset
+from .charset import decode_text, detect_charset, looks_binary
 from .html import HtmlText, TooComplexError, check_html, read_html
 
 __all__ = [

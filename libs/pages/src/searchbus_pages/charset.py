@@ -1,9 +1,6 @@
 """Bytes to text, whatever their charset is.
 
 byte order mark → header → declaration in the page → UTF-16 by its NUL bytes → UTF-8 → detection
-
-A page may name only the charsets of the web: the codecs of Python include some that are no charset,
-and UTF-7, in which markup can be hidden.
 """
 
 from __future__ import annotations
@@ -11,7 +8,17 @@ from __future__ import annotations
 import codecs
 import re
 
-__all__ = ["decode_text", "detect_charset"]
+_SAMPLE_CHARS = 1_000_000
+_MAX_SHARE = 0.02
+# Not among them: white space, backspace, escape (colours of terminals), and the end mark of DOS.
+_NO_TEXT = re.compile("[\x00-\x07\x0e-\x19\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
+
+
+def looks_binary(text: str) -> bool:
+    """Whether more than 2 % are control characters or stand for bytes that are no character."""
+    sample = text[:_SAMPLE_CHARS]
+    return len(_NO_TEXT.findall(sample)) > _MAX_SHARE * len(sample)
+
 
 _HEAD_BYTES = 4096
 _DETECTED_BYTES = 200_000
@@ -34,7 +41,7 @@ _DETECTED = (
     "iso-8859-5", "iso-8859-7", "cp932", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs", "cp949",
 )  # fmt: skip
 _FEW_BYTES = 4
-"""Of Latin letters beyond ASCII: too few to tell one Latin charset from another."""
+"""Too few bytes beyond ASCII to tell one Latin charset from another."""
 _ALLOWED = {codecs.lookup(name).name for name in (*_DETECTED, *_SUPERSETS, "utf-8")} | {
     *(f"iso8859-{part}" for part in (3, 4, 6, 8, 10, 13, 14, 15, 16)),
     "mac-cyrillic", "mac-roman", "utf-16", "utf-16-be", "utf-16-le",

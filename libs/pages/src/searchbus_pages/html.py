@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-__all__ = ["HtmlText", "TooComplexError", "check_html", "read_html"]
-
 MAX_HTML_CHARS = 32 * 1024 * 1024
 MAX_WORK = 200_000_000
 """Steps of the parser: 200 million take about a second. Usual pages need under a million."""

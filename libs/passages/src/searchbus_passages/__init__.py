@@ -4,18 +4,16 @@ from .bm25 import bm25
 from .budget import (
     DEFAULT_TOKENS,
     BudgetTooSmall,
+    Layout,
     beginning,
     excerpt,
     fit_beginning,
     holds,
     share,
 )
-from .comparing import Comparisons
-from .contexts import contexts
-from .layout import Layout
-from .quotes import MAX_QUOTE_CHARS, Difference, Place, find_quote
-from .sentences import Span, sentences
-from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
+from .quotes import MAX_QUOTE_CHARS, Comparisons, Difference, Place, find_quote
+from .sentences import Span, contexts, sentences
+from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count, model_tokens
 
 __all__ = [
     "DEFAULT_TOKENS",
@@ -36,6 +34,7 @@ __all__ = [
     "find_quote",
     "fit_beginning",
     "holds",
+    "model_tokens",
     "sentences",
     "share",
 ]

@@ -1,15 +1,9 @@
-"""Edit distance by bits (Myers 1999, Hyyrö 2003): a column of the matrix is two large integers.
-
-A pattern of m characters against n characters takes n steps on integers of m bits, whatever the
-characters are.
-"""
+"""Edit distance by bits (Myers 1999, Hyyrö 2003): a column of the matrix is two large integers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-__all__ = ["Edit", "edits", "nearest_span"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Hashable, Sequence, Set
 from typing import TypeVar
 
-__all__ = ["bm25"]
-
 T = TypeVar("T", bound=Hashable)
 _K1, _B = 1.2, 0.75
 

@@ -1,9 +1,7 @@
 """Keeps a result within a number of tokens: shares for its texts, parts of whole sentences.
 
-    shares = share([ruler.between(0, len(text)) for ...], 800)     # tokens for each text
-    part = excerpt(text, ruler, shares[0], relevance)              # Span, or None
-
-DEFAULT_TOKENS holds for every result whose caller names no budget: hosts refuse larger ones.
+layout = Layout(texts, 2000, render)      # some of the last texts may not fit at all
+spans = layout.fill(scores)               # a part of each of the first `layout.kept` texts
 """
 
 from __future__ import annotations
@@ -13,10 +11,6 @@ from collections.abc import Callable, Sequence
 
 from .sentences import Span, sentences, whole_letter
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count
-
-__all__ = [
-    "DEFAULT_TOKENS", "BudgetTooSmall", "beginning", "excerpt", "fit_beginning", "holds", "share",
-]  # fmt: skip
 
 DEFAULT_TOKENS = 25_000
 Relevance = Callable[[Sequence[str]], Sequence[float]]
@@ -158,3 +152,73 @@ def _beginning(text: str, span: Span, ruler: Ruler, limit: int) -> Span | None:
     while end > span.start and text[end - 1].isspace():
         end -= 1
     return Span(span.start, end) if end > span.start else None
+
+
+_LEAST_TEXT = 40
+"""Tokens; with less a text says nothing."""
+
+
+class Layout:
+    """Decides how many texts fit, and how much of each.
+
+    Args:
+        render: the answer as JSON, with these parts of the first texts.
+
+    Raises:
+        BudgetTooSmall: not even the first text fits, cut to a few words.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], most: int, render: Callable[[Sequence[Span]], bytes]
+    ) -> None:
+        self._most, self._render = most, render
+        rulers = [Ruler(text) for text in texts]
+        wanted = [ruler.between(0, len(text)) for ruler, text in zip(rulers, texts, strict=True)]
+
+        def least(kept: int) -> int:
+            return self._frame(kept) + sum(min(_LEAST_TEXT, tokens) for tokens in wanted[:kept])
+
+        self.kept = bisect_right(range(1, len(texts) + 1), most, key=least)
+        if self.kept == 0:
+            raise BudgetTooSmall(least(min(1, len(texts))))
+        self._texts = texts[: self.kept]
+        self._rulers, self._wanted = rulers[: self.kept], wanted[: self.kept]
+
+    @property
+    def sentences(self) -> list[list[str]]:
+        """The sentences of each text that is kept; none where it stays whole."""
+        shares = share(self._wanted, self._most - self._frame(self.kept))
+        return [
+            [text[s.start : s.end] for s in sentences(text)] if wanted > tokens else []
+            for text, wanted, tokens in zip(self._texts, self._wanted, shares, strict=True)
+        ]
+
+    def fill(self, scores: Sequence[Sequence[float]]) -> list[Span]:
+        """The part of each text.
+
+        Args:
+            scores: 0 or more, for `sentences`.
+        """
+        left = self._most - self._frame(self.kept)
+        while True:
+            shares = share(self._wanted, left)
+            spans = [
+                _part(text, ruler, tokens, own)
+                for text, ruler, tokens, own in zip(
+                    self._texts, self._rulers, shares, scores, strict=True
+                )
+            ]
+            excess = count(self._render(spans).decode()) - self._most
+            if excess <= 0:
+                return spans
+            left -= excess
+
+    def _frame(self, kept: int) -> int:
+        return count(self._render([Span(0, 0)] * kept).decode())
+
+
+def _part(text: str, ruler: Ruler, tokens: int, scores: Sequence[float]) -> Span:
+    if ruler.between(0, len(text)) <= tokens:
+        return Span(0, len(text))
+    # Without scores it was to stay whole: then a little less of it is its beginning.
+    return excerpt(text, ruler, tokens, (lambda _: scores) if scores else None) or Span(0, 0)

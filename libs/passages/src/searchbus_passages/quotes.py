@@ -1,21 +1,8 @@
-"""Where a quotation stands in a text; where it does not, the nearest place and how that differs.
-
-    found = find_quote(text, "raised the target range")
-    found.match                # "exact", "equivalent", "nearest" or "none"
-    text[found.start : found.end]
-
-Exact: character by character. Equivalent: only case, white space, dashes, quotation marks or
-characters without width differ. Nearest: the place of the fewest edits, found by seed and extend,
-as sequences are compared: pieces of the quotation are looked up all over the text, and the places
-where most of them lie together are aligned (alignment.py). A place that shares no piece with the
-quotation is not found.
-
-The text is read in blocks, so that other threads may run after each of them; time and memory grow
-with the length of the text, whatever the quotation.
-"""
+"""Compares quotations with texts beside the event loop, a few at a time."""
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import re
 from collections.abc import Iterator
@@ -23,8 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .alignment import edits, nearest_span
-
-__all__ = ["MAX_QUOTE_CHARS", "Difference", "Place", "find_quote"]
 
 MAX_QUOTE_CHARS = 2_000
 _BLOCK_CHARS = 65_536
@@ -123,7 +108,6 @@ def _nearest(text: str, quote: str, folded: _Folded) -> Place:
 def _place(
     quote: str, folded: _Folded, distance: int, first: int, behind: int, block: _Folded, start: int
 ) -> Place:
-    """The place that was found, to the ends of its words, with its differences."""
     text = block.text
     for _ in range(_MAX_WORD_CHARS):
         first -= 0 < first < len(text) and text[first - 1].isalnum() and text[first].isalnum()
@@ -218,3 +202,19 @@ def _starts(text: str) -> list[int]:
         position = match.end()
     starts.append(len(text))
     return starts
+
+
+_AT_ONCE = 2
+"""The longest text takes a thread two seconds."""
+
+
+class Comparisons:
+    """`find_quote` for a service; further ones wait for their turn."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def find(self, text: str, quote: str) -> Place:
+        """As `find_quote`, which raises ValueError for a quotation that it does not compare."""
+        async with self._slots:
+            return await asyncio.to_thread(find_quote, text, quote)

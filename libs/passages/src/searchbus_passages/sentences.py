@@ -1,6 +1,4 @@
-"""Where sentences begin and end in a text, in characters.
-
-    [text[s.start : s.end] for s in sentences(text)]
+"""Where sentences begin and end in a text, in characters, and what stands above each.
 
 Every visible character is in exactly one sentence. A heading, an item of a list, a row of a table
 and a paragraph end a sentence, too; what is longer than MAX_CHARS is cut between words.
@@ -10,10 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-__all__ = ["MAX_CHARS", "Span", "sentences", "whole_letter"]
 
 MAX_CHARS = 600
 _END = re.compile(
@@ -99,3 +95,40 @@ def _joins(before: str, char: str) -> bool:
         or before + char == "\r\n"
         or "\U0001f3fb" <= char <= "\U0001f3ff"
     )
+
+
+_HEADING = re.compile(r"#{1,6}\s")
+_ITEM = re.compile(r"(?:[-*\u2022]|\d{1,3}[.)])\s")
+
+
+def contexts(text: str, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
+    """The context of each sentence, in the order of the text; none is a part of the sentence.
+
+    Args:
+        spans: all sentences of the text, or of a part of it.
+    """
+    found: list[tuple[Span, ...]] = []
+    heading: Span | None = None
+    lead: Span | None = None
+    run = before = None
+    for span in spans:
+        first = text[span.start]
+        if _HEADING.match(text, span.start):
+            line = text.find("\n", span.start, span.end)
+            own = Span(span.start, span.end if line < 0 else line)
+            found.append(())
+            # What follows the heading's line in its sentence may lead a list.
+            heading, lead, run, before = own, None, None, span if line >= 0 else None
+            continue
+        kind = "row" if first == "|" else "item" if _ITEM.match(text, span.start) else None
+        if kind is not None and kind != run:
+            lead, run = (span if kind == "row" else before), kind
+        elif kind is None and (run != "item" or _is_apart(text, before, span)):
+            lead = run = None
+        found.append(tuple(s for s in (heading, lead) if s is not None and s != span))
+        before = span
+    return found
+
+
+def _is_apart(text: str, before: Span | None, span: Span) -> bool:
+    return before is None or text.count("\n", before.end, span.start) > 1

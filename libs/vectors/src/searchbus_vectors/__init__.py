@@ -1,24 +1,34 @@
 """Embedding and hybrid search over a Qdrant server or its embedded engine."""
 
-from .bm25 import terms
-from .embedder import Embedder
+from .bm25 import STOPWORDS, terms
+from .embedder import Embedder, QueryCache
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
-from .model_files import MINILM, MODEL_NAME, ModelNotFound, resolve_model
-from .models import MULTILINGUAL, model_of
-from .points import Hit, Legs, Match, Page, Point, Record
-from .query_cache import QueryCache
-from .stopwords import STOPWORDS
+from .models import MINILM, MODEL_NAME, MULTILINGUAL, ModelNotFound, model_of, resolve_model
+from .points import (
+    DIMENSIONS,
+    Hit,
+    Legs,
+    Match,
+    Page,
+    Point,
+    QueryVectors,
+    Record,
+    Sparse,
+    Vector,
+    Vectors,
+)
 from .store import (
     CANDIDATES,
-    CollectionDamaged,
-    CollectionMissing,
+    CollectionDamagedError,
+    CollectionMissingError,
     FieldType,
-    StorageFull,
-    StoreLocked,
+    StorageFullError,
+    StoreError,
+    StoreLockedError,
+    StoreUnavailableError,
     VectorStore,
 )
-from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 __all__ = [
     "CANDIDATES",
@@ -29,8 +39,8 @@ __all__ = [
     "STOPWORDS",
     "AllOf",
     "AnyOf",
-    "CollectionDamaged",
-    "CollectionMissing",
+    "CollectionDamagedError",
+    "CollectionMissingError",
     "DateRange",
     "Embedder",
     "EmbedderKind",
@@ -50,8 +60,10 @@ __all__ = [
     "QueryVectors",
     "Record",
     "Sparse",
-    "StorageFull",
-    "StoreLocked",
+    "StorageFullError",
+    "StoreError",
+    "StoreLockedError",
+    "StoreUnavailableError",
     "Vector",
     "VectorStore",
     "Vectors",

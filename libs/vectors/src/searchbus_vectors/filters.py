@@ -7,17 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "DateRange",
-    "Equals",
-    "Filter",
-    "IsIn",
-    "Not",
-    "NumberRange",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Equals:

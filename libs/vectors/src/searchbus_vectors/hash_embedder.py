@@ -1,7 +1,5 @@
 """Vectors from hashed words, without a model: for tests and trials, not for production.
 
-    embedder = HashEmbedder()          # ready at once; equal on every machine
-
 Texts that share words, or parts of words, are near; synonyms are not. Each word stem and each
 trigram of its characters adds ±weight to one of 384 dimensions, chosen by its CRC-32.
 """
@@ -17,13 +15,10 @@ from math import sqrt
 from zlib import crc32
 
 import numpy as np
-from py_rust_stemmers import SnowballStemmer
 
+from .bm25 import STOPWORDS, stem, weighted
 from .embedder import Embedder
-from .stopwords import STOPWORDS
-from .vectors import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
-
-__all__ = ["HashEmbedder", "hashed_vector"]
+from .points import DIMENSIONS, QueryVectors, Sparse, Vector, Vectors
 
 _BASELINE = 0.4
 """Cosine of two texts without a common word. bge's unrelated texts have about the same, and the
@@ -31,10 +26,8 @@ thresholds of the services (for an empty result, for a match) are set for that."
 _TRIGRAM_WEIGHT = 0.25
 _MAX_CHARS = 4000
 """A longer text counts by its first characters, as with the model."""
-_K1, _B, _AVERAGE_TERMS = 1.2, 0.75, 120.0
 _WORD = re.compile(r"\d+|[^\W\d_]+")
 _CASE_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_stemmer = SnowballStemmer("english")
 
 
 class HashEmbedder(Embedder):
@@ -64,11 +57,8 @@ class HashEmbedder(Embedder):
 
 
 def _passage(text: str) -> Vectors:
-    counts = Counter(_term_id(term) for term in _terms(text))
-    length = sum(counts.values())
-    saturation = _K1 * (1 - _B + _B * length / _AVERAGE_TERMS)
-    values = [count * (_K1 + 1) / (count + saturation) for count in counts.values()]
-    return Vectors(hashed_vector(text).tolist(), Sparse(list(counts), values))
+    weights = weighted(Counter(_term_id(term) for term in _terms(text)))
+    return Vectors(hashed_vector(text).tolist(), Sparse(list(weights), list(weights.values())))
 
 
 def hashed_vector(text: str) -> Vector:
@@ -88,12 +78,7 @@ def hashed_vector(text: str) -> Vector:
 def _terms(text: str) -> list[str]:
     """Stems in order, without stopwords; `getForecast` gives get and forecast."""
     words = _WORD.findall(_CASE_CHANGE.sub(" ", text))
-    return [_stem(word.lower()) for word in words if word.lower() not in STOPWORDS]
-
-
-@lru_cache(50_000)
-def _stem(word: str) -> str:
-    return str(_stemmer.stem_word(word))
+    return [stem(word.lower()) for word in words if word.lower() not in STOPWORDS]
 
 
 @lru_cache(50_000)

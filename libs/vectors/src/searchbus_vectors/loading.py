@@ -1,23 +1,15 @@
-"""Makes the embedder and the store that the settings name; each imports only what it needs.
-
-embedder = await load_embedder("model")                            # bge-small-en-v1.5
-embedder = await load_embedder(model="thenlper/gte-base")          # another model of fastembed
-embedder = await load_embedder("hash")                             # for tests: no model
-store = await open_store(folder=Path("data/qdrant"))               # embedded
-store = await open_store(url="http://qdrant:6333")                 # a server or cluster
-"""
+"""Makes the embedder and the store that the settings name; each imports only what it needs."""
 
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from .embedder import Embedder
-from .model_files import MODEL_NAME
+from .models import MODEL_NAME
 from .store import VectorStore
-
-__all__ = ["EmbedderKind", "load_embedder", "open_store"]
 
 EmbedderKind = Literal["model", "hash"]
 """`model`: bge-small-en-v1.5. `hash`: hashed words, for tests and trials."""
@@ -50,13 +42,23 @@ async def load_embedder(
         return HashEmbedder()
     from .model_embedder import ModelEmbedder
 
-    return await ModelEmbedder.load(
+    return await asyncio.to_thread(
+        ModelEmbedder.load,
         folder,
         name=model,
         allow_download=allow_download,
         document_threads=document_threads,
         query_threads=query_threads,
     )
+
+
+ENGINES = {
+    "folder": "searchbus_vectors.embedded:EmbeddedStore",
+    ":memory": "searchbus_vectors.server:ServerStore",  # for tests
+    "http": "searchbus_vectors.server:ServerStore",
+    "https": "searchbus_vectors.server:ServerStore",
+}
+"""Scheme of a URL → its engine. Another one is a module with a VectorStore, and a line here."""
 
 
 async def open_store(
@@ -66,22 +68,21 @@ async def open_store(
     api_key: str | None = None,
     min_free_bytes: int = 0,
 ) -> VectorStore:
-    """Open a Qdrant server by URL (":memory:" in tests), or the embedded engine in a folder.
+    """Open a server by URL (":memory:" in tests), or the embedded engine in a folder.
 
     Args:
         min_free_bytes: of the folder's disk; the embedded engine writes nothing below that.
 
     Raises:
-        StoreLocked: another process has the folder open.
-        ConnectionError: the server does not respond.
-        ValueError: neither a URL nor a folder is given.
+        StoreLockedError: another process has the folder open.
+        StoreUnavailableError: the server does not respond.
+        ValueError: neither a URL nor a folder is given, or no engine has the URL's scheme.
     """
-    if url:
-        from .server import ServerStore
-
-        return await ServerStore.open(url, api_key=api_key)
-    if folder is None:
+    if not url and folder is None:
         raise ValueError("open_store needs a url or a folder")
-    from .embedded import EmbeddedStore
-
-    return await asyncio.to_thread(EmbeddedStore, folder, min_free_bytes=min_free_bytes)
+    scheme = url.rpartition("://")[0] or url.rstrip(":") if url else "folder"
+    if scheme not in ENGINES:
+        raise ValueError(f"no vector store has URLs such as {url}; known: {', '.join(ENGINES)}")
+    module, _, name = ENGINES[scheme].partition(":")
+    engine: type[VectorStore] = getattr(import_module(module), name)
+    return await engine.open(url or str(folder), api_key=api_key, min_free_bytes=min_free_bytes)

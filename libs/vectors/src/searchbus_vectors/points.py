@@ -1,13 +1,43 @@
-"""What a store holds and gives: points with vectors and a payload, candidates, matches, hits."""
+"""What a store holds and gives: vectors, points with a payload, candidates, matches, hits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .vectors import Vectors
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Candidate", "Hit", "Legs", "Match", "Page", "Point", "Record"]
+DIMENSIONS = 384
+"""Length of the default model's dense vectors; a model of a collection may have another."""
+
+Vector = NDArray[np.float32]
+"""A dense vector of float32 values and unit length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A sparse vector: term ids and their weights, lists of equal length."""
+
+    indices: list[int]
+    values: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of a stored passage: floats of unit length, and BM25 weights."""
+
+    dense: list[float]
+    sparse: Sparse
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """The vectors of a query. `sparse` is empty for a query of stopwords alone."""
+
+    dense: list[float]
+    sparse: Sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +55,11 @@ class Record:
 
     id: str
     payload: dict[str, Any]
+
+
+def records_of(found: Iterable[Any]) -> list[Record]:
+    """The points that an engine returned, which have `id` and `payload`."""
+    return [Record(str(one.id), one.payload or {}) for one in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,10 @@
-"""Imports and loads what the configured embedder needs; for a launcher, which forks afterwards.
-
-fastembed takes longer to import than everything else in a service that embeds, and the model takes
-half as long to load. Only what the environment says is known here: a service that finds other
-settings loads what they name.
-"""
+"""Imports and loads what the configured embedder needs; for a launcher, which forks afterwards."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
-from .model_files import MODEL_NAME, ModelNotFound, resolve_model
+from .models import MODEL_NAME, ModelNotFound, resolve_model
 
 # onnxruntime has a thread that sends usage data to its vendor; no thread lives on in a fork.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

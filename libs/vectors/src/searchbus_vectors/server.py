@@ -7,21 +7,27 @@ import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as q
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .points import Candidate, Page, Point, Record
-from .store import CollectionMissing, FieldType, StorageFull, VectorStore
-from .vectors import DIMENSIONS, QueryVectors, Sparse
-
-__all__ = ["ServerStore"]
+from .points import DIMENSIONS, Candidate, Page, Point, QueryVectors, Record, Sparse, records_of
+from .store import (
+    CollectionMissingError,
+    FieldType,
+    StorageFullError,
+    StoreUnavailableError,
+    VectorStore,
+)
 
 T = TypeVar("T")
 _DENSE, _SPARSE = "dense", "sparse"
 _POINTS_PER_REQUEST = 256
 """A larger request might exceed the server's limit of 32 MB."""
+_TIMEOUT_S = 30
+_AWAY = (httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT)
 _NO_SPACE = re.compile(rb"No space left|available disk space", re.IGNORECASE)
 
 
@@ -30,62 +36,63 @@ class ServerStore(VectorStore):
 
     engine = "server"
 
-    def __init__(self, client: AsyncQdrantClient, *, local: bool) -> None:
+    def __init__(self, client: AsyncQdrantClient, url: str, *, local: bool) -> None:
         self._client = client
+        self._url = url
         self._local = local
 
     @classmethod
-    async def open(cls, url: str, *, api_key: str | None = None) -> ServerStore:
-        """Connect, and check that the server responds.
-
-        Raises:
-            ConnectionError: the server does not respond.
-        """
-        local = url == ":memory:"
-        client = (
-            AsyncQdrantClient(location=url)
-            if local
-            else AsyncQdrantClient(url=url, api_key=api_key, timeout=30)
-        )
+    async def open(
+        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
+    ) -> ServerStore:
+        """Connect to a URL, and check that the server answers."""
+        local = place == ":memory:"
+        if local:
+            client = AsyncQdrantClient(location=place)
+        else:
+            client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S)
+        self = cls(client, place, local=local)
         try:
-            await client.get_collections()
-        except (ResponseHandlingException, UnexpectedResponse, OSError) as error:
+            await self.check()
+        except StoreUnavailableError:
             await client.close()
-            raise ConnectionError(
-                f"Qdrant does not respond at {url}. Start it, or correct SEARCHBUS_QDRANT_URL."
-            ) from error
-        return cls(client, local=local)
+            raise
+        return self
 
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
     ) -> None:
         """Create the collection and its payload indexes."""
-        if not await self._client.collection_exists(name):
+        if not await self._request(name, self._client.collection_exists(name)):
+            vectors = {_DENSE: q.VectorParams(size=dimensions, distance=q.Distance.COSINE)}
+            sparse = {_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)}
             try:
-                await self._client.create_collection(
+                await self._request(
                     name,
-                    vectors_config={
-                        _DENSE: q.VectorParams(size=dimensions, distance=q.Distance.COSINE)
-                    },
-                    sparse_vectors_config={_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)},
+                    self._client.create_collection(
+                        name, vectors_config=vectors, sparse_vectors_config=sparse
+                    ),
                 )
             except UnexpectedResponse as error:
-                if error.status_code != 409:  # another replica created it first
+                if error.status_code != httpx.codes.CONFLICT:  # another replica created it first
                     raise
         if self._local:  # the local mode has no payload indexes and warns about each
             return
         for field_name, kind in fields.items():
-            await self._client.create_payload_index(
-                name, field_name, field_schema=q.PayloadSchemaType(kind), wait=True
+            schema = q.PayloadSchemaType(kind)
+            await self._request(
+                name,
+                self._client.create_payload_index(name, field_name, field_schema=schema, wait=True),
             )
 
     async def collections(self) -> list[str]:
         """Names of the collections."""
-        return sorted(c.name for c in (await self._client.get_collections()).collections)
+        found = await self._request("", self._client.get_collections())
+        return sorted(c.name for c in found.collections)
 
     async def drop_collection(self, name: str) -> None:
         """Delete the collection."""
-        await self._client.delete_collection(name)
+        await self._request(name, self._client.delete_collection(name))
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points and wait until they are applied."""
@@ -105,13 +112,11 @@ class ServerStore(VectorStore):
         selector = q.FilterSelector(filter=_to_filter(where))
         await self._request(collection, self._client.delete(collection, selector, wait=True))
 
-    async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
-        """The points with these ids, in their order."""
+    async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]:
         found = await self._request(
             collection, self._client.retrieve(collection, list(ids), with_payload=True)
         )
-        by_id = {str(r.id): Record(str(r.id), r.payload or {}) for r in found}
-        return [by_id[i] for i in ids if i in by_id]
+        return records_of(found)
 
     async def scroll(
         self, collection: str, *, where: Filter | None = None, limit: int = 100,
@@ -125,10 +130,7 @@ class ServerStore(VectorStore):
                 offset=start_id, with_payload=True,
             ),
         )  # fmt: skip
-        return Page(
-            [Record(str(r.id), r.payload or {}) for r in records],
-            None if next_id is None else str(next_id),
-        )
+        return Page(records_of(records), None if next_id is None else str(next_id))
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
@@ -205,18 +207,28 @@ class ServerStore(VectorStore):
         )
 
     async def _request(self, collection: str, call: Awaitable[T]) -> T:
+        """Await a call of the client; its failures become those of `StoreError`."""
         try:
             return await call
         except UnexpectedResponse as error:
-            if error.status_code == 404:
-                raise CollectionMissing(collection) from None
+            if error.status_code == httpx.codes.NOT_FOUND:
+                raise CollectionMissingError(collection) from None
             if _NO_SPACE.search(error.content):
-                raise StorageFull("the disk of the Qdrant server is full") from error
+                raise StorageFullError("the disk of the Qdrant server is full") from error
+            if error.status_code in _AWAY:
+                raise self._unavailable() from error
             raise
+        except (ResponseHandlingException, OSError) as error:
+            raise self._unavailable() from error
         except ValueError:  # the local mode raises it for a missing collection
             if self._local and not await self._client.collection_exists(collection):
-                raise CollectionMissing(collection) from None
+                raise CollectionMissingError(collection) from None
             raise
+
+    def _unavailable(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"Qdrant does not respond at {self._url}. Start it, or correct SEARCHBUS_QDRANT_URL."
+        )
 
 
 def _to_point(point: Point) -> q.PointStruct:

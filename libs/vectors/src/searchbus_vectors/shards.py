@@ -1,4 +1,4 @@
-"""The folders of the embedded engine: how a collection is made, opened and removed.
+"""The folders of the embedded engine: how a collection is made, opened, set aside and removed.
 
     .owner            locked by the process that has the store open
     .new-<name>       a mark while <name> is being made; after a crash both are removed
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,19 +25,99 @@ import qdrant_edge as edge
 
 from .embedded_types import DENSE, SPARSE
 from .nearest import NearestIndex
-from .point_count import PointCount
-from .store import CollectionDamaged, StorageFull, StoreLocked
-from .vectors import DIMENSIONS
+from .points import DIMENSIONS
+from .store import (
+    CollectionDamagedError,
+    CollectionMissingError,
+    StorageFullError,
+    StoreLockedError,
+)
 
-__all__ = [
-    "Shard",
-    "create_shard",
-    "drop_shard",
-    "engine_faults",
-    "find_shards",
-    "lock_folder",
-    "open_shard",
-]
+
+def free_bytes_of(folder: Path) -> int:
+    """The free space of a folder's disk."""
+    return shutil.disk_usage(folder).free
+
+
+TO_END = 0.25
+"""What ends a document that was begun, or removes one, may go down to this share."""
+
+
+class FreeSpace:
+    """Checks the free space before a write.
+
+    Args:
+        min_free_bytes: no points are stored below that.
+        free_bytes: the free space of a folder's disk.
+    """
+
+    def __init__(
+        self, folder: Path, min_free_bytes: int, free_bytes: Callable[[Path], int]
+    ) -> None:
+        self._folder = folder
+        self._min_free_bytes = min_free_bytes
+        self._free_bytes = free_bytes
+
+    def check(self, share: float = 1.0) -> None:
+        """Raise StorageFullError where the disk has less than this share of `min_free_bytes`."""
+        free = self._free_bytes(self._folder)
+        if free < share * self._min_free_bytes:
+            raise StorageFullError(
+                f"{free / 2**20:.0f} MiB are free in {self._folder}; "
+                f"{self._min_free_bytes / 2**20:.0f} MiB are needed to write"
+            )
+
+
+log = logging.getLogger("searchbus.vectors")
+_POINTS_FILE = "points.json"
+
+
+class PointCount:
+    """The number for one collection.
+
+    Args:
+        folder: of the collection.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _POINTS_FILE
+        self.least = self._read()
+        """0 where nothing was recorded."""
+
+    def raise_to(self, count: int) -> None:
+        """Record that there are more points. Where that fails, the lower number stays true."""
+        if count <= self.least:
+            return
+        try:
+            self._write(count, durable=False)
+        except OSError as error:
+            log.warning("%s could not be written: %s", self._path, error.strerror)
+
+    def lower_to(self, count: int) -> None:
+        """Record that points may be missing from now on; on disk when this returns.
+
+        Raises:
+            OSError: it could not be written. Nothing may be deleted then.
+        """
+        if count < self.least:
+            self._write(count, durable=True)
+
+    def _read(self) -> int:
+        try:
+            return int(json.loads(self._path.read_bytes())["points"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+
+    def _write(self, count: int, *, durable: bool) -> None:
+        draft = self._path.with_name(f".{_POINTS_FILE}.tmp")
+        with draft.open("w") as file:
+            json.dump({"points": count}, file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(self._path)
+        self.least = count
+
 
 _CONFIG = "edge_config.json"
 _NEW, _DROPPED = ".new-", ".dropped-"
@@ -73,14 +154,14 @@ def engine_faults(collection: str) -> Iterator[None]:
     """Raise what the engine raises by its own failures as typed errors.
 
     Raises:
-        StorageFull: it could not write.
-        CollectionDamaged: files are damaged.
+        StorageFullError: it could not write.
+        CollectionDamagedError: files are damaged.
     """
     try:
         yield
     except OSError as error:
         if error.errno is not None and _NO_SPACE in str(error):
-            raise StorageFull(str(error)) from error
+            raise StorageFullError(str(error)) from error
         raise
     except BaseException as error:
         # The binding has no classes: failures are Exception, panics derive from BaseException.
@@ -88,15 +169,15 @@ def engine_faults(collection: str) -> Iterator[None]:
         if not is_panic and not (type(error) is Exception and "Service runtime" in str(error)):
             raise
         if _NO_SPACE in str(error):
-            raise StorageFull(str(error)) from error
-        raise CollectionDamaged(collection, f"the engine reports: {_short(error)}") from error
+            raise StorageFullError(str(error)) from error
+        raise CollectionDamagedError(collection, f"the engine reports: {_short(error)}") from error
 
 
 def lock_folder(folder: Path) -> int:
     """Lock the folder for this process; returns the descriptor that holds the lock.
 
     Raises:
-        StoreLocked: another process has it.
+        StoreLockedError: another process has it.
     """
     descriptor = os.open(folder / ".owner", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -104,7 +185,7 @@ def lock_folder(folder: Path) -> int:
     except OSError:
         owner = os.read(descriptor, 200).decode(errors="replace") or "unknown"
         os.close(descriptor)
-        raise StoreLocked(
+        raise StoreLockedError(
             f"The documents in {folder} are open in another process ({owner}). "
             "Stop it, or use another data folder."
         ) from None
@@ -131,11 +212,11 @@ def open_shard(path: Path) -> Shard:
     """Open a collection.
 
     Raises:
-        CollectionDamaged: a file is damaged or missing, or points are missing.
-        StorageFull: the engine needs to write for that.
+        CollectionDamagedError: a file is damaged or missing, or points are missing.
+        StorageFullError: the engine needs to write for that.
     """
     if not (path / _CONFIG).is_file():
-        raise CollectionDamaged(path.name, f"{_CONFIG} is missing")
+        raise CollectionDamagedError(path.name, f"{_CONFIG} is missing")
     with engine_faults(path.name):
         engine = edge.EdgeShard.load(str(path))
         nearest = NearestIndex(_dimensions(path))
@@ -144,7 +225,9 @@ def open_shard(path: Path) -> Shard:
         found = shard.count()
         if found < shard.points.least:
             engine.close()
-            raise CollectionDamaged(path.name, f"it holds {found} of {shard.points.least} points")
+            raise CollectionDamagedError(
+                path.name, f"it holds {found} of {shard.points.least} points"
+            )
     shard.points.raise_to(found)
     index = NearestIndex.load(path, shard.nearest.dimensions)
     if index is not None:
@@ -159,8 +242,8 @@ def create_shard(path: Path, dimensions: int = DIMENSIONS) -> Shard:
         dimensions: length of its dense vectors.
 
     Raises:
-        StorageFull: the disk is full.
-        CollectionDamaged: the engine failed.
+        StorageFullError: the disk is full.
+        CollectionDamagedError: the engine failed.
     """
     config = edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(dimensions, edge.Distance.Cosine)},
@@ -194,3 +277,71 @@ def _dimensions(path: Path) -> int:
 def _short(error: BaseException) -> str:
     text = " ".join(str(error).split()).removeprefix("Service runtime error: ")
     return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+class OpenCollections:
+    """Opens every collection below `folder`; that blocks.
+
+    Attributes:
+        shards: those that are open, by name.
+    """
+
+    def __init__(self, folder: Path, space: FreeSpace) -> None:
+        self.shards: dict[str, Shard] = {}
+        self._folder = folder
+        self._space = space
+        self._damaged: dict[str, str] = {}
+        self._without_space: set[str] = set()
+        for name in find_shards(folder):
+            self._open(name)
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """What is wrong with collections that are set aside, or cannot be read in part; by name."""
+        full = {name: "the disk is too full to open it" for name in self._without_space}
+        return dict(sorted((self._damaged | full).items()))
+
+    def waits_for_space(self, name: str) -> bool:
+        """Whether a full disk kept a collection from being opened."""
+        return name in self._without_space
+
+    def open_again(self, name: str) -> None:
+        """Open a collection that waits for space; raises StorageFullError without any yet."""
+        self._space.check()
+        if name in self._without_space:
+            self._without_space.discard(name)
+            self._open(name)
+
+    def get(self, name: str) -> Shard:
+        """An open collection; raises CollectionDamagedError or CollectionMissingError."""
+        shard = self.shards.get(name)
+        if shard is None:
+            self.check(name)
+            raise CollectionMissingError(name)
+        return shard
+
+    def check(self, name: str) -> None:
+        """Raise CollectionDamagedError where a collection is damaged and not open."""
+        if name in self._damaged and name not in self.shards:
+            raise CollectionDamagedError(name, self._damaged[name])
+
+    def mark_damaged(self, error: CollectionDamagedError) -> None:
+        """Note that something of a collection cannot be read; the first reason stays."""
+        if error.collection not in self._damaged:
+            log.error("%s", error)
+        self._damaged.setdefault(error.collection, error.reason)
+
+    def forget(self, name: str) -> None:
+        """Remove a collection from those that are set aside: its folder is gone."""
+        self._damaged.pop(name, None)
+        self._without_space.discard(name)
+
+    def _open(self, name: str) -> None:
+        try:
+            self.shards[name] = open_shard(self._folder / name)
+        except CollectionDamagedError as error:
+            self._damaged[name] = error.reason
+            log.error("%s; it is set aside", error)
+        except StorageFullError as error:
+            self._without_space.add(name)
+            log.error("collection %s is set aside until there is space: %s", name, error)

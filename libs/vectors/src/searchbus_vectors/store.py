@@ -1,11 +1,17 @@
-"""The vector store: collections of points.
+"""The vector store: collections of points, searched by meaning and by words.
 
     VectorStore
     ├── EmbeddedStore   qdrant-edge in a folder of this process     embedded.py
     └── ServerStore     a Qdrant server or cluster                  server.py
 
-Both engines return candidates only. They are fused here (fusion.py), so that both give the same
-order. `open_store` (loading.py) opens one.
+    StoreError
+    ├── CollectionMissingError      it does not exist
+    ├── CollectionDamagedError      its files are damaged; the other collections work
+    ├── StorageFullError            nothing is written; reading works
+    ├── StoreLockedError            another process has the folder open
+    └── StoreUnavailableError       the server does not answer
+
+Engines return candidates only. They are fused here, so that each engine gives the same order.
 """
 
 from __future__ import annotations
@@ -17,18 +23,62 @@ from typing import Any, Literal
 from opentelemetry import trace
 
 from .filters import Filter
-from .fusion import SPARSE_WEIGHT, fuse, words_scale
-from .points import Candidate, Hit, Legs, Match, Page, Point, Record
-from .vectors import DIMENSIONS, QueryVectors, Sparse
+from .points import (
+    DIMENSIONS,
+    Candidate,
+    Hit,
+    Legs,
+    Match,
+    Page,
+    Point,
+    QueryVectors,
+    Record,
+    Sparse,
+)
 
-__all__ = [
-    "CollectionDamaged",
-    "CollectionMissing",
-    "FieldType",
-    "StorageFull",
-    "StoreLocked",
-    "VectorStore",
-]
+SPARSE_WEIGHT = 0.45
+_LEAST_OF_FULL = 0.65
+
+
+def fuse(
+    cosine: Mapping[str, float],
+    sparse: Mapping[str, float],
+    *,
+    full: float = 0.0,
+    weight: float = SPARSE_WEIGHT,
+) -> list[tuple[str, float]]:
+    """Rank candidates by the weighted sum of the two normalised scores.
+
+    Args:
+        cosine: id → cosine similarity, for every candidate.
+        sparse: id → BM25 score, of the candidates that BM25 found.
+        full: BM25 score of a passage that would be the best for each word of the query.
+        weight: of BM25, 0 to 1.
+
+    Returns:
+        (id, score in 0..1), best first; equal scores are in order of id.
+    """
+    most = words_scale(sparse, full)
+    scores = {
+        key: weight * (sparse.get(key, 0.0) / most) + (1 - weight) * value
+        for key, value in _min_max(cosine).items()
+    }
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def words_scale(sparse: Mapping[str, float], full: float) -> float:
+    """The BM25 score that counts as 1: the best one's, but at least a share of `full`."""
+    return max(max(sparse.values(), default=0.0), _LEAST_OF_FULL * full) or 1.0
+
+
+def _min_max(scores: Mapping[str, float]) -> dict[str, float]:
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high - low < 1e-9:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (value - low) / (high - low) for key, value in scores.items()}
+
 
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
 CANDIDATES = 100
@@ -37,11 +87,15 @@ CANDIDATES = 100
 _tracer = trace.get_tracer("searchbus.vectors")
 
 
-class CollectionMissing(LookupError):
+class StoreError(Exception):
+    """A failure of a store that its callers can tell apart."""
+
+
+class CollectionMissingError(StoreError):
     """The collection does not exist."""
 
 
-class CollectionDamaged(RuntimeError):
+class CollectionDamagedError(StoreError):
     """Files of the collection are damaged or missing; the other collections work.
 
     Attributes:
@@ -55,32 +109,48 @@ class CollectionDamaged(RuntimeError):
         self.reason = reason
 
 
-class StorageFull(RuntimeError):
+class StorageFullError(StoreError):
     """There is too little free space to write; reading works."""
 
 
-class StoreLocked(RuntimeError):
+class StoreLockedError(StoreError):
     """Another process has the embedded store open; the message has its pid."""
+
+
+class StoreUnavailableError(StoreError):
+    """The server of the store does not answer; the message says what to do."""
 
 
 class VectorStore(ABC):
     """The interface of both engines.
 
-    Ids are UUID strings. Every method that takes a collection may raise `CollectionMissing`, except
-    `ensure_collection` and `drop_collection`, and `CollectionDamaged`, except `drop_collection`.
-    What writes may raise `StorageFull`.
+    Ids are UUID strings. Every method that takes a collection may raise `CollectionMissingError`,
+    except `ensure_collection` and `drop_collection`, and `CollectionDamagedError`, except
+    `drop_collection`. Writing may raise `StorageFullError`, and everything `StoreUnavailableError`.
+
+    Attributes:
+        engine: name for traces.
+        system: name of the database for traces (OpenTelemetry's `db.system.name`).
     """
 
     engine: str
+    system: str = "qdrant"
+
+    @classmethod
+    @abstractmethod
+    async def open(
+        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
+    ) -> VectorStore:
+        """Open the store at a URL or in a folder; the options as in `open_store`."""
+
+    async def check(self) -> None:
+        """Raise StoreUnavailableError where the store does not answer."""
+        await self.collections()
 
     @property
     def damaged(self) -> Mapping[str, str]:
         """Collection → what is damaged, for those that are set aside or that failed to be read."""
         return {}
-
-    def check_space(self) -> None:
-        """Raise StorageFull where the store would refuse to write points."""
-        return
 
     @abstractmethod
     async def ensure_collection(
@@ -112,9 +182,10 @@ class VectorStore(ABC):
     async def delete(self, collection: str, where: Filter) -> None:
         """Delete every point that matches."""
 
-    @abstractmethod
     async def get(self, collection: str, ids: Sequence[str]) -> list[Record]:
         """The points with these ids, those that exist, in the order of `ids`."""
+        by_id = {record.id: record for record in await self._get(collection, ids)}
+        return [by_id[key] for key in ids if key in by_id]
 
     @abstractmethod
     async def scroll(
@@ -130,6 +201,9 @@ class VectorStore(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Write everything to disk and release the store."""
+
+    @abstractmethod
+    async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]: ...
 
     @abstractmethod
     async def _candidates(
@@ -195,7 +269,7 @@ class VectorStore(ABC):
         """
         with _tracer.start_as_current_span(
             "store search",
-            attributes={"db.system.name": "qdrant", "db.collection.name": collection,
+            attributes={"db.system.name": self.system, "db.collection.name": collection,
                         "searchbus.engine": self.engine, "searchbus.candidates": candidates},
         ) as span:  # fmt: skip
             dense, sparse = await self._candidates(collection, query, where, candidates)

@@ -6,26 +6,12 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from opentelemetry import metrics
 
 from searchbus_bus.telemetry import SECONDS
 from searchbus_contracts import ErrorCode, Fault
-
-__all__ = [
-    "count_change",
-    "count_dropped",
-    "count_file_fault",
-    "count_handover",
-    "count_login",
-    "count_mismatch",
-    "count_refused",
-    "count_restart",
-    "count_session",
-    "count_token",
-    "measured_call",
-    "meter",
-]
 
 meter = metrics.get_meter("searchbus.attach")
 _calls = meter.create_histogram(
@@ -34,43 +20,31 @@ _calls = meter.create_histogram(
     description="Calls of attached servers' tools, by server and code.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
-_restarts = meter.create_counter(
-    "searchbus.attach.restarts", description="Sessions with attached servers that were lost."
-)
-_refused = meter.create_counter(
-    "searchbus.attach.refused", description="Tools of attached servers that cannot be listed."
-)
-_changes = meter.create_counter(
-    "searchbus.attach.changes",
-    description="Definitions of attached servers that differ from the approved ones, by policy.",
-)
-_mismatches = meter.create_counter(
-    "searchbus.attach.mismatches",
-    description="Answers of attached servers that do not fit their own output schema.",
-)
-_dropped = meter.create_counter(
-    "searchbus.attach.dropped",
-    description="Messages of attached servers beyond their budget, by server and kind.",
-)
-_handovers = meter.create_counter(
-    "searchbus.attach.handovers",
-    description="Calls sent on to the worker that has the caller's session, by server and code.",
-)
-_sessions = meter.create_counter(
-    "searchbus.attach.session.events",
-    description="Sessions of callers that were taken over, lost, or opened without a lease.",
-)
-_file_faults = meter.create_counter(
-    "searchbus.attach.file_faults",
-    description="Versions of the file of attached servers that cannot be used.",
-)
-_tokens = meter.create_counter(
-    "searchbus.attach.tokens",
-    description="Requests for tokens of attached servers, by type of auth and outcome.",
-)
-_logins = meter.create_counter(
-    "searchbus.attach.logins", description="Sign-ins to attached servers, by outcome."
-)
+Counted = Literal[
+    "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
+    "file_faults", "tokens", "logins",
+]  # fmt: skip
+_DESCRIPTIONS: dict[Counted, str] = {
+    "restarts": "Sessions with attached servers that were lost.",
+    "refused": "Tools of attached servers that cannot be listed.",
+    "changes": "Definitions of attached servers that differ from the approved ones, by policy.",
+    "mismatches": "Answers of attached servers that do not fit their own output schema.",
+    "dropped": "Messages of attached servers beyond their budget, by server and kind.",
+    "handovers": "Calls sent on to the worker that has the caller's session, by server and code.",
+    "session.events": "Sessions of callers that were taken over, lost, or opened without a lease.",
+    "file_faults": "Versions of the file of attached servers that cannot be used.",
+    "tokens": "Requests for tokens of attached servers, by type of auth and outcome.",
+    "logins": "Sign-ins to attached servers, by outcome.",
+}
+_counters = {
+    name: meter.create_counter(f"searchbus.attach.{name}", description=description)
+    for name, description in _DESCRIPTIONS.items()
+}
+
+
+def count(name: Counted, number: int = 1, **labels: str) -> None:
+    """Add to the counter `searchbus.attach.<name>`; labels are `server` and what tells it apart."""
+    _counters[name].add(number, labels)
 
 
 @contextmanager
@@ -95,53 +69,3 @@ def measured_call(server: str, *, failures_only: bool = False) -> Iterator[None]
     finally:
         if code != "ok" or not failures_only:
             _calls.record(time.perf_counter() - started_s, {"server": server, "code": code})
-
-
-def count_handover(server: str, code: str) -> None:
-    """Count a call that another worker did, which has the caller's session."""
-    _handovers.add(1, {"server": server, "code": code})
-
-
-def count_session(server: str, event: str) -> None:
-    """Count an event of a caller's session: `taken_over`, `lost` or `without_lease`."""
-    _sessions.add(1, {"server": server, "event": event})
-
-
-def count_restart(server: str) -> None:
-    """Count a session that was lost."""
-    _restarts.add(1, {"server": server})
-
-
-def count_refused(server: str, number: int) -> None:
-    """Count tools that cannot be listed, once a list."""
-    _refused.add(number, {"server": server})
-
-
-def count_dropped(server: str, kind: str) -> None:
-    """Count a message that is dropped: `answer`, `event` or `log`."""
-    _dropped.add(1, {"server": server, "kind": kind})
-
-
-def count_change(server: str, policy: str) -> None:
-    """Count a definition that differs from the approved one, once each."""
-    _changes.add(1, {"server": server, "policy": policy})
-
-
-def count_mismatch(server: str) -> None:
-    """Count an answer that does not fit its schema."""
-    _mismatches.add(1, {"server": server})
-
-
-def count_file_fault() -> None:
-    """Count a version of the file that cannot be used."""
-    _file_faults.add(1)
-
-
-def count_token(server: str, kind: str, outcome: str) -> None:
-    """Count a request for a token: `ok`, `login_required` or `failed`."""
-    _tokens.add(1, {"server": server, "type": kind, "outcome": outcome})
-
-
-def count_login(server: str, outcome: str) -> None:
-    """Count a sign-in: `ok` or `failed`."""
-    _logins.add(1, {"server": server, "outcome": outcome})

@@ -13,16 +13,13 @@ from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
 from .auth.pages import login_app
-from .declare.attach_file import AttachFile
-from .declare.taken import taken_names
+from .declare.attach_file import AttachFile, reserved_names
 from .definitions.pinning import Approvals
-from .serving.gateway import Gateway
-from .sessions.handover import Handover
+from .gateway import Gateway
 from .sessions.leases import Leases
+from .sessions.sessions import Handover
 from .settings import AttachSettings
-from .upstream.connection import Surroundings
-
-__all__ = ["QUIET_LOGGERS", "AttachEndpoints", "start"]
+from .upstream.connection import ConnectionContext
 
 QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 """They log whole messages of servers, headers, and addresses with their queries."""
@@ -54,9 +51,9 @@ async def start(process: Process[AttachSettings]) -> None:
     gateway = await process.enter(
         Gateway(
             worker,
-            AttachFile(settings.file, taken_names(known_services())),
+            AttachFile(settings.file, reserved_names(known_services())),
             Approvals(PinFile(settings.pins)),
-            Surroundings(
+            ConnectionContext(
                 logs=settings.data_dir / "logs" if settings.data_dir else None,
                 credentials=credentials,
                 own=settings.own_paths,

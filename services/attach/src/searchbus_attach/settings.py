@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
+from searchbus_runtime.files import damage
+from searchbus_runtime.pins import PinFile
 
 from .auth.keys import Identity, Sealer, key_from_text
+from .declare.attach_file import AttachFile
 from .declare.servers import own_folders
 
 if TYPE_CHECKING:
     from .auth.credentials import Credentials
-
-__all__ = ["FILE_NAME", "LOGINS_NAME", "PINS_NAME", "AttachSettings"]
 
 FILE_NAME = "attach.toml"
 PINS_NAME = "attach-pins.json"
@@ -132,3 +133,10 @@ class AttachSettings(ServiceSettings):
             vault = Vault(self.logins, sealer)
             logins = Logins(http, vault, self.login_address, self.attach_client_metadata_url)
         return Credentials(http, logins=logins, identity=self.identity)
+
+
+def files(folder: Path) -> tuple[str, bool, str]:
+    """Whether the files of attached servers in a data folder can be read."""
+    settings = AttachSettings(data_dir=folder)
+    faults = damage(AttachFile(settings.file).read_all, PinFile(settings.pins).read)
+    return "attached servers", not faults, " ".join(faults) or "files in order"

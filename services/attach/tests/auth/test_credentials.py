@@ -24,11 +24,12 @@ from searchbus_attach.commands.status import masked
 from searchbus_attach.declare.auth_methods import OURSELVES
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.service import QUIET_LOGGERS
-from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import serve, until
 
+from ..conftest import call_tool
 from ..upstream.test_upstream import Caller, text
 from .authorization_server import SECRET
 from .browser import sign_in
@@ -41,12 +42,14 @@ PEM = ECKey.generate_key("P-256").as_pem(private=True).decode()
 async def start(http, sign_ins) -> AsyncIterator[Callable[..., Upstream]]:
     """Attach a server, with the credentials of a caller."""
     identity = Identity(PEM, "searchbus")
-    around = Surroundings(credentials=Credentials(http, logins=sign_ins.logins, identity=identity))
+    context = ConnectionContext(
+        credentials=Credentials(http, logins=sign_ins.logins, identity=identity)
+    )
     async with AsyncExitStack() as ends:
-        ends.push_async_callback(around.aclose)
+        ends.push_async_callback(context.aclose)
 
         def new(server: Server, caller: str = OURSELVES) -> Upstream:
-            upstream = Upstream(server, around, on_list=lambda _: None, caller=caller)
+            upstream = Upstream(server, context, on_list=lambda _: None, caller=caller)
             ends.push_async_callback(upstream.stop)
             upstream.start()
             return upstream
@@ -55,30 +58,32 @@ async def start(http, sign_ins) -> AsyncIterator[Callable[..., Upstream]]:
 
 
 async def call(upstream: Upstream) -> str:
-    return text(await upstream.call(Caller(), "whoami", {}))
+    return text(await call_tool(upstream, Caller(), "whoami", {}))
 
 
 async def refused(upstream: Upstream) -> Fault:
     with pytest.raises(Fault) as fault:
-        await upstream.call(Caller(), "whoami", {})
+        await call_tool(upstream, Caller(), "whoami", {})
     return fault.value
 
 
 async def test_client_credentials_from_the_first_request_on(protected, start, monkeypatch):
     """One token for list and calls, counted."""
     counted: list[tuple[str, ...]] = []
-    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
+    monkeypatch.setattr(
+        module, "count", lambda *name, **labels: counted.append((*name, *labels.values()))
+    )
     upstream = start(declared(protected, "client_credentials"))
     assert await call(upstream) == "the client"
     assert len(protected.provider.forms) == 1
-    assert counted == [("safe", "client_credentials", "ok")]
+    assert counted == [("tokens", "safe", "client_credentials", "ok")]
 
 
 async def test_a_token_that_ends_is_replaced_before_a_call_fails(protected, start):
     """Many calls at once ask for one."""
     upstream = start(declared(protected, "client_credentials"))
     await call(upstream)
-    source = upstream._around.credentials._source(upstream.server, upstream.server.auth, OURSELVES)
+    source = upstream._context.credentials._source(upstream.server, upstream.server.auth, OURSELVES)
     now_s = time.time()
     source._tokens = msgspec.structs.replace(
         source._tokens, issued_s=now_s - 3599, expires_s=now_s + 1
@@ -166,8 +171,10 @@ async def test_variables_count_in_the_url_and_when_their_value_changes(protected
     values = {"BASE": protected.url, "WORD": "an old secret"}
     server = declared(protected, "client_credentials", client_secret="${WORD}")
     server = msgspec.structs.replace(server, url="${BASE}")
-    around = Surroundings(variable=values.get, credentials=Credentials(http, lookup=values.get))
-    upstream = Upstream(server, around, on_list=lambda _: None)
+    context = ConnectionContext(
+        variable=values.get, credentials=Credentials(http, lookup=values.get)
+    )
+    upstream = Upstream(server, context, on_list=lambda _: None)
     upstream.start()
     await until(lambda: upstream.state == "down")
     assert "invalid_client" in upstream.problem
@@ -183,12 +190,14 @@ async def test_a_caller_who_is_not_signed_in_gets_the_address_at_once(
 ):
     """And after the sign-in the same call works."""
     counted: list[tuple[str, ...]] = []
-    monkeypatch.setattr(module, "count_token", lambda *labels: counted.append(labels))
+    monkeypatch.setattr(
+        module, "count", lambda *name, **labels: counted.append((*name, *labels.values()))
+    )
     sign_ins.server = server = declared(protected, "authorization_code")
     upstream = start(server, "caller-1")
     fault = await refused(upstream)
     assert (fault.code, fault.failure.retryable) == (ErrorCode.LOGIN_REQUIRED, False)
-    assert ("safe", "authorization_code", "login_required") in counted
+    assert ("tokens", "safe", "authorization_code", "login_required") in counted
     address = fault.failure.message.rpartition(" ")[2]
     assert (await sign_in(address)).status_code == 200
     upstream.try_now()

@@ -9,7 +9,7 @@ from joserfc.jwk import ECKey
 
 from searchbus_attach.auth.grants import TokenRequest, client_credentials, token_exchange
 from searchbus_attach.auth.keys import Identity
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 
 from .authorization_server import EXCHANGE
 from .conftest import declared

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from searchbus_attach.auth import http as module
 from searchbus_attach.auth.http import AuthHttp, shown
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 from searchbus_testing import serve
 
 

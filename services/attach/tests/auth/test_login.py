@@ -14,7 +14,7 @@ from searchbus_attach.auth.http import AuthHttp
 from searchbus_attach.auth.login import Logins
 from searchbus_attach.auth.provider import TokenRefusedError
 from searchbus_attach.auth.vault import Tokens
-from searchbus_attach.faults import AuthError, LoginRequiredError
+from searchbus_attach.errors import AuthError, LoginRequiredError
 from searchbus_testing import until
 
 from .browser import sign_in

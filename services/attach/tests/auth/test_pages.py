@@ -134,14 +134,16 @@ async def test_the_person_can_refuse(protected, sign_ins, server, vault, monkeyp
 
 async def test_sign_ins_are_counted_by_their_outcome(protected, sign_ins, server, monkeypatch):
     """An address that names no server counts for none."""
-    counted: list[tuple[str, str]] = []
-    monkeypatch.setattr(pages, "count_login", lambda *labels: counted.append(labels))
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        pages, "count", lambda *name, **labels: counted.append((*name, *labels.values()))
+    )
     address = sign_ins.logins.ticket("safe", "caller-1")
     await sign_in(address)
     await sign_in(address[:-3])
     protected.provider.refuses["authorization_code"] = "access_denied"
     await sign_in(address)
-    assert counted == [("safe", "ok"), ("safe", "failed")]
+    assert counted == [("logins", "safe", "ok"), ("logins", "safe", "failed")]
 
 
 async def test_the_client_metadata_document_names_its_own_address(protected, sign_ins):

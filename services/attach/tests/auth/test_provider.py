@@ -15,7 +15,7 @@ from searchbus_attach.auth.provider import (
 )
 from searchbus_attach.auth.vault import Tokens
 from searchbus_attach.declare.auth_methods import Auth
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 
 from .authorization_server import SECRET
 from .conftest import declared

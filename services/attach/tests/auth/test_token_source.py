@@ -9,7 +9,7 @@ import pytest
 from searchbus_attach.auth import credentials as module
 from searchbus_attach.auth.credentials import TokenSource
 from searchbus_attach.auth.vault import Tokens
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 
 
 class World:

@@ -9,7 +9,7 @@ import pytest
 
 from searchbus_attach.auth.keys import Sealer
 from searchbus_attach.auth.vault import Registered, Tokens, Vault
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 
 TOKENS = Tokens(access_token="word-a", refresh_token="word-r", issuer="https://x")
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from searchbus_attach.commands.options import (
+    ReportingGroup,
     credentials_for,
     file_of,
     pins_of,
-    reported_errors,
     server_of,
 )
-from searchbus_attach.declare.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.errors import DeclarationError
+from searchbus_contracts import Fault
 
 
 def test_files_are_in_the_data_folder_unless_they_are_named(tmp_path):
@@ -26,16 +29,29 @@ def test_an_unknown_server_is_named_with_the_nearest(tmp_path):
     """Most errors are typing errors."""
     file = file_of(None, tmp_path)
     file.add([parse_server("files", {"command": "x"})])
-    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+    with pytest.raises(DeclarationError, match="Did you mean 'files'"):
         server_of(file, "file")
 
 
-def test_errors_of_operators_have_no_traceback(capsys):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (DeclarationError("wrong"), "wrong"),
+        (PermissionError(13, "Permission denied", "/x"), "/x cannot be used (Permission denied)"),
+        (Fault("unavailable", "Away."), "unavailable: Away."),
+    ],
+)
+def test_errors_of_operators_have_no_traceback(error, told):
     """Exit code 1, one line."""
-    with pytest.raises(typer.Exit) as ended, reported_errors():
-        raise DeclarationFault("wrong")
-    assert ended.value.exit_code == 1
-    assert capsys.readouterr().err == "error: wrong\n"
+    app = typer.Typer(cls=ReportingGroup)
+    app.callback()(lambda: None)
+
+    @app.command("fail")
+    def fail() -> None:
+        raise error
+
+    ended = CliRunner().invoke(app, ["fail"])
+    assert (ended.exit_code, ended.stderr) == (1, f"error: {told}\n")
 
 
 def test_settings_are_read_for_servers_with_sign_in_only(tmp_path, monkeypatch):

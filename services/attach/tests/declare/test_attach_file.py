@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.declare.attach_file import AttachFile
-from searchbus_attach.declare.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.attach_file import AttachFile, read_text, reserved_names
+from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.declare.views import View
+from searchbus_attach.errors import DeclarationError
+from searchbus_contracts.services import Service
 
 TEXT = """\
 # ours
@@ -63,10 +65,10 @@ def test_servers_are_added_and_removed(file):
 def test_what_is_wrong_is_named_with_the_file(file, text, message):
     """And nothing is written into such a file."""
     file.path.write_text(text)
-    with pytest.raises(DeclarationFault, match=message) as error:
+    with pytest.raises(DeclarationError, match=message) as error:
         file.read()
     assert "attach.toml" in str(error.value)
-    with pytest.raises(DeclarationFault):
+    with pytest.raises(DeclarationError):
         file.add([parse_server("b", {"command": "x"})])
     assert file.path.read_text() == text
 
@@ -74,11 +76,11 @@ def test_what_is_wrong_is_named_with_the_file(file, text, message):
 def test_a_server_is_added_once_and_removed_by_its_name(file):
     """With what to do instead."""
     file.path.write_text(TEXT)
-    with pytest.raises(DeclarationFault, match="attach remove files"):
+    with pytest.raises(DeclarationError, match="attach remove files"):
         file.add([parse_server("files", {"command": "x"})])
-    with pytest.raises(DeclarationFault, match="Did you mean 'files'"):
+    with pytest.raises(DeclarationError, match="Did you mean 'files'"):
         file.remove("file")
-    with pytest.raises(DeclarationFault, match="toolset of searchbus"):
+    with pytest.raises(DeclarationError, match="toolset of searchbus"):
         file.add([parse_server("web", {"command": "x"})])
 
 
@@ -91,7 +93,7 @@ def test_an_equal_server_is_left_as_it_is(file, tmp_path):
     assert file.stamp() == before
     new, other = parse_server("new", {"command": "x"}), parse_server("files", {"command": "x"})
     with pytest.raises(
-        DeclarationFault, match=r"mcp\.json: files is .*; nothing was attached\. .*"
+        DeclarationError, match=r"mcp\.json: files is .*; nothing was attached\. .*"
     ):
         file.add([new, other], tmp_path / "mcp.json")
     assert file.stamp() == before
@@ -105,14 +107,14 @@ def test_the_file_of_a_host_is_read_only(tmp_path):
     path.write_text('{"mcpServers": {"files": {"command": "npx"}}}')
     file = AttachFile(path)
     assert file.read()["files"].command == "npx"
-    with pytest.raises(DeclarationFault, match="belongs to the host"):
+    with pytest.raises(DeclarationError, match="belongs to the host"):
         file.remove("files")
 
 
 def test_a_file_that_cannot_be_read_is_named(file):
     """Not UTF-8, for instance."""
     file.path.write_bytes(b"\xfc")
-    with pytest.raises(DeclarationFault, match=r"attach\.toml is not text in UTF-8: .* save it"):
+    with pytest.raises(DeclarationError, match=r"attach\.toml is not text in UTF-8: .* save it"):
         file.read()
 
 
@@ -135,7 +137,7 @@ def test_a_server_cannot_take_the_name_of_a_view(file):
     """Written into the file, it would make all of it unusable, also for `attach remove`."""
     text = "[views.reading]\nallow = ['*']\n"
     file.path.write_text(text)
-    with pytest.raises(DeclarationFault, match="another toolset reading"):
+    with pytest.raises(DeclarationError, match="another toolset reading"):
         file.add([parse_server("reading", {"command": "x"})])
     assert file.path.read_text() == text
 
@@ -156,3 +158,28 @@ def test_a_byte_order_mark_is_no_fault(file):
     assert set(file.read()) == {"files"}
     file.add([parse_server("far", {"url": "https://x.example/mcp"})])
     assert set(file.read()) == {"files", "far"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_usual_encodings_are_read(tmp_path, encoding):
+    """UTF-16 is what PowerShell writes."""
+    path = tmp_path / "mcp.json"
+    path.write_text('{"\u00e9": 1}', encoding=encoding)
+    assert read_text(path) == '{"\u00e9": 1}'
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9", b"\xff\xfea"])
+def test_other_files_are_named(tmp_path, content):
+    """With what to do."""
+    path = tmp_path / "mcp.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        DeclarationError, match=r"mcp\.json is not text in UTF-8: .* save it as UTF-8"
+    ):
+        read_text(path)
+
+
+def test_toolsets_of_services_and_of_the_edge_are_taken():
+    """Tools, resources and prompts, and those of the edge itself."""
+    services = {"a": Service(name="a", toolsets=("x",), resources=("y",), prompts=("z",))}
+    assert {"x", "y", "z", "connector", "lazy"} == reserved_names(services)

@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from searchbus_attach.declare.auth_methods import METHODS, Auth, MethodName
-from searchbus_attach.declare.servers import DeclarationFault, parse_server
+from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.errors import DeclarationError
 
 URL = "https://mcp.example.org/mcp"
 GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "client_secret": "b"}
@@ -29,15 +30,15 @@ GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "
 )
 def test_a_wrong_table_is_refused(auth, problem):
     """With the key's name."""
-    with pytest.raises(DeclarationFault, match=problem):
+    with pytest.raises(DeclarationError, match=problem):
         parse_server("safe", {"url": URL, "auth": auth})
 
 
 def test_it_is_for_urls_and_instead_of_a_header():
     """One Authorization only."""
-    with pytest.raises(DeclarationFault, match="'auth' is for a URL"):
+    with pytest.raises(DeclarationError, match="'auth' is for a URL"):
         parse_server("safe", {"command": "x", "auth": GOOD})
-    with pytest.raises(DeclarationFault, match="give either"):
+    with pytest.raises(DeclarationError, match="give either"):
         parse_server("safe", {"url": URL, "headers": {"authorization": "x"}, "auth": GOOD})
     assert parse_server("safe", {"url": URL, "auth": GOOD}).auth == Auth(**GOOD)
 
@@ -45,7 +46,7 @@ def test_it_is_for_urls_and_instead_of_a_header():
 def test_token_exchange_is_per_user():
     """Otherwise all callers would be one."""
     auth = {"type": "token_exchange", "issuer": "https://x", "client_id": "a"}
-    with pytest.raises(DeclarationFault, match="per_user"):
+    with pytest.raises(DeclarationError, match="per_user"):
         parse_server("safe", {"url": URL, "auth": auth})
     assert parse_server("safe", {"url": URL, "auth": auth, "state": "per_user"}).auth is not None
 

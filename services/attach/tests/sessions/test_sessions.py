@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from searchbus_attach.sessions.handover import Onward
 from searchbus_attach.sessions.leases import Holder, lease_key
 from searchbus_attach.sessions.sessions import Sessions
+from searchbus_attach.upstream.session import ServerRequest
 from searchbus_bus import InstanceGoneError
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import (
@@ -32,7 +32,7 @@ from searchbus_contracts.resources import (
 )
 from searchbus_testing import until
 
-from ..conftest import EVERYBODY, PROGRAM, World, children, plain_keys
+from ..conftest import EVERYBODY, PROGRAM, World, children, plain, plain_keys
 
 KEY = lease_key("plain", "test")
 
@@ -333,10 +333,11 @@ async def test_prompts_resources_and_completions_follow_the_session(new_pair):
     assert (pair.a.sessions("broad"), pair.b.sessions("broad")) == (1, 0)
 
 
-class Gone:
-    """Callers whose session is at a worker that is gone, and the way to it."""
+class Gone(Sessions):
+    """Sessions whose caller's is at a worker that is gone; it is the way to that worker, too."""
 
     def __init__(self, received: bool) -> None:
+        super().__init__(plain(), None, None, self)
         self.received = received
         self.taken = 0
 
@@ -349,7 +350,7 @@ class Gone:
     async def is_leaving(self, call, instance):
         return False
 
-    async def send(self, call, onward, instance):
+    async def send(self, call, wanted, instance):
         raise InstanceGoneError("gone", received=self.received)
 
 
@@ -362,10 +363,11 @@ async def test_a_call_that_a_dead_worker_had_is_repeated_if_it_may_be(
 ):
     """The session is taken over in any case; and nobody looks for ever."""
     gone = Gone(received)
-    sessions = Sessions("plain", gone, gone)
     call = SimpleNamespace(actor=EVERYBODY, instance_only=False)
-    onward = Onward("tool", "plain", "x", None, ToolReply, may_repeat)
+    wanted = ServerRequest(
+        "tools/call", None, None, "tool", "plain", "x", None, ToolReply, may_repeat
+    )
     with pytest.raises(Fault) as fault:
-        await sessions.do(call, None, onward)
+        await gone.request(call, wanted)
     assert (fault.value.code, fault.value.failure.retryable) == (ErrorCode.UNAVAILABLE, retryable)
     assert gone.taken == rounds

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextvars import ContextVar
 
+import anyio
 import pytest
-from mcp_types import jsonrpc_message_adapter
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from searchbus_attach.transports.budget import MAX_EVENT_BYTES, Budget
-from searchbus_attach.transports.messages import MAX_VALUES, count_values, read_message
+from searchbus_attach.transports.messages import (
+    MAX_VALUES,
+    CallerTasks,
+    MessageStream,
+    count_values,
+    is_reply_too_many,
+    read_message,
+)
 
 MANY = b"[" + b",".join([b"[]"] * (MAX_VALUES + 1)) + b"]"
 DEEP = b'{"a":' * 300 + b"1" + b"}" * 300
@@ -102,3 +119,164 @@ def test_a_large_message_that_is_not_an_answer_is_dropped(number):
 def test_values_are_counted_without_parsing(value, least, most):
     """Marks in texts are not taken for values, where that matters."""
     assert least <= count_values(json.dumps(value).encode()) <= most
+
+
+caller: ContextVar[str] = ContextVar("caller", default="nobody")
+
+
+@pytest.fixture
+def stream() -> MessageStream[int]:
+    return MessageStream(shows_context=True)
+
+
+async def test_messages_come_in_order(stream):
+    """A sender does not wait for the receiver; a receiver waits for the sender."""
+    for number in range(3):
+        await stream.send(number)
+    stream.close()
+    assert [number async for number in stream] == [0, 1, 2]
+
+
+async def test_receiver_waits(stream):
+    """Also when it was cancelled before."""
+    for _ in range(2):
+        waiting = asyncio.create_task(stream.receive())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    waiting = asyncio.create_task(stream.receive())
+    await asyncio.sleep(0)
+    await stream.send(1)
+    assert await waiting == 1
+
+
+async def test_replies_do_not_wait_where_many_messages_wait():
+    """A server that asks without end and does not read gets no task for each of its requests."""
+    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
+    reply = SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={}))
+    for _ in range(100):
+        await stream.send(reply)
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(reply)
+    request = SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping"))
+    asking = asyncio.create_task(stream.send(request))
+    await asyncio.sleep(0)
+    assert not asking.done()
+    await stream.receive()
+    await asking
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        JSONRPCResponse(jsonrpc="2.0", id="x" * 100_000, result={}),
+        JSONRPCError(
+            jsonrpc="2.0",
+            id=1,
+            error=ErrorData(code=-32601, message="no such method", data="x" * 100_000),
+        ),
+    ],
+)
+async def test_large_replies_are_not_taken(reply):
+    """They repeat what the server sent."""
+    stream = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(SessionMessage(reply))
+
+
+async def test_sender_waits_where_many_messages_wait(stream):
+    """A server that floods us waits, and our memory does not grow."""
+    sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        for number in range(1000):
+            await stream.send(number)
+            sent += 1
+
+    sending = asyncio.create_task(flood())
+    for received in range(1000):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sent - received <= 100
+        assert await stream.receive() == received
+    await sending
+
+
+async def test_close_ends_the_wait_of_a_sender(stream):
+    """With the error of a closed stream."""
+
+    async def flood() -> None:
+        while True:
+            await stream.send(0)
+
+    sending = asyncio.create_task(flood())
+    await asyncio.sleep(0)
+    stream.close()
+    with pytest.raises(anyio.BrokenResourceError):
+        await sending
+
+
+async def test_closed_stream_takes_nothing_and_gives_the_rest(stream):
+    """With the errors that the SDK expects."""
+    await stream.send(1)
+    async with stream:
+        pass
+    with pytest.raises(anyio.BrokenResourceError):
+        await stream.send(2)
+    assert await stream.receive() == 1
+    with pytest.raises(anyio.EndOfStream):
+        await stream.receive()
+
+
+async def test_close_wakes_the_receiver(stream):
+    """Which would wait for ever."""
+    waiting = asyncio.create_task(stream.receive())
+    await asyncio.sleep(0)
+    await stream.aclose()
+    with pytest.raises(anyio.EndOfStream):
+        await waiting
+
+
+@pytest.mark.parametrize("shows_context", [True, False])
+async def test_context_of_the_sender(shows_context):
+    """It is that of the message received last; the SDK sees it where it is shown."""
+    stream = MessageStream[int](shows_context=shows_context)
+
+    async def send(name: str, number: int) -> None:
+        caller.set(name)
+        await stream.send(number)
+
+    for number, name in enumerate(("a", "b")):
+        await asyncio.create_task(send(name, number))
+    found = []
+    for _ in range(2):
+        await stream.receive()
+        found.append(stream.sender[caller])
+        assert (stream.last_context is stream.sender) is shows_context
+    assert found == ["a", "b"]
+
+
+async def test_tasks_run_in_the_context_of_the_sender():
+    """So that what a request logs belongs to its caller."""
+    stream = MessageStream[None](shows_context=False)
+    found = []
+
+    async def send(name: str) -> None:
+        caller.set(name)
+        await stream.send(None)
+
+    async def request(number: int) -> None:
+        await asyncio.sleep(0)
+        found.append((number, caller.get()))
+
+    await asyncio.create_task(send("a"))
+    await asyncio.create_task(send("b"))
+    async with anyio.create_task_group() as group:
+        tasks = CallerTasks(group, stream)
+        for number in range(2):
+            await stream.receive()
+            tasks.start_soon(request, number)
+    assert found == [(0, "a"), (1, "b")]
+    assert caller.get() == "nobody"

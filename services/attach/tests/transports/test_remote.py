@@ -16,11 +16,12 @@ from searchbus_attach.transports import budget
 from searchbus_attach.transports import remote as module
 from searchbus_attach.transports.http import transport
 from searchbus_attach.transports.remote import HttpNotes
-from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
 
+from ..conftest import call_tool
 from ..remote_server import Remote, passage, remote_server
 from ..upstream.test_upstream import Caller, text
 from .http.scripted import certified, scripted
@@ -38,7 +39,7 @@ async def start() -> AsyncIterator:
 
     def new(url: str, **keys) -> Upstream:
         server: Server = parse_server("far", {"url": url, **keys})
-        upstream = Upstream(server, Surroundings(), on_list=lambda _: None)
+        upstream = Upstream(server, ConnectionContext(), on_list=lambda _: None)
         upstream.start()
         started.append(upstream)
         return upstream
@@ -51,7 +52,7 @@ async def start() -> AsyncIterator:
 async def test_streamable_http(remote, start):
     """With the declared headers, and no other credentials."""
     upstream = start(remote.url, headers={"Authorization": "Bearer of the server"})
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
     assert (upstream.server_info, upstream.state) == ("far 2.0", "up")
     sent = {headers.get("authorization") for headers in remote.headers}
     assert sent == {"Bearer of the server"}
@@ -61,7 +62,7 @@ async def test_streamable_http(remote, start):
 async def test_the_older_transport(remote, start):
     """SSE of revision 2024-11-05."""
     upstream = start(remote.sse_url, transport="sse")
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -70,12 +71,12 @@ async def test_progress_and_cancellation(remote, start, transport):
     url = remote.url if transport == "http" else remote.sse_url
     upstream = start(url, transport=transport)
     caller = Caller()
-    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, caller, "slow", {}))
     await until(lambda: len(caller.events) > 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert caller.events[0][:3] == ("progress", 1.0, 600.0)
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
@@ -85,7 +86,9 @@ async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
     await until(lambda: upstream.state == "up")
     for number in range(3):
         remote.forget = True
-        assert text(await upstream.call(Caller(), "echo", {"text": str(number)})) == str(number)
+        assert text(await call_tool(upstream, Caller(), "echo", {"text": str(number)})) == str(
+            number
+        )
         assert not remote.forget
     assert (remote.called, upstream.restarts) == (3, 3)
     assert upstream.protocol < "2026"
@@ -98,7 +101,7 @@ async def test_work_whose_session_is_refused_again_is_not_repeated_further(remot
     await until(lambda: upstream.state == "up")
     remote.disowns = True
     with pytest.raises(Fault, match="may have been done") as caught:
-        await upstream.call(Caller(), "book", {})
+        await call_tool(upstream, Caller(), "book", {})
     assert (caught.value.failure.retryable, remote.called) == (False, 2)
 
 
@@ -123,7 +126,7 @@ async def test_an_address_where_nothing_listens(start):
     with pytest.raises(
         Fault, match=r"far cannot be used now: it cannot be reached\. Try again later\.$"
     ):
-        await upstream.call(Caller(remaining_s=0.5), "echo", {})
+        await call_tool(upstream, Caller(remaining_s=0.5), "echo", {})
 
 
 async def test_a_certificate_that_is_not_accepted(start, tmp_path):
@@ -162,7 +165,7 @@ async def test_a_server_that_comes_back_is_used_again(remote, start):
     await until(lambda: upstream.state == "down")
     remote.spoil = None
     await until(lambda: upstream.state == "up")
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 async def test_a_call_that_was_received_is_not_repeated_when_another_cannot_be_sent(
@@ -174,11 +177,11 @@ async def test_a_call_that_was_received_is_not_repeated_when_another_cannot_be_s
         upstream = start(url)
         await until(lambda: upstream.state == "up")
         caller = Caller()
-        received = asyncio.create_task(upstream.call(caller, "slow", {}))
+        received = asyncio.create_task(call_tool(upstream, caller, "slow", {}))
         await until(lambda: caller.events)
         close()
         with pytest.raises(Fault, match="may have been done"):
-            await upstream.call(Caller(), "slow", {})
+            await call_tool(upstream, Caller(), "slow", {})
         with pytest.raises(Fault, match="may have been done"):
             await received
 
@@ -192,7 +195,7 @@ async def test_a_call_that_nothing_received_waits_for_the_server(remote, start, 
         await until(lambda: upstream.state == "up")
         close()
         with pytest.raises(Fault, match="cannot be reached"):
-            await upstream.call(Caller(), "slow", {})
+            await call_tool(upstream, Caller(), "slow", {})
 
 
 async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):
@@ -254,7 +257,7 @@ async def test_messages_beyond_the_budget_are_dropped(remote, start, monkeypatch
     monkeypatch.setattr(budget, "_EVENTS_PER_S", 0.001)
     upstream = start(remote.sse_url if transport == "sse" else remote.url, transport=transport)
     caller = Caller()
-    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, caller, "slow", {}))
     await until(lambda: upstream.budget.dropped > 3)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -353,6 +356,6 @@ async def test_a_call_at_a_broken_server_is_a_typed_failure(remote, start):
     await until(lambda: upstream.state == "up")
     remote.spoil = (500, "text/plain", b"stack trace")
     with pytest.raises(Fault) as fault:
-        await upstream.call(Caller(), "echo", {"text": "x"})
+        await call_tool(upstream, Caller(), "echo", {"text": "x"})
     assert fault.value.code == ErrorCode.UPSTREAM_FAILED
     assert "stack trace" not in fault.value.failure.message

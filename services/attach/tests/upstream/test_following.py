@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,7 @@ from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from searchbus_attach.upstream import following as module
 from searchbus_attach.upstream.connection import Connection
-from searchbus_attach.upstream.following import Following
-from searchbus_attach.upstream.running import RunningCalls
+from searchbus_attach.upstream.following import Following, Pauses, RunningCalls, about
 from searchbus_testing import until
 
 from ..conftest import plain
@@ -166,3 +166,65 @@ async def test_a_connection_that_is_over_does_not_wait_for_a_ping(new_world):
     world.connection.give_up("the session ended")
     await until(world.task.done)
     assert world.connection.problem == "the session ended"
+
+
+class OneCall:
+    """The part of a Call that is used."""
+
+
+def test_calls_count_while_they_run():
+    """Also one that fails."""
+    calls = RunningCalls()
+    short, long = OneCall(), OneCall()
+    assert (len(calls), calls.only) == (0, None)
+    with calls.including(short):
+        assert calls.only is short
+        with calls.including(long):
+            assert (len(calls), calls.only) == (2, None)
+        assert calls.only is short
+    assert len(calls) == 0
+
+
+def test_a_server_is_unused_since_its_last_call(monkeypatch):
+    """And not while one runs."""
+    now = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr(module, "time", now)
+    calls = RunningCalls()
+    now.monotonic = lambda: 130.0
+    assert calls.unused_s == 30.0
+    with calls.including(OneCall()):
+        assert calls.unused_s == 0.0
+        now.monotonic = lambda: 140.0
+    assert calls.unused_s == 0.0
+    now.monotonic = lambda: 141.0
+    assert calls.unused_s == 1.0
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    monkeypatch.setattr(module._jitter, "uniform", lambda least, most: 1.0)
+
+
+def test_a_pause_doubles_up_to_a_minute():
+    """While no connection can be made; a lost one is replaced at once."""
+    pauses = Pauses()
+    found = [pauses.after(was_up=False, early=False) for _ in range(8)]
+    assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert pauses.after(was_up=True, early=False) == 0.0
+    assert pauses.after(was_up=False, early=False) == 1.0
+
+
+def test_connections_that_are_lost_early_have_a_pause_from_the_second_on():
+    """A server that ends soon after each start would be started all the time."""
+    pauses = Pauses()
+    assert [pauses.after(was_up=True, early=True) for _ in range(4)] == [0.0, 1.0, 2.0, 4.0]
+    assert pauses.after(was_up=True, early=False) == 0.0
+    assert pauses.after(was_up=True, early=True) == 0.0
+
+
+def test_times_are_less_or_more_by_a_fifth(monkeypatch):
+    """So that many servers are not asked at one moment."""
+    monkeypatch.undo()
+    times = {about(100.0) for _ in range(50)}
+    assert 80.0 <= min(times) <= max(times) <= 120.0
+    assert len(times) > 1

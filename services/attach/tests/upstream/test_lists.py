@@ -13,9 +13,9 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
 from searchbus_attach.definitions.describe import ServerTools
-from searchbus_attach.faults import ServerFault
-from searchbus_attach.upstream import lists as module
-from searchbus_attach.upstream.lists import Lists
+from searchbus_attach.errors import ServerError
+from searchbus_attach.upstream import following as module
+from searchbus_attach.upstream.following import Lists
 from searchbus_attach.upstream.session import ListedContents
 from searchbus_testing import until
 
@@ -75,7 +75,7 @@ async def test_true_in_the_place_of_one_is_a_change(lists, changes):
 
 
 @pytest.mark.parametrize(
-    "failure", [ServerFault("too many pages"), MCPError(-32603, "boom")], ids=["pages", "error"]
+    "failure", [ServerError("too many pages"), MCPError(-32603, "boom")], ids=["pages", "error"]
 )
 async def test_tools_can_be_used_without_the_other_lists(lists, caplog, failure):
     """The prompts that were read before stay."""

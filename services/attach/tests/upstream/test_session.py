@@ -8,10 +8,10 @@ import pytest
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
-from searchbus_attach.faults import ServerFault
+from searchbus_attach.errors import ServerError
 from searchbus_attach.transports.remote import HttpNotes
 from searchbus_attach.upstream import session as module
-from searchbus_attach.upstream.connection import Surroundings, open_connection
+from searchbus_attach.upstream.connection import ConnectionContext, open_connection
 
 from ..conftest import plain
 
@@ -21,13 +21,13 @@ GOOD = {"name": "good", "inputSchema": SCHEMA}
 
 
 async def opened(how: dict, use: Callable) -> object:
-    around = Surroundings()
+    context = ConnectionContext()
     try:
-        async with open_connection(plain(how), around, HttpNotes()) as connection:
+        async with open_connection(plain(how), context, HttpNotes()) as connection:
             await connection.session.open_session()
             return await use(connection.session)
     finally:
-        around.reaper.close()
+        context.reaper.close()
 
 
 async def test_a_malformed_tool_does_not_cost_the_list():
@@ -45,7 +45,7 @@ async def test_an_answer_that_misses_its_schema_is_no_error():
 
     async def use(session):
         await session.list_all()
-        return await session.call("wrong_output", {}, None)
+        return await session.ask("tools/call", {"name": "wrong_output", "arguments": {}})
 
     found = await opened({"tools": [{**GOOD, "name": "wrong_output", "outputSchema": schema}]}, use)
     assert found["structuredContent"] == {"count": "three"}
@@ -69,7 +69,7 @@ async def test_pages_without_end_are_an_error():
 
     with pytest.raises(ExceptionGroup) as error:
         await opened({"tools": [GOOD], "endless": True}, use)
-    assert error.group_contains(ServerFault, match="pages")
+    assert error.group_contains(ServerError, match="pages")
 
 
 async def test_a_list_that_is_too_large_is_an_error(monkeypatch):
@@ -82,7 +82,7 @@ async def test_a_list_that_is_too_large_is_an_error(monkeypatch):
     tools = [{**GOOD, "name": f"t{n}", "description": "x" * 1000} for n in range(8)]
     with pytest.raises(ExceptionGroup) as error:
         await opened({"tools": tools, "page_size": 1}, use)
-    assert error.group_contains(ServerFault, match="larger than")
+    assert error.group_contains(ServerError, match="larger than")
 
 
 def test_the_sdk_has_what_is_used_of_it():

@@ -10,14 +10,15 @@ import pytest
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_attach.declare.servers import Server, parse_server
-from searchbus_attach.upstream import connection, pauses
+from searchbus_attach.upstream import connection
+from searchbus_attach.upstream import following as pauses
 from searchbus_attach.upstream import session as module
-from searchbus_attach.upstream.connection import Surroundings
+from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
 
-from ..conftest import children, plain
+from ..conftest import call_tool, children, plain
 from ..remote_server import remote_server
 
 SILENT = {"tools": [{"name": "silent", "inputSchema": {"type": "object"}}]}
@@ -40,11 +41,11 @@ class Caller:
 
 @pytest.fixture
 async def start(tmp_path) -> AsyncIterator[Callable[..., Upstream]]:
-    around = Surroundings(logs=tmp_path / "logs")
+    context = ConnectionContext(logs=tmp_path / "logs")
     started: list[Upstream] = []
 
     def new(server: Server, **options: Any) -> Upstream:
-        upstream = Upstream(server, around, **{"on_list": lambda _: None, **options})
+        upstream = Upstream(server, context, **{"on_list": lambda _: None, **options})
         upstream.start()
         started.append(upstream)
         return upstream
@@ -52,7 +53,7 @@ async def start(tmp_path) -> AsyncIterator[Callable[..., Upstream]]:
     yield new
     for upstream in started:
         await upstream.stop()
-    around.reaper.close()
+    context.reaper.close()
     assert children() == []
 
 
@@ -63,7 +64,7 @@ def text(raw: Any) -> str:
 async def test_many_callers_start_one_process(start):
     """They wait for it."""
     upstream = start(plain())
-    calls = [upstream.call(Caller(), "echo", {"text": str(n)}) for n in range(20)]
+    calls = [call_tool(upstream, Caller(), "echo", {"text": str(n)}) for n in range(20)]
     assert [text(raw) for raw in await asyncio.gather(*calls)] == [str(n) for n in range(20)]
     assert len(children()) == 1
 
@@ -82,10 +83,10 @@ async def test_nested_arguments_do_not_end_the_connection_of_others(start, level
     async with remote_server() as remote:
         upstream = start(parse_server("far", {"url": remote.url}) if far else plain())
         with pytest.raises(Fault, match="nested too deeply") as fault:
-            await upstream.call(Caller(), "echo", {"text": "x", "more": nested(levels)})
+            await call_tool(upstream, Caller(), "echo", {"text": "x", "more": nested(levels)})
         assert fault.value.code == ErrorCode.INVALID_ARGUMENT
         allowed = {"text": "x", "more": nested(module.MAX_DEPTH - 1)}
-        assert text(await upstream.call(Caller(), "echo", allowed)) == "x"
+        assert text(await call_tool(upstream, Caller(), "echo", allowed)) == "x"
         assert upstream.restarts == 0
         await upstream.stop()
 
@@ -94,16 +95,16 @@ async def test_a_lost_call_is_not_repeated(start):
     """It may have been done; the server is back for the next one."""
     upstream = start(plain())
     with pytest.raises(Fault, match="may have been done") as fault:
-        await upstream.call(Caller(), "die", {})
+        await call_tool(upstream, Caller(), "die", {})
     assert (fault.value.code, fault.value.failure.retryable) == (ErrorCode.UNAVAILABLE, False)
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
     assert upstream.restarts == 1
 
 
 async def test_a_lost_call_that_only_reads_is_repeated_once(start, tmp_path):
     """The tool says that it only reads."""
     upstream = start(plain({"once_file": str(tmp_path / "once")}))
-    assert text(await upstream.call(Caller(), "die_once", {}, may_repeat=True)) == "alive"
+    assert text(await call_tool(upstream, Caller(), "die_once", {}, may_repeat=True)) == "alive"
 
 
 @pytest.mark.slow
@@ -114,10 +115,10 @@ async def test_crashes_are_never_the_end(start, monkeypatch):
     for _ in range(4):
         await until(lambda: upstream.state == "up")
         with pytest.raises(Fault, match="may have been done"):
-            await upstream.call(Caller(), "die", {})
+            await call_tool(upstream, Caller(), "die", {})
         await until(lambda: upstream.state != "up")
     await until(lambda: upstream.state == "up")
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 async def test_a_server_that_is_down_fails_its_callers_at_once(start, monkeypatch):
@@ -126,7 +127,7 @@ async def test_a_server_that_is_down_fails_its_callers_at_once(start, monkeypatc
     upstream = start(plain({"start": "die"}))
     await until(lambda: upstream.state == "down")
     with pytest.raises(Fault, match=r"ended with code 4\. Try again later\.$") as fault:
-        await upstream.call(Caller(600.0), "echo", {})
+        await call_tool(upstream, Caller(600.0), "echo", {})
     assert upstream.problem != upstream.problem.told
     assert fault.value.failure.retry_after_ms > 100_000
 
@@ -136,7 +137,7 @@ async def test_a_server_that_hangs_at_the_start_costs_its_callers_only_their_tim
     """They get an answer before their deadline; the process is ended at its own."""
     upstream = start(plain({"start": "hang"}, start_timeout_s=2.0))
     with pytest.raises(Fault) as fault:
-        await upstream.call(Caller(0.5), "echo", {})
+        await call_tool(upstream, Caller(0.5), "echo", {})
     assert fault.value.code == ErrorCode.UNAVAILABLE
     await until(lambda: "did not start in time" in upstream.problem)
 
@@ -164,7 +165,7 @@ async def test_a_server_that_misbehaves_is_ended(start, how, problem):
 async def test_a_greeting_before_the_first_message_is_no_fault(start):
     """Many programs print one."""
     upstream = start(plain({"start": "greeting"}))
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 async def test_pages_of_a_list_are_joined(start):
@@ -180,14 +181,14 @@ async def test_an_idle_command_is_ended_and_started_by_the_next_call(start):
     await until(lambda: upstream.state == "idle")
     assert children() == []
     assert upstream.lists.tools.descriptors
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server(start, tmp_path):
     """Which reports its progress until then, and its log to the only caller."""
     upstream = start(plain({"cancel_file": str(tmp_path / "cancelled")}))
     caller = Caller()
-    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, caller, "slow", {}))
     await until(lambda: {event[0] for event in caller.events} == {"progress", "log"})
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -205,9 +206,9 @@ async def test_a_command_that_hangs_is_started_again(start):
     (hung,) = children()
     hung.suspend()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(upstream.call(Caller(), "echo", {"text": "x"}), 0.5)
+        await asyncio.wait_for(call_tool(upstream, Caller(), "echo", {"text": "x"}), 0.5)
     await until(lambda: upstream.restarts == 1)
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
     assert hung not in children()
 
 
@@ -225,12 +226,12 @@ async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
         done.set()
 
     upstream._following.ping = watched
-    running = asyncio.create_task(upstream.call(Caller(), "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, Caller(), "slow", {}))
     await until(lambda: upstream.in_flight)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     while not done.is_set():
-        assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+        assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
         await asyncio.sleep(0.05)
     assert (upstream.restarts, upstream.state) == (0, "up")
 
@@ -246,9 +247,9 @@ async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
     (hung,) = children()
     hung.suspend()
     with pytest.raises(Fault, match=r"^unavailable: plain answered neither a ping nor") as fault:
-        await upstream.call(Caller(600.0), "echo", {"text": "x"}, may_repeat=may_repeat)
+        await call_tool(upstream, Caller(600.0), "echo", {"text": "x"}, may_repeat=may_repeat)
     assert fault.value.failure.retryable is may_repeat
-    assert text(await upstream.call(Caller(), "echo", {"text": "x"})) == "x"
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
     assert upstream.restarts == 1
     assert hung not in children()
 
@@ -258,7 +259,7 @@ async def test_a_slow_call_goes_on_at_a_server_that_answers_pings(start, monkeyp
     """It says nothing for twice the time that a ping has."""
     monkeypatch.setattr(connection, "SILENT_S", 0.1)
     upstream = start(plain(SILENT, ping_timeout_s=5.0))
-    assert text(await upstream.call(Caller(), "silent", {"seconds": 10})) == "done"
+    assert text(await call_tool(upstream, Caller(), "silent", {"seconds": 10})) == "done"
     assert upstream.restarts == 0
 
 
@@ -268,7 +269,7 @@ async def test_progress_is_a_sign_of_life(start, monkeypatch):
     monkeypatch.setattr(connection, "SILENT_S", 0.1)
     upstream = start(plain({"deaf": True}, ping_timeout_s=5.0))
     caller = Caller()
-    running = asyncio.create_task(upstream.call(caller, "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, caller, "slow", {}))
     await until(lambda: len(caller.events) > 200)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -280,7 +281,7 @@ async def test_a_call_that_reaches_its_deadline_names_the_server(start):
     upstream = start(plain(SILENT))
     await until(lambda: upstream.state == "up")
     with pytest.raises(Fault, match="plain did not answer in time") as fault:
-        await upstream.call(Caller(1.0), "silent", {"seconds": 60})
+        await call_tool(upstream, Caller(1.0), "silent", {"seconds": 60})
     assert fault.value.code == ErrorCode.DEADLINE_EXCEEDED
 
 
@@ -288,10 +289,10 @@ async def test_a_full_server_refuses_further_calls(start):
     """At once; its callers are its own affair."""
     upstream = start(plain(max_in_flight=2))
     await until(lambda: upstream.state == "up")
-    running = [asyncio.create_task(upstream.call(Caller(), "slow", {})) for _ in range(2)]
+    running = [asyncio.create_task(call_tool(upstream, Caller(), "slow", {})) for _ in range(2)]
     await until(lambda: upstream.in_flight == 2)
     with pytest.raises(Fault) as fault:
-        await upstream.call(Caller(), "echo", {})
+        await call_tool(upstream, Caller(), "echo", {})
     assert fault.value.code == ErrorCode.OVERLOADED
     for task in running:
         task.cancel()
@@ -303,18 +304,18 @@ async def test_an_error_of_the_server_is_a_failure_and_no_lost_connection(start)
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("refuse", "echo")]
     upstream = start(plain({"tools": tools}))
     with pytest.raises(Fault, match="refused the call") as fault:
-        await upstream.call(Caller(), "refuse", {})
+        await call_tool(upstream, Caller(), "refuse", {})
     assert fault.value.code == ErrorCode.INVALID_ARGUMENT
-    await upstream.call(Caller(), "echo", {"text": "x"})
+    await call_tool(upstream, Caller(), "echo", {"text": "x"})
     assert upstream.restarts == 0
 
 
 async def test_a_log_of_a_session_that_callers_share_is_passed_to_nobody(start):
     """It may be late, and of the other one's call."""
     upstream = start(plain())
-    await upstream.call(Caller(subject="ann"), "echo", {"text": "x"})
+    await call_tool(upstream, Caller(subject="ann"), "echo", {"text": "x"})
     bob = Caller(subject="bob")
-    running = asyncio.create_task(upstream.call(bob, "slow", {}))
+    running = asyncio.create_task(call_tool(upstream, bob, "slow", {}))
     await until(lambda: len(bob.events) > 3)
     running.cancel()
     assert {event[0] for event in bob.events} == {"progress"}
@@ -324,20 +325,12 @@ async def test_a_log_of_a_session_that_callers_share_is_passed_to_nobody(start):
 async def test_a_late_log_is_not_passed_to_who_waits_to_be_sent(start, subject, lines):
     """His call is the only one, and nothing of it was sent yet: it waits for a token."""
     upstream = start(plain())
-    await upstream.call(Caller(subject="ann"), "echo", {"text": "x"})
+    await call_tool(upstream, Caller(subject="ann"), "echo", {"text": "x"})
     waiting = Caller(subject=subject)
     with upstream._calls.including(waiting):
         params = LoggingMessageNotificationParams(level="info", data="of ann's call")
         await upstream._connection.on_log(params)
     assert len(waiting.events) == lines
-
-
-async def test_a_tool_that_is_gone_is_not_found(start):
-    """Without asking the server."""
-    upstream = start(plain())
-    with pytest.raises(Fault) as fault:
-        await upstream.call(Caller(), "nothing", {})
-    assert fault.value.code == ErrorCode.NOT_FOUND
 
 
 async def test_stopping_while_it_starts_leaves_nothing(start):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,17 +14,16 @@ from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_upstream import Cached, Fetched, Request, SharedCache
 
-from .egress import Egress
+from .egress import Egress, blocked
 from .fleet import Fleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
-from .page_client import MAX_QUERY_CHARS, USER_AGENT, send
-from .refused import RefusedQueries
-from .search import Refused, Search, SearchRows
-
-__all__ = ["DuckDuckGo", "Freshness"]
+from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, Search, SearchRows, send
+from .settings import DdgSettings
 
 SERVICE = "ddg"
+REMEMBERED_S = 600.0
+"""How long a refused query is not sent again."""
 _ROWS_PER_PAGE = 10
 _MAX_HOPS = 8
 _MAX_PASSES = 4
@@ -42,15 +41,6 @@ _MARGIN_S = 0.1
 """Kept of the caller's time, for the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """How old cached values may be, in seconds; `stale_s` holds while DuckDuckGo fails."""
-
-    search_s: float = 600.0
-    instant_s: float = 3600.0
-    stale_s: float = 6 * 3600.0
-
-
 class DuckDuckGo:
     """Serves the tools and endpoints of one worker.
 
@@ -66,9 +56,7 @@ class DuckDuckGo:
         search: Search,
         fleet: Fleet,
         cache: SharedCache,
-        *,
-        instant_url: str,
-        freshness: Freshness | None = None,
+        settings: DdgSettings,
     ) -> None:
         self._bus = bus
         self._egress = egress
@@ -76,8 +64,7 @@ class DuckDuckGo:
         self._fleet = fleet
         self._cache = cache
         self._refused = RefusedQueries(cache)
-        self._instant_url = instant_url
-        self._freshness = freshness or Freshness()
+        self._settings = settings
 
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search the web.
@@ -101,8 +88,8 @@ class DuckDuckGo:
         cached = await self._cache.get(
             f"search/{key!r}",
             fetch,
-            fresh_s=self._freshness.search_s,
-            stale_s=self._freshness.stale_s,
+            fresh_s=self._settings.ddg_cache_ttl_s,
+            stale_s=self._settings.ddg_stale_ttl_s,
         )
         found = decode(cached.value, SearchRows)
         return WebSearchReply(
@@ -135,16 +122,16 @@ class DuckDuckGo:
                 raise Fault(fault.code, fault.failure.message, retryable=False) from None
             if fault.code not in _FORWARDED:
                 raise
-            if isinstance(fault, Refused) and request.refused:
+            if isinstance(fault, RefusedError) and request.refused:
                 raise await self._refused.add(request) from None
             if call.remaining_s < _MIN_LEFT_S:
                 raise
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
             if request.hops >= _MAX_HOPS or await self._fleet.leave_to_others() is False:
-                if isinstance(fault, Refused) and fault.outcome is Outcome.QUERY_REFUSED:
+                if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
-            refused = request.refused or isinstance(fault, Refused)
+            refused = request.refused or isinstance(fault, RefusedError)
             try:
                 return await self._forward(call, request, refused=refused)
             except Fault as forwarded:
@@ -155,7 +142,7 @@ class DuckDuckGo:
         return WebSearchReply(
             results=tuple(found.rows),
             provider="duckduckgo",
-            fetched_at_ms=_now_ms(),
+            fetched_at_ms=time.time_ns() // 1_000_000,
             note=found.note,
         )
 
@@ -199,16 +186,8 @@ class DuckDuckGo:
         )
 
     def _refused_everywhere(self, fault: Fault) -> Fault:
-        """The wait is until the first address of the fleet is probed."""
-        wait_s = max(1, math.ceil(self._fleet.remaining_s))
-        return Fault(
-            fault.code,
-            "DuckDuckGo refuses automated searches from here at the moment. This does not mean "
-            f"that there are no results. Try again in {wait_s} seconds, or use another search "
-            "tool.",
-            retryable=True,
-            retry_after_ms=wait_s * 1000,
-        )
+        """The failure with the wait until the first address of the fleet is probed."""
+        return blocked(self._fleet.remaining_s, fault.code)
 
     async def instant(self, call: Call, query: str) -> tuple[InstantAnswer, str | None]:
         """Return an instant answer, and a note where it is stale.
@@ -227,8 +206,8 @@ class DuckDuckGo:
         cached = await self._cache.get(
             f"instant/{text!r}",
             fetch,
-            fresh_s=self._freshness.instant_s,
-            stale_s=self._freshness.stale_s,
+            fresh_s=self._settings.ddg_instant_cache_ttl_s,
+            stale_s=self._settings.ddg_stale_ttl_s,
         )
         return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
 
@@ -244,7 +223,7 @@ class DuckDuckGo:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         reply = await send(
             self._egress.client,
-            Request("GET", self._instant_url, headers=headers, params=params),
+            Request("GET", self._settings.ddg_instant_url, headers=headers, params=params),
             timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
             max_bytes=_INSTANT_MAX_BYTES,
         )
@@ -278,5 +257,40 @@ def _stale_note(cached: Cached) -> str | None:
     return f"DuckDuckGo cannot be reached now; this is its answer of {then}."
 
 
-def _now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
+class RefusedQueries:
+    """Queries that DuckDuckGo refused repeatedly: no worker of the fleet sends them for a while.
+
+    A query that gets a blank page or a challenge wherever it is sent would otherwise cost another
+    address each time that a caller repeats it.
+
+    Args:
+        cache: shared by the workers.
+    """
+
+    def __init__(self, cache: SharedCache) -> None:
+        self._cache = cache
+
+    async def require_none(self, request: WebSearchRequest) -> None:
+        """Raise upstream_blocked where the query was refused in the last ten minutes."""
+        known = await self._cache.stored(_query_key(request), fresh_s=REMEMBERED_S)
+        if known is not None:
+            raise _query_refused(REMEMBERED_S - (time.time() - known.made_ms / 1000))
+
+    async def add(self, request: WebSearchRequest) -> Fault:
+        """Remember a query; returns the failure for the caller."""
+        await self._cache.store(_query_key(request), b"refused")
+        return _query_refused(REMEMBERED_S)
+
+
+def _query_key(request: WebSearchRequest) -> str:
+    return f"refused/{(request.query, request.region, request.time, request.safe)!r}"
+
+
+def _query_refused(remaining_s: float) -> Fault:
+    wait_s = max(1, math.ceil(remaining_s))
+    return Fault(
+        ErrorCode.UPSTREAM_BLOCKED,
+        "DuckDuckGo refuses this query. This does not mean that there are no results. Change the "
+        f"query, use another search tool, or try again in {wait_s} seconds.",
+        retry_after_ms=wait_s * 1000,
+    )

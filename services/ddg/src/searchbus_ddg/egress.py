@@ -5,24 +5,35 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_upstream import Breaker, HttpClient, Pace, UpstreamClient
+from searchbus_upstream import (
+    Breaker,
+    HttpClient,
+    Pace,
+    Reply,
+    Request,
+    UpstreamClient,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    upstream_span,
+)
 
 from .outcome import REFUSALS, DuckDuckGoError, Outcome
-
-__all__ = ["VOUCHED_S", "Cooldowns", "Egress", "blocked", "egress_id", "open_client"]
 
 log = logging.getLogger("searchbus.ddg")
 T = TypeVar("T")
 
 _REPLY_S = 2.0
 """Kept of the caller's time for DuckDuckGo's reply: a turn that comes later is of no use."""
+_BROWSERS_OWN = {"user-agent", "accept", "accept-encoding", "upgrade-insecure-requests"}
+"""Headers that the imitated browser sets itself."""
 VOUCHED_S = 60.0
 """For this long after a probe that followed a blank page, blank pages are held against queries."""
 
@@ -161,16 +172,93 @@ class Egress:
             raise blocked(self.breaker.remaining_s)
 
 
-def blocked(remaining_s: float) -> Fault:
+def blocked(remaining_s: float, code: ErrorCode | str = ErrorCode.UPSTREAM_BLOCKED) -> Fault:
     """The failure of a call while the address is cooling down."""
-    wait_s = max(1, round(remaining_s))
+    wait_s = max(1, math.ceil(remaining_s))
     return Fault(
-        ErrorCode.UPSTREAM_BLOCKED,
+        code,
         f"DuckDuckGo refuses automated searches from here at the moment. This does not mean that "
         f"there are no results. Try again in {wait_s} seconds, or use another search tool.",
         retryable=True,
         retry_after_ms=wait_s * 1000,
     )
+
+
+class ImpersonatingClient:
+    """An `UpstreamClient` over curl_cffi, with a browser's TLS fingerprint.
+
+    For addresses whose every request gets an empty page: `searchbus-ddg[impersonate]`.
+
+    Args:
+        browser: as curl_cffi names it, e.g. "chrome".
+        proxy: URL of an HTTP or SOCKS proxy.
+        interface: source address of the connections.
+
+    Raises:
+        RuntimeError: curl_cffi is not installed.
+    """
+
+    def __init__(
+        self, browser: str, *, proxy: str | None = None, interface: str | None = None
+    ) -> None:
+        try:
+            from curl_cffi.requests import AsyncSession
+        except ImportError as error:
+            raise RuntimeError(
+                "SEARCHBUS_DDG_IMPERSONATE needs curl_cffi: "
+                "pip install 'searchbus-ddg[impersonate]'"
+            ) from error
+        self._session: Any = AsyncSession(
+            impersonate=browser, proxy=proxy, interface=interface, trust_env=False
+        )
+
+    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+        """See `UpstreamClient`; User-Agent and Accept are the browser's own."""
+        with upstream_span("duckduckgo", request.method, request.host) as span:
+            try:
+                reply = await self._send(request, timeout_s, max_bytes)
+            except UpstreamTimeout:
+                span.failed("timeout")
+                raise
+            except UpstreamUnreachable as error:
+                span.failed(error.kind)
+                raise
+            span.replied(reply.status)
+            return reply
+
+    async def _send(self, request: Request, timeout_s: float, max_bytes: int) -> Reply:
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in _BROWSERS_OWN}
+        body = bytearray()
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.stream(
+                    request.method,
+                    request.url,
+                    headers=headers,
+                    data=request.content if request.content is not None else request.form,
+                    params=request.params,
+                    allow_redirects=False,
+                    timeout=timeout_s,
+                ) as response,
+            ):
+                async for chunk in response.aiter_content():
+                    body += chunk
+                    if len(body) > max_bytes:
+                        break
+                names = {key.lower(): value for key, value in response.headers.items()}
+                status = response.status_code
+        except TimeoutError:
+            raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
+        except Exception as error:  # curl_cffi has one class for every code of curl
+            raise UpstreamUnreachable(type(error).__name__) from None
+        if len(body) > max_bytes:
+            raise UpstreamUnreachable(f"the answer is over {max_bytes} bytes", "too_large")
+        return Reply(status, bytes(body), names)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
 
 
 def open_client(egress: str, *, impersonate: str | None = None) -> UpstreamClient:
@@ -183,8 +271,6 @@ def open_client(egress: str, *, impersonate: str | None = None) -> UpstreamClien
     local = value if kind == "bind" else None
     proxy = None if egress == "direct" or local else egress
     if impersonate:
-        from .impersonate import ImpersonatingClient
-
         return ImpersonatingClient(impersonate, proxy=proxy, interface=local)
     return HttpClient("duckduckgo", proxy=proxy, local_address=local)
 

@@ -17,8 +17,6 @@ from searchbus_upstream import Reply, is_public_url
 
 from .outcome import DuckDuckGoError, Outcome
 
-__all__ = ["Group", "InstantAnswer", "Topic", "decode_instant"]
-
 _SITE = "https://duckduckgo.com/"
 _LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
 _NO_TEXT_ELEMENT = re.compile(r"<(style|script)\b.*?</\1\s*>", re.I | re.S)

@@ -11,8 +11,6 @@ from enum import StrEnum
 
 from searchbus_contracts.web import WebResult
 
-__all__ = ["REFUSALS", "DuckDuckGoError", "Outcome", "ResultPage"]
-
 
 class Outcome(StrEnum):
     """The outcome of one request."""

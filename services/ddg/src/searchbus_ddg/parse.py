@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_contracts.web import WebResult
+from searchbus_upstream import is_public_url
 from searchbus_upstream.text import plain
 
-from .links import target_of
 from .outcome import Outcome, ResultPage
 
-__all__ = ["MAX_PAGE_BYTES", "parse_page"]
-
+_BASE = "https://html.duckduckgo.com/html/"
 MAX_PAGE_BYTES = 2 * 1024 * 1024
 _CHALLENGE = re.compile(
     rb"anomaly\.js|id=[\"']?challenge-form|class=[\"'][^\"']*anomaly-modal|bots use DuckDuckGo too",
@@ -146,3 +146,31 @@ def _says_empty(tree: LexborHTMLParser) -> bool:
         return True
     body = tree.css_first("#links") or tree.body
     return body is not None and _NO_RESULTS_TEXT.match(plain(body.text())[:200]) is not None
+
+
+def target_of(href: str | None) -> str | None:
+    """The URL that a result links to; None for an ad or a URL that is not public.
+
+    `//duckduckgo.com/l/?uddg=<encoded>&rut=…` is decoded exactly once: decoding again
+    would corrupt %2F, %26 and %2B of the target.
+    """
+    if not href:
+        return None
+    try:
+        url = urljoin(_BASE, href.strip())
+        parts = urlsplit(url)
+        if _is_duckduckgo(parts.hostname) and parts.path.rstrip("/") == "/l":
+            wrapped = parse_qs(parts.query).get("uddg")
+            if not wrapped:
+                return None
+            url = wrapped[0]
+            parts = urlsplit(url)
+        if _is_duckduckgo(parts.hostname) and parts.path.startswith(("/y.js", "/l/")):
+            return None
+    except ValueError:
+        return None
+    return url if is_public_url(url) else None
+
+
+def _is_duckduckgo(host: str | None) -> bool:
+    return host is not None and (host == "duckduckgo.com" or host.endswith(".duckduckgo.com"))

@@ -11,16 +11,13 @@ from searchbus_contracts.web import WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_upstream import Pace, SharedCache
 
-from .duckduckgo import DuckDuckGo, Freshness
+from .duckduckgo import DuckDuckGo
 from .egress import Cooldowns, Egress, egress_id, open_client
 from .fleet import Fleet
 from .lease import LEASE_TTL_S, claim
-from .page_client import PageClient
-from .search import Search
+from .search import PageClient, Search
 from .settings import DdgSettings
 from .tools import DdgEndpoints, DdgTools
-
-__all__ = ["build_worker", "start"]
 
 log = logging.getLogger("searchbus.ddg")
 
@@ -112,10 +109,7 @@ async def _serve(
         await SharedCache.over(
             process.bus, "ddg", stale_s=settings.ddg_stale_ttl_s, max_bytes=_CACHE_BYTES
         ),
-        instant_url=settings.ddg_instant_url,
-        freshness=Freshness(
-            settings.ddg_cache_ttl_s, settings.ddg_instant_cache_ttl_s, settings.ddg_stale_ttl_s
-        ),
+        settings,
     )
     worker = build_worker(duckduckgo, max_in_flight=settings.max_in_flight)
     fleet.manage(await process.serve(worker))

@@ -9,8 +9,6 @@ from pydantic import Field, field_validator
 
 from searchbus_runtime import ServiceSettings
 
-__all__ = ["DdgSettings"]
-
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
 

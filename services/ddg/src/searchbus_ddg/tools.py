@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, endpoint, tool
 from searchbus_contracts import TextContent, ToolAnnotations, ToolReply
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from .duckduckgo import DuckDuckGo
-from .instant_text import instant_text
-from .markdown import search_text
-
-__all__ = ["DdgEndpoints", "DdgTools"]
+from .markdown import instant_text, search_text
 
 _ANNOTATIONS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
@@ -35,33 +31,6 @@ class InstantQuery(Struct):
     """Arguments of instant_answer."""
 
     query: Annotated[str, Meta(description="検索キーワード")]
-
-
-class ResultRow(Struct):
-    """One result in the structured reply of web_search."""
-
-    title: str
-    url: str
-    snippet: str
-    published_at: str | UnsetType = UNSET
-
-
-class SearchResults(Struct):
-    """The structured reply of web_search, beside its Markdown."""
-
-    results: list[ResultRow]
-    stale: bool
-    note: str | UnsetType = UNSET
-    untrusted: bool = True
-
-    @classmethod
-    def of(cls, reply: WebSearchReply) -> SearchResults:
-        """The rows of a reply; `note` only where there is one."""
-        rows = [
-            ResultRow(row.title, row.url, row.snippet, row.published_at or UNSET)
-            for row in reply.results
-        ]
-        return cls(rows, reply.stale, reply.note or UNSET)
 
 
 class DdgTools(Toolset, name="ddg"):
@@ -105,7 +74,7 @@ class DdgTools(Toolset, name="ddg"):
         text = search_text(arguments.query, reply.results, [reply.note] if reply.note else [])
         return ToolReply(
             content=(TextContent(text=text),),
-            structured=msgspec.to_builtins(SearchResults.of(reply)),
+            structured=_structured(reply),
         )
 
     @tool(
@@ -145,3 +114,14 @@ class DdgEndpoints:
     async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search for another worker, which holds the cache's lease: no cache."""
         return await self._duckduckgo.fetch(call, request)
+
+
+def _structured(reply: WebSearchReply) -> dict[str, Any]:
+    """The structured reply of web_search, beside its Markdown."""
+    rows = [
+        {"title": row.title, "url": row.url, "snippet": row.snippet}
+        | ({"published_at": row.published_at} if row.published_at else {})
+        for row in reply.results
+    ]
+    note = {"note": reply.note} if reply.note else {}
+    return {"results": rows, "stale": reply.stale, **note, "untrusted": True}

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from searchbus_contracts import Actor
 
-from .faults import unknown_collection
-
-__all__ = ["OPEN", "Access"]
+from .documents.collections import unknown_collection
 
 
 class Access:

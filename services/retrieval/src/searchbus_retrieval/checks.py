@@ -8,8 +8,6 @@ from searchbus_vectors import ModelNotFound, resolve_model
 
 from .settings import RetrievalSettings
 
-__all__ = ["model"]
-
 
 def model(folder: Path) -> tuple[str, bool, str]:
     """Whether the embedding model is installed, for the service of a data folder."""

@@ -8,6 +8,7 @@ import msgspec
 
 from searchbus_bus import Call, endpoint
 from searchbus_bus.tasks import all_of
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
@@ -21,6 +22,7 @@ from searchbus_contracts.retrieval import (
     GetRequest,
     ListReply,
     ListRequest,
+    QuoteDifference,
     QuoteReply,
     QuoteRequest,
     SearchReply,
@@ -28,15 +30,12 @@ from searchbus_contracts.retrieval import (
     SimilarityReply,
     SimilarityRequest,
 )
+from searchbus_passages import Comparisons
 
 from .access import OPEN, Access
 from .fitting import Fitted, fit, offset_of
 from .library import Library
-from .multi_collection import search_collections
-from .quotes import Quotes
-from .relevance import only_relevant
-
-__all__ = ["RetrievalEndpoints"]
+from .ranking.explaining import only_relevant
 
 _DOCUMENTS_AT_ONCE = 4
 WRITERS = ("searchbus-operator",)
@@ -49,7 +48,7 @@ class RetrievalEndpoints:
     def __init__(self, library: Library, access: Access = OPEN) -> None:
         self._library = library
         self._access = access
-        self._quotes = Quotes()
+        self._comparisons = Comparisons()
 
     @endpoint
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:
@@ -61,8 +60,7 @@ class RetrievalEndpoints:
         )
         if not names:
             return SearchReply(hits=())
-        reply = await search_collections(
-            self._library,
+        reply = await self._library.search_all(
             names,
             request.query,
             limit=request.limit,
@@ -108,7 +106,23 @@ class RetrievalEndpoints:
         names = [request.collection] if request.collection else await self._library.names()
         readable = self._access.readable(call.actor, names)
         document = await self._library.get_from(readable, request.document_id)
-        return await self._quotes.find(document, request.quote)
+        try:
+            place = await self._comparisons.find(document.text, request.quote)
+        except ValueError as error:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
+        return QuoteReply(
+            collection=document.collection,
+            document_id=document.document_id,
+            title=document.title,
+            match=place.match,
+            start=place.start,
+            end=place.end,
+            text=document.text[place.start : place.end],
+            similarity=place.similarity,
+            differences=tuple(QuoteDifference(d.quote, d.text) for d in place.differences),
+            url=document.url,
+            content_hash=document.content_hash,
+        )
 
     @endpoint
     async def similarity(self, call: Call, request: SimilarityRequest) -> SimilarityReply:

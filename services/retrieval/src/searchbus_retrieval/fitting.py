@@ -1,9 +1,7 @@
-"""Keeps the hits of a search within a budget of tokens.
+"""Keeps the hits of a search within a budget of tokens, which holds for the JSON of the answer.
 
-All hits share the budget. Where their texts do not fit, each keeps the sentences that follow each
-other and answer best; where even that is too little for all, the last hits are left out, and a
-cursor leads to them. The budget holds for the JSON of the whole answer, which is what the model
-reads.
+Where their texts do not fit, each keeps the sentences that answer best; where that is too little
+for all, the last hits are left out, and a cursor leads to them.
 """
 
 from __future__ import annotations
@@ -16,15 +14,56 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_passages import BudgetTooSmall, Layout, Span, holds
+from searchbus_passages import BudgetTooSmall, Layout, Span, bm25, holds
+from searchbus_vectors import Embedder
 
-from .highlights import Highlights
+MAX_EMBEDDED = 48
+"""Where there are more sentences, only their words are compared."""
+_WORDS_SHARE = 0.5
 
-__all__ = ["Fitted", "fit", "offset_of"]
+
+class Highlights:
+    """Scores sentences with an embedder."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def score(self, question: str, sentences: Sequence[str]) -> list[float]:
+        """One score for each sentence."""
+        if not sentences:
+            return []
+        words = self._by_words(question, sentences)
+        if len(sentences) > MAX_EMBEDDED:
+            return words
+        meaning = await self._by_meaning(question, sentences)
+        return [
+            _WORDS_SHARE * by_words + (1 - _WORDS_SHARE) * by_meaning
+            for by_words, by_meaning in zip(words, meaning, strict=True)
+        ]
+
+    def _by_words(self, question: str, sentences: Sequence[str]) -> list[float]:
+        wanted = set(self._embedder.words(question).indices)
+        return bm25(wanted, [self._embedder.words(sentence).indices for sentence in sentences])
+
+    async def cosines(self, question: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each text to the question."""
+        asked = f"{self._embedder.query_prefix}{question}"
+        query, *vectors = await self._embedder.embed_short([asked, *texts], urgent=True)
+        return [float(cosine) for cosine in np.asarray(vectors) @ np.asarray(query)]
+
+    async def _by_meaning(self, question: str, sentences: Sequence[str]) -> list[float]:
+        """Cosine to the question, between the least and the largest of them."""
+        cosines = await self.cosines(question, sentences)
+        least, most = min(cosines), max(cosines)
+        if most - least < 1e-6:
+            return [0.0] * len(sentences)
+        return [(cosine - least) / (most - least) for cosine in cosines]
+
 
 _CURSOR = re.compile(r"[1-9][0-9]?", re.ASCII)
 Render = Callable[["Fitted"], Any]
@@ -121,7 +160,6 @@ async def _scores(
 
 
 def _part(hit: SearchHit, start: int, end: int) -> SearchHit:
-    """A hit with a part of its text, and the place of that part."""
     if (start, end) == (0, len(hit.text)):
         return hit
     first = hit.start

@@ -1,13 +1,10 @@
-"""The documents as callers see them: search, get, list. Independent of the bus, MCP and files.
-
-library = await Library.open(store, embedder)
-hits = await library.search("fomc", "why did rates rise?", limit=5)
-"""
+"""The documents as callers see them: search, get, list. Independent of the bus, MCP and files."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
@@ -17,23 +14,22 @@ from searchbus_contracts.retrieval import (
     Document,
     DocumentSummary,
     FieldType,
+    LeftOut,
     SearchHit,
+    SearchReply,
 )
-from searchbus_vectors import CollectionDamaged, CollectionMissing, Embedder, Equals, VectorStore
+from searchbus_vectors import CollectionMissingError, Embedder, VectorStore
 
-from .background import Backgrounds
-from .facts import rules_of
-from .faults import damaged_collection, typed
-from .highlights import Highlights
-from .models import Models
-from .profiles import Profile, load_profiles
-from .reading import DocumentReader
-from .records import is_live_chunk, summary_of
-from .schemas import Schemas
+from .documents.collections import Models, Schemas, typed
+from .documents.facts import rules_of
+from .documents.reading import DocumentReader
+from .documents.records import is_live_chunk, is_record, summary_of
+from .documents.writing import Writer
+from .fitting import Highlights
+from .question.profiles import Profile, load_profiles
+from .ranking.explaining import MAX_LEFT_OUT, Answer, left_out
+from .ranking.probability import Backgrounds
 from .searching import Searcher
-from .writing import Writer
-
-__all__ = ["Library"]
 
 log = logging.getLogger("searchbus.retrieval")
 
@@ -84,6 +80,12 @@ class Library:
                     log.error("%s could not be repaired: %s", name, fault)
         return self
 
+    async def check(self) -> bool:
+        """Whether the store answers."""
+        with typed():
+            await self._store.check()
+        return True
+
     @property
     def damaged(self) -> Mapping[str, str]:
         """Collection → what of it is damaged."""
@@ -104,6 +106,62 @@ class Library:
         )
         return answer.hits
 
+    async def search_all(
+        self,
+        collections: Sequence[str],
+        query: str,
+        *,
+        limit: int,
+        where: Mapping[str, Any] | None = None,
+        per_document: bool = False,
+        explain: bool = False,
+    ) -> SearchReply:
+        """Search collections concurrently; an empty list means all of them.
+
+        Raises:
+            Fault: invalid_query; if every collection failed, the first one's failure.
+        """
+        names = tuple(collections) or tuple(await self.names())
+        outcomes = await asyncio.gather(
+            *(
+                self.searcher.answer(
+                    name,
+                    query,
+                    limit=limit,
+                    where=where,
+                    per_document=per_document,
+                    explain=explain,
+                )
+                for name in names
+            ),
+            return_exceptions=True,
+        )
+        hits: list[SearchHit] = []
+        answers: dict[str, Answer] = {}
+        faults: dict[str, Fault] = {}
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, Fault):
+                if outcome.code == ErrorCode.INVALID_QUERY:
+                    raise outcome
+                faults[name] = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                answers[name] = outcome
+                hits += outcome.hits
+        if names and len(faults) == len(names):
+            raise faults[names[0]]
+        # Fused scores are relative to their own collection; the cosine is comparable across them.
+        if len(names) > 1:
+            hits.sort(key=lambda hit: (-(0.5 * hit.score + hit.cosine), hit.chunk_id))
+        return SearchReply(
+            hits=tuple(hits[:limit]),
+            failed={name: fault.code for name, fault in faults.items()},
+            searched=tuple(answers),
+            readings={name: a.reading for name, a in answers.items() if a.reading is not None},
+            left_out=_left_out(answers.values(), hits[limit:]) if explain else (),
+        )
+
     async def highlights(self, collection: str) -> Highlights:
         """What finds the sentences of a collection that answer; by the collection's model.
 
@@ -117,17 +175,9 @@ class Library:
         """The cosine of each text to a question, by the default model."""
         return await Highlights(self._models.default).cosines(question, texts)
 
-    async def get(self, collection: str | None, document_id: str) -> Document:
-        """One whole document; without a collection, of the first that has it.
-
-        Raises:
-            Fault: not_found.
-        """
-        return await self.get_from([collection] if collection else await self.names(), document_id)
-
     async def names(self) -> list[str]:
         """Every collection's name, sorted; damaged ones, too."""
-        return sorted({*await self._schemas.names(), *self._store.damaged})
+        return sorted({*await self._schemas.names(), *self.damaged})
 
     async def get_from(
         self,
@@ -168,7 +218,7 @@ class Library:
         """A page of documents, and the id at which the next page starts."""
         with typed(collection):
             page = await self._store.scroll(
-                collection, where=Equals("kind", "record"), limit=limit, start_id=start_id
+                collection, where=is_record, limit=limit, start_id=start_id
             )
         rules = rules_of(self._profiles.get(collection, Profile()))
         return [summary_of(collection, r.payload, rules) for r in page.records], page.next_id
@@ -183,36 +233,40 @@ class Library:
         try:
             schema = await self._schemas.find(name)
             if schema is not None:
-                return CollectionInfo(
-                    name=name,
-                    documents=await self._store.count(name, Equals("kind", "record")),
-                    chunks=await self._store.count(name, is_live_chunk),
-                    fields=dict(schema.fields),
-                    damage=self._store.damaged.get(name, ""),
-                    model=schema.model,
-                )
-        except CollectionMissing:
-            return None
-        except (CollectionDamaged, Fault) as error:
-            log.warning("%s", error)
-        else:
-            if name not in self._store.damaged:
+                with typed(name):
+                    return CollectionInfo(
+                        name=name,
+                        documents=await self._store.count(name, is_record),
+                        chunks=await self._store.count(name, is_live_chunk),
+                        fields=dict(schema.fields),
+                        damage=self.damaged.get(name, ""),
+                        model=schema.model,
+                    )
+        except Fault as fault:
+            if fault.code == ErrorCode.NOT_FOUND:
                 return None
-        damage = self._store.damaged.get(name, "it cannot be read")
+            if fault.failure.retryable:
+                raise
+            log.warning("%s", fault)
+        else:
+            if name not in self.damaged:
+                return None
+        damage = self.damaged.get(name, "it cannot be read")
         return CollectionInfo(name=name, documents=0, chunks=0, damage=damage)
 
     async def count_documents(self, collection: str) -> int:
         """The number of documents of a collection; 0 if the collection does not exist.
 
         Raises:
-            Fault: unavailable, where it is damaged.
+            Fault: unavailable, where it is damaged or the store does not answer.
         """
         try:
-            return await self._store.count(collection, Equals("kind", "record"))
-        except CollectionMissing:
-            return 0
-        except CollectionDamaged as error:
-            raise damaged_collection(collection, error.reason) from error
+            with typed(collection):
+                return await self._store.count(collection, is_record)
+        except Fault as fault:
+            if fault.code == ErrorCode.NOT_FOUND:
+                return 0
+            raise
 
     async def store(
         self, collection: str, document: NewDocument, fields: dict[str, FieldType] | None = None
@@ -226,7 +280,9 @@ class Library:
         with typed(collection):
             try:
                 return await self._writer.store(collection, document, fields or {})
-            except CollectionMissing:  # another replica deleted it: this document makes it anew
+            except (
+                CollectionMissingError
+            ):  # another replica deleted it: this document makes it anew
                 self._schemas.forget(collection)
                 return await self._writer.store(collection, document, fields or {})
 
@@ -237,3 +293,10 @@ class Library:
         if not document_ids:
             self._backgrounds.forget(collection)
         return deleted
+
+
+def _left_out(answers: Iterable[Answer], beyond: Sequence[SearchHit]) -> tuple[LeftOut, ...]:
+    """What the collections left out, and the hits behind the last one of all collections."""
+    found = [*left_out(beyond, "limit"), *(entry for a in answers for entry in a.left_out)]
+    found.sort(key=lambda entry: (-entry.score, entry.chunk_id))
+    return tuple(found[:MAX_LEFT_OUT])

@@ -1,7 +1,4 @@
-"""Documents as MCP resources: `searchbus://<collection>/<document_id>` (toolset `documents`).
-
-The id is percent-encoded (RFC 3986), so that any source's id makes one path segment.
-"""
+"""Documents as MCP resources: `searchbus://<collection>/<document_id>` (toolset `documents`)."""
 
 from __future__ import annotations
 
@@ -35,12 +32,9 @@ from searchbus_contracts.retrieval import (
 )
 
 from .access import OPEN, Access
-from .faults import damaged_collection
+from .documents.collections import damaged_collection
 from .library import Library
-from .multi_collection import search_collections
-from .relevance import near
-
-__all__ = ["Documents", "parse_uri", "uri_of"]
+from .ranking.explaining import near
 
 _MAX_DESCRIPTION_CHARS = 300
 
@@ -103,7 +97,7 @@ class Documents(Toolset, name="documents"):
                 limit=request.limit - len(found),
                 start_id=start_id if name == current and start_id else None,
             )
-            found += [_of_summary(name, document) for document in documents]
+            found += [_described(name, document) for document in documents]
             following = f"{name}/{next_id}" if next_id is not None else None
             if following is None and len(found) >= request.limit and position + 1 < len(names):
                 following = f"{names[position + 1]}/"
@@ -136,9 +130,7 @@ class Documents(Toolset, name="documents"):
         if not names:
             return ResourceSearchReply()
         query = _cut(request.query)
-        found = await search_collections(
-            self._library, names, query, limit=request.limit, per_document=True
-        )
+        found = await self._library.search_all(names, query, limit=request.limit, per_document=True)
         hits = near(found.hits)
         if not hits and found.failed:
             failed = ", ".join(f"{name} ({code})" for name, code in found.failed.items())
@@ -148,7 +140,8 @@ class Documents(Toolset, name="documents"):
                 "Try again shortly.",
             )
         return ResourceSearchReply(
-            resources=tuple(_of_hit(hit) for hit in hits), coverage=_coverage(found, hits)
+            resources=tuple(_described(hit.collection, hit) for hit in hits),
+            coverage=_coverage(found, hits),
         )
 
 
@@ -172,23 +165,13 @@ def _coverage(found: SearchReply, near_hits: Sequence[SearchHit]) -> tuple[Sourc
     return (*folded("documents", answered), *failed)
 
 
-def _of_summary(collection: str, document: DocumentSummary) -> ResourceDescriptor:
+def _described(collection: str, found: DocumentSummary | SearchHit) -> ResourceDescriptor:
+    text = found.text if isinstance(found, SearchHit) else None
     return ResourceDescriptor(
-        uri=uri_of(collection, document.document_id),
-        name=document.title[:256] or document.document_id[:256],
+        uri=uri_of(collection, found.document_id),
+        name=found.title[:256] or found.document_id[:256],
         toolset="documents",
-        description=_about(collection, document.metadata, None),
-        mime_type="text/plain",
-        untrusted=True,
-    )
-
-
-def _of_hit(hit: SearchHit) -> ResourceDescriptor:
-    return ResourceDescriptor(
-        uri=uri_of(hit.collection, hit.document_id),
-        name=hit.title[:256] or hit.document_id[:256],
-        toolset="documents",
-        description=_about(hit.collection, hit.metadata, hit.text),
+        description=_about(collection, found.metadata, text),
         mime_type="text/plain",
         untrusted=True,
     )

@@ -1,8 +1,4 @@
-"""Searches one collection: what the question means, the candidates, their order, their anchors.
-
-searcher = Searcher(store, models, schemas, reader, profiles)
-answer = await searcher.answer("fomc", "why did rates rise?", limit=5)
-"""
+"""Searches one collection: what the question means, the candidates, their order, their places."""
 
 from __future__ import annotations
 
@@ -27,25 +23,18 @@ from searchbus_vectors import (
     VectorStore,
 )
 
-from .anchors import Anchors
-from .background import Backgrounds
-from .dates import mentioned_periods
-from .events import day_beside
-from .explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
-from .faults import typed
-from .intent import DATE_NAMES, around
-from .models import Models
-from .names import most_rare
-from .probability import Dated, Probability
-from .profiles import Profile
-from .question import Question
-from .ranking import Preference, rank, worth_reading
-from .reading import DocumentReader
-from .records import field_specs, is_live
-from .schemas import Schemas
-from .where import compile_where
-
-__all__ = ["Searcher"]
+from .documents.collections import Models, Schemas, typed
+from .documents.reading import DocumentReader
+from .documents.records import field_specs, is_live
+from .documents.where import compile_where
+from .question.dates import dates_of
+from .question.profiles import Profile
+from .question.words import most_rare
+from .ranking.events import day_beside
+from .ranking.explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
+from .ranking.preferences import DATE_NAMES, Preference, rank, shortly_beside, worth_reading
+from .ranking.probability import Backgrounds, Dated, Probability
+from .ranking.question import Question
 
 _MOST_BESIDE = 4
 """Dates of one question beside which it looks: each takes nine counts."""
@@ -73,7 +62,7 @@ class Searcher:
         self._schemas = schemas
         self._backgrounds = backgrounds
         self._profiles = profiles
-        self._anchors = Anchors(reader)
+        self._reader = reader
 
     async def answer(
         self,
@@ -133,7 +122,7 @@ class Searcher:
             unique = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
             unique.sort(key=lambda hit: -hit.score)
         with typed(collection):
-            hits = await self._anchors.complete(collection, unique[:limit])
+            hits = await self._reader.complete(collection, unique[:limit])
             probability = await self._probability(
                 collection, queries.embedder, question, ranked, schema.fields
             )
@@ -157,12 +146,11 @@ class Searcher:
         limit: int,
         explain: bool,
     ) -> Ranked:
-        """One search over all documents and one for each preference, merged by ranking.py."""
         embedder = queries.embedder
         vectors = await queries.embed(question.synonyms.question)
         if question.spelled != question.synonyms.question:  # by words its synonyms weigh less
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
-        weighed = {word: embedder.words(word).indices for word in question.weighed_words}
+        weighed = {word: embedder.words(word).indices for word in question.words}
         best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
         rarity = {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
         question.weigh(rarity, await self._rare(collection, embedder, weighed))
@@ -232,13 +220,13 @@ class Searcher:
     ) -> Probability:
         background = await self._backgrounds.of(collection, embedder)
         dated = None
-        periods = mentioned_periods(question.query)
+        periods = dates_of(question.query).periods
         name = question.date_field
         if name is None:
             dates = [field for field, kind in fields.items() if kind == "datetime"]
             name = dates[0] if len(dates) == 1 else None
         if periods and name is not None:
-            near = AllOf((is_live, around(f"m.{name}", periods)))
+            near = AllOf((is_live, shortly_beside(f"m.{name}", periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
         return Probability(

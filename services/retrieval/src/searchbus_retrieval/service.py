@@ -2,29 +2,88 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from searchbus_bus import Worker
+from opentelemetry import metrics
+
+from searchbus_bus import LiveGauge, Worker, end_task, telemetry
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_runtime.files import space_for_start
 from searchbus_runtime.process import keep_freed_memory
-from searchbus_vectors import Embedder, ModelNotFound, StoreLocked, load_embedder, open_store
+from searchbus_vectors import Embedder, ModelNotFound, StoreError, load_embedder, open_store
 
+from . import SERVICE
 from .access import OPEN, Access
+from .documents.collections import Models
 from .endpoints import RetrievalEndpoints
 from .library import Library
-from .models import Models
-from .profiles import load_profiles
-from .prompts import FomcPrompts
+from .question.profiles import load_profiles
 from .resources import Documents
 from .settings import RetrievalSettings
-from .sizes import Sizes
-from .tools import FomcTools
+from .tools import FomcPrompts, FomcTools
 
-__all__ = ["build_worker", "load_model", "start"]
+log = logging.getLogger("searchbus.retrieval")
 
+EVERY_S = 15.0
+MAX_COLLECTIONS = 200
+"""The first ones by name have a series each; all others share one."""
+
+
+class Sizes:
+    """Counts in the background. Use as an asynchronous context manager."""
+
+    def __init__(self, library: Library, *, every_s: float = EVERY_S) -> None:
+        self._library = library
+        self._every_s = every_s
+        self._found: dict[str, tuple[int, int]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Sizes:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        for gauge in _gauges:
+            gauge.watch(self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await end_task(self._task)
+
+    def read(self, which: int) -> Iterator[tuple[float, Mapping[str, str]]]:
+        """Documents (0) or passages (1) by collection."""
+        for number, (name, sizes) in enumerate(sorted(self._found.items())):
+            yield sizes[which], {"collection": name if number < MAX_COLLECTIONS else "other"}
+
+    def damaged(self) -> Iterator[tuple[float, Mapping[str, str]]]:
+        """The number of collections that are damaged."""
+        yield len(self._library.damaged), {}
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                found = await self._library.list_collections()
+                self._found = {c.name: (c.documents, c.chunks) for c in found}
+            except Exception as error:  # the service works without these metrics
+                telemetry.count_failed("sizes")
+                log.warning("the collections could not be counted: %s", error)
+            await asyncio.sleep(self._every_s)
+
+
+_meter = metrics.get_meter("searchbus.retrieval")
+_gauges = (
+    LiveGauge[Sizes](
+        _meter, "searchbus.index.documents", lambda s: s.read(0), description="By collection."
+    ),
+    LiveGauge[Sizes](
+        _meter, "searchbus.index.passages", lambda s: s.read(1), description="By collection."
+    ),
+    LiveGauge[Sizes](
+        _meter, "searchbus.index.damaged", Sizes.damaged, description="Damaged collections."
+    ),
+)
 _KEPT_BYTES = 64 * 1024 * 1024
 """Four copies of the largest document."""
 
@@ -34,7 +93,7 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
     worker = Worker(
         "retrieval",
         max_in_flight=max_in_flight,
-        description="Documents in Qdrant: hybrid search, whole documents, ingest.",
+        description=SERVICE.description,
     )
     worker.add(
         FomcTools(library, access),
@@ -80,7 +139,7 @@ async def start(process: Process[RetrievalSettings]) -> None:
             document_threads=settings.embed_threads,
         )
         process.resources.push_async_callback(embedder.close)
-    except (StoreLocked, ModelNotFound, ConnectionError) as error:
+    except (StoreError, ModelNotFound) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     models = Models(
         embedder,
@@ -94,12 +153,11 @@ async def start(process: Process[RetrievalSettings]) -> None:
         profiles=load_profiles(settings.profile_dir),
         repair=settings.qdrant_url is None,
     )
+    process.health.add_readiness("store", library.check)
     process.health.add_detail("damaged_collections", lambda: dict(library.damaged))
     await process.enter(Sizes(library))
     await process.serve(
         build_worker(
-            library,
-            access=Access(settings.collection_roles),
-            max_in_flight=settings.max_in_flight,
+            library, access=Access(settings.collection_roles), max_in_flight=settings.max_in_flight
         )
     )

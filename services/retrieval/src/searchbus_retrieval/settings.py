@@ -10,9 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_vectors import EmbedderKind, ModelNotFound, model_of
 
-from .profiles import load_profiles
-
-__all__ = ["RetrievalSettings"]
+from .question.profiles import load_profiles
 
 
 class RetrievalSettings(ServiceSettings):
@@ -37,8 +35,7 @@ class RetrievalSettings(ServiceSettings):
         "A collection keeps the model that it was made with.",
     )
     model_folders: dict[str, Path] = Field(
-        {},
-        description='Folders of other models than the default one: {"<model>": "<folder>"}.',
+        {}, description='Folders of other models than the default one: {"<model>": "<folder>"}.'
     )
     min_free_mib: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
         64,

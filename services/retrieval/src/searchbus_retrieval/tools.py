@@ -1,4 +1,4 @@
-"""The tools of toolset `fomc`: search_fomc and get_document."""
+"""The tools and prompts of toolset `fomc`, over the collection of that name."""
 
 from __future__ import annotations
 
@@ -8,18 +8,52 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_bus import Call, Toolset, WithMeta, tool
+from searchbus_bus import Call, Toolset, WithMeta, prompt, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_contracts.retrieval import EXPLANATION, MAX_TOP_K, Document, Explanation, SearchHit
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, fit_beginning
 
-from . import fomc
 from .access import OPEN, Access
 from .fitting import Fitted, fit, offset_of
 from .library import Library
+from .ranking.explaining import Answer
 
-__all__ = ["FomcTools"]
+COLLECTION = "fomc"
+ALIASES = {
+    "document_name": "title",
+    "document_date": "date",
+    "document_type": "type",
+    "section_header": "section",
+    "source_url": "url",
+}
+"""Names of the tool → names of the collection."""
+
+
+async def search_corpus(
+    library: Library, query: str, top_k: int, where: dict[str, Any] | None, *, explain: bool = False
+) -> Answer:
+    """Search the corpus, as every search of its collection does.
+
+    Raises:
+        Fault: invalid_query, invalid_argument, empty_corpus.
+    """
+    try:
+        found = await library.searcher.answer(
+            COLLECTION, query, limit=top_k, where=where, aliases=ALIASES, explain=explain
+        )
+    except Fault as fault:
+        if fault.code != ErrorCode.NOT_FOUND:
+            raise
+    else:
+        if found.hits or await library.count_documents(COLLECTION):
+            return found
+    raise Fault(
+        ErrorCode.EMPTY_CORPUS,
+        "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
+        "or ingest a JSONL file of them.",
+    )
+
 
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -52,11 +86,11 @@ class SearchFomc(Struct, forbid_unknown_fields=True):
         Meta(
             ge=MIN_TOKENS,
             le=MAX_TOKENS,
-            description="Of all results together: passages are cut to the sentences that answer",
+            description="Budget of tokens for all results; passages are cut to what answers",
         ),
     ] = DEFAULT_TOKENS
     cursor: Annotated[
-        str | UnsetType, Meta(description="Of the last result, for those behind it")
+        str | UnsetType, Meta(description="The cursor of the last result, for those behind it")
     ] = UNSET
 
 
@@ -91,8 +125,8 @@ class FomcPassage(Struct):
         Meta(
             ge=0,
             le=1,
-            description="Of this passage answering the query, comparable between searches; where "
-            "all are below 0.3, the corpus has no answer",
+            description="Probability that this passage answers the query, comparable between "
+            "searches; where all are below 0.3, the corpus has no answer",
         ),
     ] = 0.0
     start: (
@@ -111,7 +145,7 @@ class FomcPassage(Struct):
         bool | UnsetType, Meta(description="With max_tokens: chunk_text is a part of the chunk")
     ] = UNSET
     cursor: Annotated[
-        str | UnsetType, Meta(description="Of the last result: there are more, for this cursor")
+        str | UnsetType, Meta(description="On the last result, where there are more: their cursor")
     ] = UNSET
     explanation: (
         Annotated[
@@ -186,9 +220,9 @@ class FomcTools(Toolset, name="fomc"):
     )
     async def search_fomc(self, call: Call, arguments: SearchFomc) -> WithMeta[list[FomcPassage]]:
         """Search the FOMC document corpus using semantic similarity."""
-        self._access.require(call.actor, fomc.COLLECTION)
+        self._access.require(call.actor, COLLECTION)
         where = None if isinstance(arguments.where, UnsetType) else arguments.where
-        found = await fomc.answer(
+        found = await search_corpus(
             self._library, arguments.query, arguments.top_k, where, explain=arguments.explain
         )
         # Preferences lift scores above 1.
@@ -231,9 +265,9 @@ class FomcTools(Toolset, name="fomc"):
         part = Part.of(arguments.document_id)
         if not part.id:
             raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
-        self._access.require(call.actor, fomc.COLLECTION)
+        self._access.require(call.actor, COLLECTION)
         document = await self._library.get_from(
-            [fomc.COLLECTION], part.id, start=part.start, end=part.end
+            [COLLECTION], part.id, start=part.start, end=part.end
         )
         most = arguments.max_tokens
         if isinstance(most, UnsetType):
@@ -243,7 +277,6 @@ class FomcTools(Toolset, name="fomc"):
 
 
 def _shown(part: Part, document: Document, length: int) -> FomcDocument:
-    """The document with so many characters of its text."""
     found = FomcDocument(
         id=document.document_id,
         title=document.title,
@@ -273,7 +306,6 @@ def _fitted(part: Part, document: Document, most: int) -> FomcDocument:
 
 
 def _passage(hit: SearchHit, best: float) -> FomcPassage:
-    """A hit of a search whose best score is `best`."""
     return FomcPassage(
         chunk_id=hit.chunk_id,
         document_name=hit.title,
@@ -290,3 +322,31 @@ def _passage(hit: SearchHit, best: float) -> FomcPassage:
         truncated=hit.truncated or UNSET,
         explanation=hit.explanation or UNSET,
     )
+
+
+class FomcPrompts(Toolset, name="fomc"):
+    """Ways of working with the FOMC tools."""
+
+    @prompt(
+        title="Compare two FOMC statements",
+        keywords=("Federal Reserve", "Fed", "monetary policy", "difference", "redline", "wording"),
+    )
+    def compare_fomc_statements(
+        self,
+        earlier: Annotated[str, Meta(description="Date of the earlier meeting.")],
+        later: Annotated[str, Meta(description="Date of the later meeting.")],
+        focus: Annotated[str, Meta(description="A topic to look at, such as inflation.")] = "",
+    ) -> str:
+        """What changed between two statements of the Federal Open Market Committee, sentence by
+        sentence, and what it signals."""
+        return f"""Compare the FOMC statements of {earlier} and {later}.
+
+Focus (everything, where empty): {focus}
+
+1. Find both statements with search_fomc, filtering by document_date and document_type "statement";
+   read each whole with get_document. If one is not there, name the nearest meetings and stop.
+2. Go through them sentence by sentence: what was added, dropped, reworded. Quote both wordings.
+3. Give the policy decision of each: target range, balance sheet, votes for and against.
+4. Say what each change signals about the economy and the path of policy; keep what the text says
+   apart from what you infer. Where the minutes explain a change, quote them with their date.
+5. End with three lines: more hawkish or more dovish, the one most telling change, what stayed."""

@@ -24,8 +24,6 @@ from searchbus_vectors import Vector
 
 from .lexicon import Floats
 
-__all__ = ["HUB_WEIGHT", "Cohort", "CohortTexts", "Nearness", "load_cohort", "load_texts"]
-
 HUB_WEIGHT = 1.0
 _NEAREST_OTHERS = 5
 _NEAREST_REQUESTS = 3

@@ -10,6 +10,7 @@ The models err on different texts, so that the mean of their cosines ranks bette
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +26,6 @@ from searchbus_vectors import (
     Vector,
     load_embedder,
 )
-
-__all__ = ["Embeds", "PairedEmbedder", "load_tool_embedder", "unit"]
 
 log = logging.getLogger("searchbus.toolindex")
 
@@ -105,23 +104,18 @@ async def load_tool_embedder(
     Raises:
         ModelNotFound: the first model is missing; the message says what to do.
     """
-    first = await load_embedder(
-        kind,
-        folder=folder,
+    load = functools.partial(
+        load_embedder,
         allow_download=allow_download,
         document_threads=document_threads,
         query_threads=query_threads,
     )
+    first = await load(kind, folder=folder)
     if kind == "hash" or not second:
         return first
+    second_folder = None if folder is None else folder / MINILM.rpartition("/")[2]
     try:
-        other = await load_embedder(
-            model=MINILM,
-            folder=None if folder is None else folder / MINILM.rpartition("/")[2],
-            allow_download=allow_download,
-            document_threads=document_threads,
-            query_threads=query_threads,
-        )
+        other = await load(model=MINILM, folder=second_folder)
     except ModelNotFound as error:
         log.warning("tools are ranked by one model (SEARCHBUS_SECOND_MODEL=false): %s", error)
         return first

@@ -21,8 +21,6 @@ from searchbus_contracts.toolindex import Kind
 
 from .words import split_words, stem, terms
 
-__all__ = ["Descriptor", "Entry", "Key", "descriptors_of", "entries_of", "entry_of"]
-
 Key = tuple[str, str, str]
 _MAX_TEXT_CHARS = 4000
 """The model reads 512 tokens only; the rest is found by its words."""

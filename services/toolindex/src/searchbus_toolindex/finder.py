@@ -1,7 +1,7 @@
 """Searches the index: parses and embeds the query, keeps vectors and rankings of earlier ones.
 
 finder = Finder(index, embedder)
-page = await finder.find("send an e-mail", kind="tool", actor=actor, limit=10)
+page = await finder.find(FindRequest(query="send an e-mail", limit=10), actor)
 """
 
 from __future__ import annotations
@@ -14,32 +14,21 @@ import numpy as np
 from cachetools import LRUCache
 
 from searchbus_contracts import Actor, ErrorCode, Fault, check_query
-from searchbus_contracts.toolindex import (
-    MAX_FIND_CHARS,
-    FindExplanation,
-    FindReply,
-    Found,
-    Kind,
-)
+from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindReply, FindRequest
 from searchbus_vectors import Vector
 
 from .embedding import Embeds
-from .explaining import explanation
-from .glossary import load_glossary
-from .index import Index
-from .query import ParsedQuery, is_searchable, parse_query
+from .index import Index, Scope, ScopeKey
+from .query import ParsedQuery, is_searchable, load_glossary, parse_query
 from .ranking import Ranker, Ranking
-from .scope import Scope, ScopeKey
 from .scoring import Facet
-
-__all__ = ["Finder"]
 
 _EXPLAINED = 20
 """Entries of an explanation, left out or not."""
 _VECTORS_KEPT_BYTES = 24 * 2**20
 _RANKINGS_KEPT_BYTES = 8 * 2**20
 _ENTRY_BYTES = 512
-"""Of a kept vector beside its numbers: key, array and the cache's own records, as measured."""
+"""Memory of a kept vector beside its numbers: key, array and the cache's records, as measured."""
 _RANKING_BYTES = 1200
 """The same of a ranking, with the ten nearest entries where nothing matches."""
 _MATCH_BYTES = 16
@@ -75,66 +64,39 @@ class Finder:
             getsizeof=lambda ranking: _RANKING_BYTES + _MATCH_BYTES * len(ranking),
         )
 
-    async def find(
-        self,
-        query: str,
-        *,
-        kind: Kind = "tool",
-        actor: Actor | None = None,
-        toolsets: Sequence[str] = (),
-        limit: int = 10,
-        offset: int = 0,
-        generation: str | None = None,
-        explain: bool = False,
-        first_page: bool = False,
-        nearest: int = 0,
-    ) -> FindReply:
-        """One page of the matches.
-
-        Args:
-            generation: of the first page, for the pages behind it.
-            first_page: whether a page at offset 0 ends where the scores fall off.
-            nearest: how many entries to give in place of none, where nothing matches.
-            explain: whether the reply says what decided about the best entries.
+    async def find(self, request: FindRequest, actor: Actor) -> FindReply:
+        """One page of the matches that the actor may use.
 
         Raises:
             Fault: invalid_query; invalid_argument if the catalogue has changed since `generation`.
         """
-        check_query(query, max_chars=MAX_FIND_CHARS)  # lines stay: each is a sentence
-        actor = actor or Actor()
+        # Lines stay: each is a sentence.
+        check_query(request.query, max_chars=MAX_FIND_CHARS)
+        query = request.query.strip()
         if not is_searchable(query):
-            return FindReply(generation=self.index.scope(actor, kind, toolsets).fingerprint)
-        ranking, now = await self._rank(query.strip(), kind, actor, toolsets)
-        if generation is not None and generation != now:
+            scope = self.index.scope(actor, request.kind, request.toolsets)
+            return FindReply(generation=scope.fingerprint)
+        ranking, now = await self._rank(query, request, actor)
+        if request.generation is not None and request.generation != now:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
                 "The catalogue has changed since the first page. Search again without a cursor.",
             )
-        if first_page and not offset and ranking.first_page:
+        limit = request.limit
+        if request.first_page and not request.offset and ranking.first_page:
             limit = min(limit, ranking.first_page)
         uncertain = not len(ranking)
         if uncertain and ranking.nearest is not None:
-            page = self.ranker.page(query, ranking.nearest, 0, nearest)
+            page = self.ranker.page(query, ranking.nearest, 0, request.nearest)
         else:
-            page = self.ranker.page(query, ranking, offset, limit)
+            page = self.ranker.page(query, ranking, request.offset, limit)
         return FindReply(
             generation=now,
             total=len(ranking),
             first_page=ranking.first_page,
             uncertain=uncertain and bool(page),
-            found=tuple(
-                Found(
-                    toolset=match.entry.toolset,
-                    name=match.entry.name,
-                    score=round(match.probability, 4),
-                    cosine=round(match.cosine, 4),
-                    matched=match.matched,
-                )
-                for match in page
-            ),
-            explanation=await self._explain(query.strip(), kind, actor, toolsets)
-            if explain
-            else None,
+            found=page,
+            explanation=await self._explain(query, request, actor) if request.explain else None,
         )
 
     async def facets(self, query: str, scope: Scope) -> tuple[ParsedQuery, list[Facet]]:
@@ -142,23 +104,20 @@ class Finder:
         parsed = self._parse(query, scope)
         return parsed, self.ranker.facets(parsed, await self._embed(parsed.texts), scope)
 
-    async def _explain(
-        self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
-    ) -> FindExplanation:
-        scope = self.index.scope(actor, kind, toolsets)
+    async def _explain(self, query: str, request: FindRequest, actor: Actor) -> FindExplanation:
+        scope = self.index.scope(actor, request.kind, request.toolsets)
         parsed = self._parse(query, scope)
         vectors = await self._embed(parsed.texts)
-        scope = self.index.scope(actor, kind, toolsets)  # entries may have come meanwhile
-        return explanation(parsed, self.ranker.explain(parsed, vectors, scope, _EXPLAINED))
+        # Entries may have come meanwhile.
+        scope = self.index.scope(actor, request.kind, request.toolsets)
+        return self.ranker.explain(parsed, vectors, scope, _EXPLAINED)
 
-    async def _rank(
-        self, query: str, kind: Kind, actor: Actor, toolsets: Sequence[str]
-    ) -> tuple[Ranking, str]:
+    async def _rank(self, query: str, request: FindRequest, actor: Actor) -> tuple[Ranking, str]:
         """The ranking, and the fingerprint of the visible entries."""
         vectors: dict[str, Vector] = {}
         while True:
             version = self.index.version
-            scope = self.index.scope(actor, kind, toolsets)
+            scope = self.index.scope(actor, request.kind, request.toolsets)
             key = (version, _digest(query), scope.key)
             ranking = self._rankings.get(key)
             if ranking is not None:

@@ -22,8 +22,6 @@ from .entries import Descriptor, Entry, descriptors_of, entry_of
 from .index import Difference, Index
 from .vector_file import VectorFile, text_key
 
-__all__ = ["Follower"]
-
 log = logging.getLogger("searchbus.toolindex")
 _BATCH = 200
 _FEW = 50

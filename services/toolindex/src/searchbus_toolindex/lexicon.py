@@ -1,23 +1,27 @@
-"""BM25 over slots that come and go (Robertson and Zaragoza 2009; k1 1.2, b .75).
+"""The words of entries, by slot: BM25, the words as written, and literal matches.
 
-Document frequencies and the average length are counted over the visible slots only, so that entries
-which the caller may not see have no effect on a score.
+BM25 (Robertson and Zaragoza 2009; k1 1.2, b .75) counts document frequencies and the average length
+over the visible slots only, so that entries which the caller may not see have no effect on a score.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Lengths", "Lexicon", "Mask", "Matches"]
+from .entries import Entry, phrase
+from .words import split_words
 
 K1 = 1.2
 B = 0.75
+_EXACT, _NAME, _PHRASE, _MENTION = 8.0, 6.0, 4.0, 2.0
+"""What a literal match adds; other scores are at most 1, so that it stands before them."""
+_QUOTES = "\"'`“”"
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
@@ -132,3 +136,97 @@ class Lexicon:
         if total:
             coverage /= total
         return Matches(scores, coverage)
+
+
+class Vocabulary:
+    """Which slots contain a word as it is written."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, array[int]] = {}
+
+    def add(self, slot: int, words: Iterable[str]) -> None:
+        """Add the words of an entry in a free slot."""
+        for word in words:
+            slots = self._slots.get(word)
+            if slots is None:
+                slots = self._slots[word] = array("i")
+            slots.append(slot)
+
+    def remove(self, slot: int, words: Iterable[str]) -> None:
+        """Remove the words of a slot; the same with which it was added."""
+        for word in words:
+            slots = self._slots[word]
+            slots.remove(slot)
+            if not slots:
+                del self._slots[word]
+
+    def slots(self, word: str) -> Sequence[int]:
+        """The slots that contain a word."""
+        return self._slots.get(word, ())
+
+    def visible(self, mask: Mask) -> list[str]:
+        """The words of the visible slots, sorted."""
+        seen = mask.tolist()
+        return sorted(
+            word
+            for word, slots in self._slots.items()
+            if seen[slots[0]] or mask[np.frombuffer(slots, dtype=np.intc)].any()
+        )
+
+
+class LiteralMatches:
+    """Entries whose name or words a query repeats literally: they stand before all others."""
+
+    def __init__(self) -> None:
+        self._names = Vocabulary()
+
+    def add(self, slot: int, entry: Entry) -> None:
+        """Add the names of an entry."""
+        self._names.add(slot, {phrase(name) for name in entry.names})
+
+    def remove(self, slot: int, entry: Entry) -> None:
+        """Remove the names of an entry."""
+        self._names.remove(slot, {phrase(name) for name in entry.names})
+
+    def bonuses(
+        self, query: str, entries: Sequence[Entry | None], coverage: Floats, visible: Mask
+    ) -> dict[int, float]:
+        """What a literal match adds to the score of each slot that has one.
+
+        Args:
+            entries: by slot.
+            coverage: by slot, the share of the query's words that its entry contains.
+        """
+        found: dict[int, float] = {}
+
+        def add(slot: int, bonus: float) -> None:
+            if visible[slot]:
+                found[slot] = max(found.get(slot, 0.0), bonus)
+
+        wanted = phrase(query)
+        stripped = query.strip().strip(_QUOTES)
+        for slot in self._names.slots(wanted):
+            entry = entries[slot]
+            add(slot, _EXACT if entry and stripped in entry.names else _NAME)
+        for slot in self._mentioned(query):
+            add(slot, _MENTION)
+        if len(split_words(query)) > 1:
+            every_word: NDArray[np.intp] = np.flatnonzero(visible & (coverage > 0.999))
+            for slot in every_word.tolist():
+                entry = entries[slot]
+                if entry is not None and wanted in entry.phrases:
+                    add(slot, _PHRASE)
+        return found
+
+    def _mentioned(self, query: str) -> set[int]:
+        """The slots whose name stands in the query, as an identifier.
+
+        The plain word "search" does not mention the tool of that name.
+        """
+        number = len(split_words(query))
+        found: set[int] = set()
+        for token in query.split():
+            token = token.strip(f".,;:!?()[]{_QUOTES}")
+            if 1 < len(split_words(token)) < number:
+                found.update(self._names.slots(phrase(token)))
+        return found

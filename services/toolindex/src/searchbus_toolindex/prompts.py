@@ -12,8 +12,6 @@ from msgspec import Meta
 
 from searchbus_bus import Toolset, prompt
 
-__all__ = ["ResearchPrompts"]
-
 
 class ResearchPrompts(Toolset, name="research"):
     """Research with citations, fact checks, a news brief."""

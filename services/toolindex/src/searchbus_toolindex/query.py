@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from .glossary import Glossary
 from .words import STOPWORDS, fold, is_unspaced, split_words, stem, terms
-
-__all__ = ["ParsedQuery", "is_searchable", "parse_query"]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？；])")
 _MIN_SENTENCE_CHARS = 12
@@ -29,13 +28,11 @@ _ENGLISH = frozenset(
     "the this that these those with what which who how and from my your about please".split()
 )
 """Words that show that a query is English; the other languages of the glossary lack them."""
-
-
 _OPERATOR = re.compile(r"\$\w+|\b(?:AND|OR|NOT|NEAR|XOR)\b")
 
 
 def is_searchable(query: str) -> bool:
-    """Whether it has a word, which is no operator, number or single letter."""
+    """Whether it has a word other than operators, numbers and single letters."""
     words = split_words(_OPERATOR.sub(" ", query))
     return any((len(w) > 1 and not w.isdigit()) or is_unspaced(w) for w in words)
 
@@ -100,38 +97,6 @@ def parse_query(
         is_word: whether a lower-cased word is in use, so that it needs no correction.
         vocabulary: the words that an unknown word may stand for.
     """
-    sentences = [s.strip() for s in _SENTENCE_END.split(query)]
-    sentences = [s for s in sentences if len(s) >= _MIN_SENTENCE_CHARS][:_MAX_SENTENCES]
-    reading = _reading(query, is_known, is_word, vocabulary, glossary)
-    return ParsedQuery(
-        whole=query,
-        sentences=tuple(sentences) if len(sentences) > 1 else (),
-        readings=(reading.text,) if reading.text else (),
-        unread=reading.unread,
-        corrected=reading.corrected,
-        strange=reading.strange,
-        guessed=reading.guessed,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The query in other words, empty if it needs none; see ParsedQuery."""
-
-    text: str
-    unread: tuple[str, ...]
-    corrected: float
-    strange: float
-    guessed: bool
-
-
-def _reading(
-    query: str,
-    is_known: Callable[[str], bool],
-    is_word: Callable[[str], bool],
-    vocabulary: Callable[[], list[str]],
-    glossary: Glossary,
-) -> _Reading:
     english: list[str] = []
     corrected: list[str] = []
     unread: list[str] = []
@@ -169,12 +134,21 @@ def _reading(
         else:
             english.append(word)
         corrected.append(word)
-    share = corrections / max(1, meant)
+    found = ParsedQuery(
+        query, _sentences(query), corrected=corrections / max(1, meant), guessed=misread
+    )
     if translated:
-        text = " ".join(dict.fromkeys(english))
-        return _Reading(text, tuple(unread), share, 0.0, guessed=is_english or misread)
-    text = " ".join(corrected) if corrections else ""
-    return _Reading(text, (), share, strange / max(1, meant), guessed=misread)
+        reading = " ".join(dict.fromkeys(english))
+        guessed = is_english or misread
+        return replace(found, readings=(reading,), unread=tuple(unread), guessed=guessed)
+    readings = (" ".join(corrected),) if corrections else ()
+    return replace(found, readings=readings, strange=strange / max(1, meant))
+
+
+def _sentences(query: str) -> tuple[str, ...]:
+    stripped = [sentence.strip() for sentence in _SENTENCE_END.split(query)]
+    found = [sentence for sentence in stripped if len(sentence) >= _MIN_SENTENCE_CHARS]
+    return tuple(found[:_MAX_SENTENCES]) if len(found) > 1 else ()
 
 
 def _is_plain(word: str) -> bool:
@@ -191,3 +165,60 @@ def _nearest(word: str, vocabulary: list[str]) -> str | None:
         word, vocabulary, scorer=OSA.distance, score_cutoff=errors, processor=None
     )
     return None if found is None else str(found[0])
+
+
+class Glossary:
+    """English for words of other languages, since the model and the descriptions are English.
+
+    The table, glossary.tsv, has the words with which people name the work of tools, in some fifteen
+    languages: whole, by their start (`wetter*`), or inside unspaced text.
+    """
+
+    def __init__(self, table: str) -> None:
+        self._whole: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
+        self._unspaced: dict[str, str] = {}
+        for line in table.splitlines():
+            if line.startswith("#") or "\t" not in line:
+                continue
+            english, _, words = line.partition("\t")
+            for word in words.split():
+                plain = fold(word.rstrip("*"))
+                if is_unspaced(word):
+                    self._unspaced.setdefault(word.rstrip("*"), english)
+                elif word.endswith("*"):
+                    self._stems.setdefault(plain, english)
+                else:
+                    self._whole.setdefault(plain, english)
+        self._longest_unspaced = max(map(len, self._unspaced), default=0)
+
+    def translate(self, word: str) -> list[str]:
+        """English for a word, or for each known word of an unspaced text; empty if unknown."""
+        if is_unspaced(word):
+            return self._inside(word)
+        plain = fold(word)
+        if plain in self._whole:
+            return [self._whole[plain]]
+        for end in range(len(plain), 2, -1):
+            if plain[:end] in self._stems:
+                return [self._stems[plain[:end]]]
+        return []
+
+    def _inside(self, text: str) -> list[str]:
+        found, at = [], 0
+        while at < len(text):
+            for length in range(min(self._longest_unspaced, len(text) - at), 0, -1):
+                english = self._unspaced.get(text[at : at + length])
+                if english is not None:
+                    found.append(english)
+                    at += length
+                    break
+            else:
+                at += 1
+        return found
+
+
+@cache
+def load_glossary() -> Glossary:
+    """The glossary of this package."""
+    return Glossary(files(__package__).joinpath("glossary.tsv").read_text(encoding="utf-8"))

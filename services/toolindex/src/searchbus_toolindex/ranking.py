@@ -5,49 +5,48 @@
 
 Every number that a rank depends on is counted over the visible slots only, so that hidden entries
 have no effect. All of them are scored with estimated cosines, the best 200 again with exact ones.
-Scores decide the order (scoring.py), probabilities what is left out, and what is shown (gate.py).
+Scores decide the order, probabilities what is left out, and what is shown (scoring.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from searchbus_contracts.toolindex import Considered
+from searchbus_contracts.toolindex import Considered, FindExplanation, Found, TextMatch
 from searchbus_vectors import Vector
 
-from .entries import Entry
-from .explaining import considered
-from .gate import Circumstances, Verdict, judge, load_gate
-from .index import Index
+from .index import Index, Scope
 from .lexicon import Floats
 from .query import ParsedQuery
-from .scope import Scope
-from .scoring import MIN_SCORE, Best, Facet, balanced, combine, fused, supported, toward
+from .scoring import (
+    LEAST,
+    MIN_SCORE,
+    Best,
+    Facet,
+    TextFeatures,
+    Verdict,
+    balanced,
+    combine,
+    fused,
+    judge,
+    load_gate,
+    supported,
+    toward,
+)
 from .words import word_terms
-
-__all__ = ["Ranked", "Ranker", "Ranking"]
 
 REFINED = 200
 """How many entries of a ranking have exact scores; estimated cosines are off by about .001. Scores
 behind them are too low to be returned."""
 _NEAREST = 10
-"""Entries that are kept where there is no match, for who asks for the nearest."""
+"""Number of nearest entries that are kept where nothing matches."""
+_DIGITS = 4
 _MARGIN = 0.02
 """Below the least score, for entries whose exact score may reach it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One match; `matched` has the words of the query that it contains, as they were written."""
-
-    entry: Entry
-    probability: float
-    cosine: float
-    matched: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class Ranker:
         found = []
         for at, text in enumerate(query.texts):
             terms = query.terms(text)
-            circumstances = Circumstances(
+            features = TextFeatures(
                 nearness=nearness[at],
                 terms=len(set(terms)),
                 corrected=query.corrections(text),
@@ -130,7 +129,7 @@ class Ranker:
                 entries=scope.number,
             )
             matches = self._index.lexicon.match(terms, scope.lengths)
-            found.append(Facet(moved[at], cosines[at], matches, circumstances))
+            found.append(Facet(moved[at], cosines[at], matches, features))
         return found
 
     def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
@@ -149,29 +148,53 @@ class Ranker:
 
     def explain(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, most: int
-    ) -> list[Considered]:
-        """What decides about the best visible entries, left out or not; see explaining.py.
+    ) -> FindExplanation:
+        """What decides about the best visible entries, left out or not.
 
         Args:
             vectors: text → vector, for each of the query's texts.
             most: number of entries, `REFINED` at most.
         """
         judged = self._judge(query, vectors, scope, -np.inf)
-        if judged is None:
-            return []
-        return [
-            considered(
-                entry,
-                row,
-                place,
-                score=float(judged.scores[place]),
+        considered = () if judged is None else self._considered(judged, most)
+        return FindExplanation(
+            texts=query.texts,
+            least_score=MIN_SCORE,
+            least_probability=LEAST,
+            considered=tuple(considered),
+        )
+
+    def _considered(self, judged: _Judged, most: int) -> Iterator[Considered]:
+        """What decided about the best entries: the match with each text of the query."""
+        verdict = judged.verdict
+        for place, row in enumerate(judged.rows[:most].tolist()):
+            slot = int(judged.slots[row])
+            entry = self._index.slots[slot]
+            if entry is None:
+                continue
+            left_out = None
+            if judged.scores[place] < MIN_SCORE:
+                left_out = "score"
+            elif not verdict.evident[place]:
+                left_out = "probability"
+            elif not verdict.close[place]:
+                left_out = "share"
+            yield Considered(
+                toolset=entry.toolset,
+                name=entry.name,
+                score=round(float(judged.scores[place]), _DIGITS),
+                probability=round(float(verdict.probabilities[place]), _DIGITS),
                 literal=judged.literal.get(slot, 0.0),
-                verdict=judged.verdict,
-                facets=judged.facets,
+                matches=tuple(
+                    TextMatch(
+                        cosine=round(float(facet.cosine[row]), _DIGITS),
+                        words=round(float(facet.matches.scores[row]), _DIGITS),
+                        coverage=round(min(1.0, float(facet.matches.coverage[row])), _DIGITS),
+                    )
+                    for facet in judged.facets
+                ),
+                left_out=left_out,
             )
-            for place, row in enumerate(judged.rows[:most].tolist())
-            if (entry := self._index.slots[slot := int(judged.slots[row])]) is not None
-        ]
 
     def _judge(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, least: float
@@ -199,7 +222,7 @@ class Ranker:
             replace(estimated, cosine=float(facet.cosine.max()))
             for facet, estimated in zip(exact, best, strict=True)
         ]
-        terms = facets[0].circumstances.terms
+        terms = facets[0].text.terms
         scores = supported(
             _combined(query, exact, best), self._index.columns.toolsets(slots), terms
         )
@@ -222,7 +245,7 @@ class Ranker:
                     facet.cosine,
                     facet.matches.coverage,
                     self.agreement(facet, slots),
-                    facet.circumstances,
+                    facet.text,
                 ).max()
             )
             for text, facet in zip(query.texts, facets, strict=True)
@@ -231,30 +254,28 @@ class Ranker:
 
     def agreement(self, facet: Facet, slots: NDArray[np.intp]) -> Floats:
         """By slot, how near its entry is to the kind of tool that the text of the facet wants."""
-        return self._index.vectors.agreement(slots, facet.circumstances.nearness.expected)
+        return self._index.vectors.agreement(slots, facet.text.nearness.expected)
 
-    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> list[Ranked]:
+    def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> tuple[Found, ...]:
         """A page of a ranking. The index must not have changed since the ranking was made."""
         part = slice(offset, offset + limit)
         slots = ranking.slots[part]
         written = [
             (word, self._index.lexicon.contains(term, slots)) for word, term in word_terms(query)
         ]
-        columns = (
-            slots.tolist(),
-            ranking.probabilities[part].tolist(),
-            ranking.cosines[part].tolist(),
-        )
-        return [
-            Ranked(
-                entry,
-                probability,
-                cosine,
-                tuple(dict.fromkeys(w for w, found in written if found[row])),
+        columns = (slots, ranking.probabilities[part], ranking.cosines[part])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return tuple(
+            Found(
+                toolset=entry.toolset,
+                name=entry.name,
+                score=round(probability, _DIGITS),
+                cosine=round(cosine, _DIGITS),
+                matched=tuple(dict.fromkeys(word for word, found in written if found[row])),
             )
-            for row, (slot, probability, cosine) in enumerate(zip(*columns, strict=True))
+            for row, (slot, probability, cosine) in enumerate(rows)
             if (entry := self._index.slots[slot]) is not None
-        ]
+        )
 
     def _keys(self, slots: NDArray[np.intp], scores: Floats) -> NDArray[np.int64]:
         # One whole number for both: sorting by two arrays takes ten times as long.

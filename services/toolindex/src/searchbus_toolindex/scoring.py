@@ -1,23 +1,39 @@
-"""The score of an entry: cosine and BM25 on a common scale, combined over the query's texts.
+"""Scores, which order the entries, and the probability that an entry serves a query.
 
-Measured on LiveMCPBench and StableToolBench (`make bench`): see services/toolindex/README.md.
+A score is cosine and BM25 on a common scale, combined over the query's texts (measured by
+`make bench`; services/toolindex/README.md has the figures). The probability is that of a logistic
+model, the gate. Its features of a text of the query and an entry:
+
+- how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
+- how near the entry is to the tools of the cohort whose requests are nearest to the text: for a
+  request to book a flight, a catalogue of search tools has an entry that is near to the words, but
+  none that is near to the cohort's tools for flights;
+- the share of the text's words found, weighted by their rarity;
+- how many words it has, how many of them are corrections or in no language, and how many entries
+  are visible: the best of many has a higher cosine by chance;
+- how much nearer the text is to requests than to what no tool serves, whatever the catalogue.
+
+The weights, in gate.json, are fitted by `python -m tests.search.fit_gate`, on as many queries that
+the catalogue serves as others: the probabilities are those of such a mix.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from searchbus_vectors import DIMENSIONS, Vector
 
+from .cohort import Nearness
 from .embedding import unit
-from .gate import Circumstances, brevity
 from .lexicon import Floats, Mask, Matches
-
-__all__ = ["MIN_SCORE", "Best", "Facet", "balanced", "combine", "fused", "supported", "toward"]
 
 WORDS_WEIGHT = 0.4
 SPOKEN_WORDS_WEIGHT = 0.25
@@ -36,6 +52,146 @@ EXPECTED_WEIGHT = 0.3
 """How much of the vector of a request for one thing is that of the kind of tool that it wants."""
 MIN_SCORE = 0.2
 """Entries below are left out: neither within the span of the best nor with enough common words."""
+FEATURES = (
+    "tools_margin", "others_margin", "coverage", "agreement", "terms", "corrected", "entries",
+    "strange", "requests_margin",
+)  # fmt: skip
+LEAST = 0.175
+"""The probability that the best entry must have; otherwise the result is empty."""
+_SLOPE, _RANK_WEIGHT = 5.5, 0.8
+"""How fast the logarithm of the odds falls with the distance to the best score, and with that of
+the rank (`python -m tests.search.fit_falloff`)."""
+_LEAST_SHARE = 1 / 35
+"""Entries whose odds are a smaller share of the best's are left out."""
+_FLOOR = 0.05
+"""Entries of a lower probability are left out, too."""
+_PAGE_GAP, _PAGE_NARROWING = 0.844, 0.364
+"""How far behind the best score the last entry of a first page may be: less the lower its rank, .26
+for the fifth and nothing for the tenth. On average five entries, with as many right ones among the
+first five as in a page of ten."""
+_SHORT = 5
+"""Terms of a request for one thing. A longer one asks for several, and each tool scores below the
+best for the parts that it does not serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFeatures:
+    """The features of one text of a query, which all entries share that are compared with it.
+
+    Args:
+        terms: number of different terms of the text.
+        corrected: share of its words that are corrections, 0 to 1.
+        strange: share of its words that are in no entry and in no language, 0 to 1.
+        entries: number of visible ones.
+    """
+
+    nearness: Nearness
+    terms: int
+    corrected: float
+    strange: float
+    entries: int
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """The fitted model.
+
+    Args:
+        weights: of `FEATURES`.
+    """
+
+    weights: tuple[float, ...]
+    intercept: float
+
+    def logits(
+        self, cosines: Floats, coverage: Floats, agreement: Floats, found: TextFeatures
+    ) -> Floats:
+        """By entry, the logarithm of the odds that it serves the text."""
+        logits: Floats = features(cosines, coverage, agreement, found) @ np.array(self.weights)
+        return logits + self.intercept
+
+
+def brevity(terms: int) -> float:
+    """1 for a request for one thing, nearly 0 for one of very many terms."""
+    return min(1.0, _SHORT / max(1, terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of entries, best first.
+
+    Args:
+        evident: whether the catalogue probably serves the query, or the match is literal.
+        close: whether the odds are not far below those of the best, nor the probability below the
+            floor.
+        first_page: how many come before the scores fall off; at most ten.
+    """
+
+    probabilities: Floats
+    evident: Mask
+    close: Mask
+    first_page: int
+
+    @property
+    def returned(self) -> Mask:
+        """The first ones, or none."""
+        return self.evident & self.close
+
+
+def judge(odds: float, terms: int, behind: Floats) -> Verdict:
+    """The probabilities that entries serve the query, and which of them are returned.
+
+    Args:
+        odds: their logarithm, of the entry with the most evidence.
+        terms: of the whole query.
+        behind: how far the score of each entry is from the highest, best first: 0 or less; more
+            than 0 for a literal match, which needs no other evidence.
+    """
+    ranks = np.log(np.arange(1, len(behind) + 1))
+    fall = _SLOPE * brevity(terms) * behind - _RANK_WEIGHT * ranks
+    gap = -np.minimum(behind, 0)
+    near = np.flatnonzero(gap <= _PAGE_GAP - _PAGE_NARROWING * ranks)
+    # Beyond 50 the probability is 1, and exp would overflow.
+    found = 1 / (1 + np.exp(-np.clip(odds + fall, -50, 50)))
+    return Verdict(
+        probabilities=np.round(found, 4).astype(np.float32),
+        evident=odds + _SLOPE * np.maximum(behind, 0) >= math.log(LEAST / (1 - LEAST)),
+        close=(fall >= math.log(_LEAST_SHARE)) & (found >= _FLOOR),
+        first_page=int(near[-1]) + 1 if len(near) else 0,
+    )
+
+
+def features(
+    cosines: Floats, coverage: Floats, agreement: Floats, found: TextFeatures
+) -> NDArray[np.float64]:
+    """Shape (entries, features)."""
+    columns = np.empty((len(cosines), len(FEATURES)))
+    columns[:, 0] = cosines - found.nearness.tools
+    columns[:, 1] = cosines - found.nearness.others
+    columns[:, 2] = coverage
+    columns[:, 3] = agreement
+    columns[:, 4] = np.log(max(1, found.terms))
+    columns[:, 5] = found.corrected
+    columns[:, 6] = np.log(found.entries + 8)
+    columns[:, 7] = found.strange
+    columns[:, 8] = found.nearness.requests - found.nearness.others
+    return columns
+
+
+@cache
+def load_gate(model: str) -> Gate:
+    """The gate of a model.
+
+    Raises:
+        ValueError: none is fitted for this model; the message says how.
+    """
+    text = files(__package__).joinpath("gate.json").read_bytes()
+    gates = msgspec.json.decode(text, type=dict[str, Gate])
+    if model not in gates:
+        raise ValueError(
+            f"The tool index has no gate for the model {model!r}. "
+            "Add the model to tests/search/fit_gate.py and run it."
+        )
+    return gates[model]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +214,7 @@ class Facet:
     vector: Vector
     cosine: Floats
     matches: Matches
-    circumstances: Circumstances
+    text: TextFeatures
 
     def best(self, visible: Mask) -> Best:
         """The highest cosine and word score of visible slots."""
@@ -69,7 +225,7 @@ class Facet:
     def at(self, slots: NDArray[np.intp], cosine: Floats) -> Facet:
         """The same text compared with some slots, whose cosines are given."""
         found = Matches(self.matches.scores[slots], self.matches.coverage[slots])
-        return Facet(self.vector, cosine, found, self.circumstances)
+        return Facet(self.vector, cosine, found, self.text)
 
 
 def toward(vector: Vector, expected: Vector, terms: int) -> Vector:
@@ -105,7 +261,7 @@ def fused(facets: Sequence[Facet], best: Sequence[Best]) -> list[Floats]:
         facets: of the whole query first.
     """
     common = max(found.cosine for found in best)
-    short = brevity(facets[0].circumstances.terms)
+    short = brevity(facets[0].text.terms)
     words = WORDS_WEIGHT + (SPOKEN_WORDS_WEIGHT - WORDS_WEIGHT) * short
     return [
         _fused(facet, found, words, (1 - COMMON_WEIGHT) * found.cosine + COMMON_WEIGHT * common)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from opentelemetry import metrics
 
-from searchbus_bus import LiveGauge, Worker
+from searchbus_bus import Call, LiveGauge, Worker, endpoint
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import toolset_owners
+from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_runtime import Process
 from searchbus_runtime.services import known_services
 from searchbus_vectors import ModelNotFound
 
 from .embedding import load_tool_embedder
-from .endpoints import ToolindexEndpoints
 from .finder import Finder
 from .follower import Follower
 from .index import Index
@@ -20,14 +20,24 @@ from .prompts import ResearchPrompts
 from .settings import ToolindexSettings
 from .vector_file import VectorFile
 
-__all__ = ["build_worker", "start"]
-
 _entries: LiveGauge[Index] = LiveGauge(
     metrics.get_meter("searchbus.toolindex"),
     "searchbus.index.entries",
     lambda index: [(count, {"kind": kind}) for kind, count in index.sizes().items()],
     description="Tools, prompts and resources that can be found.",
 )
+
+
+class ToolindexEndpoints:
+    """The typed endpoint `toolindex.search` (proto/README.md §11)."""
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+
+    @endpoint
+    async def search(self, call: Call, request: FindRequest) -> FindReply:
+        """One page of the tools, prompts or resources that fit the query."""
+        return await self._finder.find(request, call.actor)
 
 
 def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:

@@ -10,8 +10,6 @@ from pydantic import Field
 from searchbus_runtime import FollowingSettings, data_folder
 from searchbus_vectors import EmbedderKind
 
-__all__ = ["ToolindexSettings"]
-
 
 class ToolindexSettings(FollowingSettings):
     """What the tool index reads."""

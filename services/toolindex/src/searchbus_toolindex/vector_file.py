@@ -17,8 +17,6 @@ import numpy as np
 from searchbus_runtime.files import write_atomically
 from searchbus_vectors import DIMENSIONS, Vector
 
-__all__ = ["VectorFile", "text_key"]
-
 log = logging.getLogger("searchbus.toolindex")
 
 _KEY_BYTES = 16

@@ -13,8 +13,6 @@ from functools import lru_cache
 
 from py_rust_stemmers import SnowballStemmer
 
-__all__ = ["STOPWORDS", "fold", "is_unspaced", "split_words", "stem", "terms", "word_terms"]
-
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 _CASED = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -32,7 +30,7 @@ STOPWORDS = frozenset(
     ).split()
 )
 _MAX_WORD_CHARS = 64
-"""A longer one is no word: were it kept, texts of any size would fill the cache of stems."""
+"""A longer run is not a word, and texts of any size would fill the cache of stems."""
 _stemmer = SnowballStemmer("english")
 
 

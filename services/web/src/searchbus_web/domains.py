@@ -12,8 +12,6 @@ from msgspec import UnsetType
 
 from searchbus_contracts import ErrorCode, Fault
 
-__all__ = ["read_domains", "within"]
-
 _MAX_DOMAINS = 100
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 _PATH = re.compile(r"(?:/[\w.~!$&'()+,;=:@%-]+)*")
@@ -49,17 +47,14 @@ def _read(field: str, given: str) -> str:
     except UnicodeError:
         host = ""
     path = f"{slash}{path}".rstrip("/")
-    if not _HOST.fullmatch(host) or not _PATH.fullmatch(path) or _has_dots(path):
+    has_dots = not {".", ".."}.isdisjoint(path.split("/"))
+    if not _HOST.fullmatch(host) or not _PATH.fullmatch(path) or has_dots:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
             f"{field}: {given[:80]!r} is not a domain. Write it like example.org or "
             "example.org/path, without port and query.",
         )
     return f"{host}{path}"
-
-
-def _has_dots(path: str) -> bool:
-    return any(segment in (".", "..") for segment in path.split("/"))
 
 
 def within(url: str, domain: str) -> bool:

@@ -12,14 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
 
 from searchbus_bus.client.fanout import reciprocal_rank
 from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import canonical_key
 
-from .results import Result
-
-__all__ = ["Fused", "Vote", "fuse"]
+from .providers.base import Result
 
 K = 4
 """Lists have ten results: the first of one provider stays before the last of two others, which the
@@ -28,39 +29,39 @@ usual 60 would turn around.
 PER_HOST = 3
 _NEAR_BITS = 3
 _MIN_SNIPPET_CHARS = 80
+_DIGITS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """What one provider says of a page.
-
-    Args:
-        rank: among the provider's results, from 1.
-        score: weight / (K + rank).
-        counted: False where another provider with the same index votes for more.
-    """
+class ProviderVote(Struct, frozen=True, omit_defaults=True):
+    """What one provider says of a result."""
 
     provider: str
-    rank: int
-    score: float
-    counted: bool = True
+    rank: Annotated[int, Meta(ge=1, description="Among the provider's results that fit")]
+    score: Annotated[float, Meta(description="The provider's weight / (4 + rank)")]
+    counted: Annotated[
+        bool, Meta(description="False where another provider with the same index votes for more")
+    ] = True
+
+
+class WebExplanation(Struct, frozen=True, omit_defaults=True):
+    """Why a result stands where it does."""
+
+    score: Annotated[float, Meta(description="The sum of the votes that count")]
+    votes: list[ProviderVote]
+    copies: Annotated[
+        list[str], Meta(description="Other URLs of the page, and copies at other hosts")
+    ] = []
+    behind_others: Annotated[
+        bool, Meta(description="Its domain has three better results: those of others come first")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A page of the fused list.
-
-    Args:
-        score: the sum of the votes that count.
-        copies: URLs of the results that were merged into this one.
-        behind_others: its domain has `PER_HOST` better pages: those of other domains come first.
-    """
+    """A page of the fused list, and why it stands there."""
 
     result: Result
-    score: float
-    votes: tuple[Vote, ...]
-    copies: tuple[str, ...] = ()
-    behind_others: bool = False
+    why: WebExplanation
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class _Merged:
 
     key: str
     result: Result
-    votes: dict[str, list[Vote]] = field(default_factory=dict)
+    votes: dict[str, list[ProviderVote]] = field(default_factory=dict)
     dates: list[str] = field(default_factory=list)
     dates_of_copies: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
@@ -85,17 +86,23 @@ class _Merged:
 
     def fused(self, most: float) -> Fused:
         """The page as a result; `most` votes are a score of 1."""
-        votes: list[Vote] = []
+        votes: list[ProviderVote] = []
         for of_group in self.votes.values():
             best = max(of_group, key=lambda vote: vote.score)
-            votes += [vote if vote is best else replace(vote, counted=False) for vote in of_group]
-        date = _date(self.dates or self.dates_of_copies)
+            votes += [
+                structs.replace(vote, score=round(vote.score, _DIGITS), counted=vote is best)
+                for vote in of_group
+            ]
         positions: dict[str, int] = {}
         for vote in votes:
             positions[vote.provider] = min(vote.rank, positions.get(vote.provider, vote.rank))
-        ranked = Ranked(round(self.score / most, 4), positions)
-        result = replace(self.result, published_at=date, ranked=ranked)
-        return Fused(result, self.score, tuple(votes), tuple(dict.fromkeys(self.copies)))
+        result = replace(
+            self.result,
+            published_at=_date(self.dates or self.dates_of_copies),
+            ranked=Ranked(round(self.score / most, _DIGITS), positions),
+        )
+        why = WebExplanation(round(self.score, _DIGITS), votes, list(dict.fromkeys(self.copies)))
+        return Fused(result, why)
 
 
 def fuse(
@@ -132,7 +139,7 @@ def fuse(
                 dates = found.dates if key == found.key else found.dates_of_copies
                 dates.append(result.published_at)
             score = reciprocal_rank(rank, k=K, weight=weights.get(provider, 1.0))
-            found.votes.setdefault(group, []).append(Vote(provider, rank + 1, score))
+            found.votes.setdefault(group, []).append(ProviderVote(provider, rank + 1, score))
     unique = {id(item): item for item in merged.values()}.values()
     most = _most_votes(lists, groups, weights)
     ranked = [item.fused(most) for item in sorted(unique, key=lambda m: (-m.score, m.key))]
@@ -180,7 +187,7 @@ def _spread(ranked: Sequence[Fused]) -> list[Fused]:
         if counts[source] <= PER_HOST:
             front.append(page)
         else:
-            back.append(replace(page, behind_others=True))
+            back.append(replace(page, why=structs.replace(page.why, behind_others=True)))
     return front + back
 
 

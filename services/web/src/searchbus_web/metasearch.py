@@ -6,29 +6,72 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
 from searchbus_contracts.coverage import SourceCoverage, nothing_found
 from searchbus_upstream import Fetched, SharedCache, canonical_key, is_public_url
 
 from .domains import within
-from .explaining import explained, left_out
-from .fusion import Fused, fuse
+from .fusion import Fused, WebExplanation, fuse
 from .progress import OnDone, each_reported
-from .providers.base import NEWS_TIME, TIME_WORDS, Provider, Query, SearchResults
+from .providers.base import (
+    NEWS_TIME,
+    TIME_WORDS,
+    Provider,
+    Query,
+    Result,
+    SearchResults,
+    TimeRange,
+)
 from .providers.timeouts import ProviderTimeouts
-from .recency import newest_first, of_range
-from .results import Result
 
-__all__ = ["Metasearch"]
-
+MAX_LEFT_OUT = 20
+"""Number of pages of an explanation that were left out, the best ones."""
 _PROVIDERS_SHARE = 0.85
-"""Of the caller's time; the rest is for fusion and the reply."""
+"""The providers' share of the caller's time; the rest is for fusion and the reply."""
 _MAX_RESULTS = 30
-"""Of one provider."""
+"""Results of one provider."""
 _MAX_URL_CHARS = 4096
+_DAYS: dict[TimeRange, int] = {"d": 1, "w": 7, "m": 31, "y": 366}
+
+
+class WebLeftOut(Struct, frozen=True, omit_defaults=True):
+    """A page that a provider found and that was left out."""
+
+    url: str
+    title: str
+    reason: Annotated[
+        str,
+        Meta(
+            description="limit: behind the last result; older: than the time range; undated: it "
+            "may be older; domain: by the domain filters; not_public: no public web address"
+        ),
+    ]
+    explanation: WebExplanation | None = None
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FusedResults:
+    """Results of all providers, best first.
+
+    Args:
+        notes: what could not be done as requested, and which provider failed.
+        coverage: what each provider gave.
+        why: one explanation for each result, where the search explains itself.
+        left_out: the best pages that were left out, where the search explains itself.
+    """
+
+    results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+    coverage: tuple[SourceCoverage, ...] = ()
+    why: tuple[WebExplanation, ...] = ()
+    left_out: tuple[WebLeftOut, ...] = ()
 
 
 class Metasearch:
@@ -73,7 +116,7 @@ class Metasearch:
         timeout_s: float,
         explain: bool = False,
         on_done: OnDone | None = None,
-    ) -> SearchResults:
+    ) -> FusedResults:
         """Search with every provider and fuse the results.
 
         Args:
@@ -97,25 +140,24 @@ class Metasearch:
         failed: list[str] = []
         coverage: list[SourceCoverage] = []
         for provider, outcome in zip(self._providers, outcomes, strict=True):
+            name = provider.name
             if isinstance(outcome, Fault):
                 failure = outcome.failure
-                failed.append(f"{provider.name} failed ({failure.code}): {failure.message}")
-                coverage.append(SourceCoverage.of_failure(provider.name, failure))
+                failed.append(f"{name} failed ({failure.code}): {failure.message}")
+                coverage.append(SourceCoverage.of_failure(name, failure))
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                lists[provider.name] = []
+                lists[name] = []
                 for result in outcome.results[:_MAX_RESULTS]:
                     if why := _refusal(result, query):
-                        refused.append((provider.name, result, why))
+                        refused.append((name, result, why))
                     else:
                         # Cleaned first: fusion should not read megabytes of a stranger's text.
-                        lists[provider.name].append(result.cleaned())
+                        lists[name].append(result.cleaned())
                 notes += outcome.notes
-                count = len(lists[provider.name])
-                coverage.append(
-                    SourceCoverage.of_results(provider.name, count, stale=outcome.stale)
-                )
+                count = len(lists[name])
+                coverage.append(SourceCoverage.of_results(name, count, stale=outcome.stale))
         if not coverage:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
@@ -123,8 +165,6 @@ class Metasearch:
                 "SEARCHBUS_WEB_PROVIDERS.",
                 retryable=False,
             )
-        notes += self._of_news(query, lists)
-        notes += failed
         pages = fuse(
             lists,
             groups={p.name: p.group for p in self._providers},
@@ -132,34 +172,39 @@ class Metasearch:
             diverse=not query.include_domains,
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
-        in_range, of_dates = of_range([page.result for page in pages], query.time, now)
-        if not in_range and (fault := nothing_found(coverage)):
+        kept, of_dates = in_range(pages, query.time, now)
+        if not kept and (fault := nothing_found(coverage)):
             raise fault
-        urls = {result.url for result in in_range}
-        kept = [page for page in pages if page.result.url in urls]
-        if query.topic == "news":
-            shown = newest_first(kept, query.limit, now)
-        else:
-            shown = kept[: query.limit]
-        found = SearchResults(
-            tuple(page.result for page in shown), (*notes, *of_dates), coverage=tuple(coverage)
+        best = (
+            newest_first(kept, query.limit, now) if query.topic == "news" else kept[: query.limit]
+        )
+        found = FusedResults(
+            tuple(page.result for page in best),
+            (*notes, *self._notes_of_news(query, lists), *failed, *of_dates),
+            tuple(coverage),
         )
         if not explain:
             return found
-
-        def reason(page: Fused) -> str:
-            if page.result.url in urls:
-                return "limit"
-            return "undated" if page.result.published_at is None else "older"
-
-        others = [(page, reason(page)) for page in pages if page not in shown]
+        left_out = [
+            WebLeftOut(page.result.url, page.result.title, reason, page.why)
+            for page in pages
+            if page not in best
+            for reason in [
+                "limit" if page in kept else "older" if page.result.published_at else "undated"
+            ]
+        ]
+        left_out += [
+            WebLeftOut(shown.url, shown.title, reason, provider=provider)
+            for provider, result, reason in refused
+            for shown in [result.cleaned()]
+        ]
         return replace(
             found,
-            why=tuple(explained(page) for page in shown),
-            left_out=left_out(refused, others),
+            why=tuple(page.why for page in best),
+            left_out=tuple(left_out[:MAX_LEFT_OUT]),
         )
 
-    def _of_news(self, query: Query, lists: Mapping[str, Sequence[Result]]) -> list[str]:
+    def _notes_of_news(self, query: Query, lists: Mapping[str, Sequence[Result]]) -> list[str]:
         """A note where web results stand for news."""
         if query.topic != "news":
             return []
@@ -233,3 +278,62 @@ def _refusal(result: Result, query: Query) -> str | None:
         return "domain"
     excluded = any(within(result.url, domain) for domain in query.exclude_domains)
     return "domain" if excluded else None
+
+
+def in_range(
+    pages: Sequence[Fused], time: TimeRange, now: datetime
+) -> tuple[list[Fused], list[str]]:
+    """The pages of a time range, which providers ignore or misread; notes on those left out.
+
+    Pages without a date stay only where no other page is left.
+    """
+    if not time or not pages:
+        return list(pages), []
+    notes = []
+    last = f"the last {TIME_WORDS[time]}"
+    undated = [page for page in pages if page.result.published_at is None]
+    kept = [
+        page
+        for page in pages
+        if (date := page.result.published_at) is not None and not _is_older(date, time, now)
+    ]
+    older = len(pages) - len(undated) - len(kept)
+    if older:
+        verbs = ("is", "was") if older == 1 else ("are", "were")
+        notes.append(f"{_counted(older)} {verbs[0]} older than {last} and {verbs[1]} left out.")
+    if kept and undated:
+        verb = "was" if len(undated) == 1 else "were"
+        without = f"{_counted(len(undated))} without a date {verb} left out"
+        notes.append(f"{without}: they may be older than {last}.")
+    elif undated:
+        which = "No other result" if older else "No result"
+        notes.append(f"{which} has a date: they may be older than {last}.")
+    return kept or undated, notes
+
+
+def newest_first(pages: Sequence[Fused], limit: int, now: datetime) -> list[Fused]:
+    """The best `limit` pages, those with a date before the others; the newest come first.
+
+    Pages of one time, and those without a date, stay in the order of their rank. A date in the
+    future is not believed.
+    """
+    tomorrow = (now + timedelta(days=1)).isoformat()
+
+    def date(page: Fused) -> str:
+        given = page.result.published_at or ""
+        return given if given <= tomorrow else ""
+
+    chosen = sorted(pages, key=lambda page: not date(page))[:limit]
+    return sorted(chosen, key=date, reverse=True)
+
+
+def _is_older(published_at: str, time: TimeRange, now: datetime) -> bool:
+    then = datetime.fromisoformat(published_at)
+    aware = then if then.tzinfo else then.replace(tzinfo=UTC)
+    # A date stands for its whole day: the page may have been published at the end of it.
+    is_date = (then.hour, then.minute, then.second) == (0, 0, 0)
+    return aware < now - timedelta(days=_DAYS[time] + is_date)
+
+
+def _counted(number: int) -> str:
+    return "1 result" if number == 1 else f"{number} results"

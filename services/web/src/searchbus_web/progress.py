@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from searchbus_bus import Call
 
-__all__ = ["OnDone", "each_reported", "raised", "reporting"]
-
 T = TypeVar("T")
 OnDone = Callable[[str], Awaitable[None]]
 """Awaited with the name of what is done."""

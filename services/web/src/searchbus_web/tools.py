@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Annotated
 
@@ -10,34 +13,43 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
-from searchbus_contracts import ToolAnnotations, ToolDescriptor
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, ToolDescriptor
 from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
 from searchbus_passages import DEFAULT_TOKENS
 
-from .arguments import MAX_QUERY_CHARS, TIME_RANGES, read_time_range, read_urls
 from .domains import read_domains
-from .explaining import WebExplanation, WebLeftOut
-from .extraction.extractor import Extractor
-from .extraction.fitting import WebExtractItem, fit
-from .metasearch import Metasearch
+from .extraction.extractor import Extractor, WebExtractItem, fit
+from .fusion import WebExplanation
+from .metasearch import FusedResults, Metasearch, WebLeftOut
 from .progress import reporting
-from .providers.base import Query, SearchResults
-
-__all__ = ["ROLE", "WebTools"]
+from .providers.base import TIME_WORDS, Query, TimeRange
 
 ROLE = "ROLE_MCP-WEB-SEARCH"
-_ANNOTATIONS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
+_web_tool = functools.partial(
+    tool,
+    annotations=ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
+    ),
+    untrusted=True,
+    required_roles=(ROLE,),
+    in_prompts=True,
 )
 _SEARCHES = {"web_search", "web_search_advanced", "web_search_news"}
+MAX_QUERY_CHARS = 1000
+MAX_URLS = 5
+_MAX_URL_CHARS = 4096
+_RANGES: dict[str, TimeRange] = {letter: letter for letter in TIME_WORDS} | {
+    word: letter for letter, word in TIME_WORDS.items()
+}
+"""What `timeRange` may be: the letters of the specification, and their words."""
 
 QueryText = Annotated[str, Meta(description="What to search for, 1 to 1000 characters")]
 TimeText = Annotated[
     str,
     Meta(
         description="Not older than: d (day), w (week), m (month) or y (year)",
-        extra_json_schema={"enum": list(TIME_RANGES)},
+        extra_json_schema={"enum": list(_RANGES)},
     ),
 ]
 Explain = Annotated[
@@ -89,14 +101,16 @@ class WebExtract(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_extract_content."""
 
     urls: Annotated[
-        list[str], Meta(min_length=1, max_length=5, description="Up to 5 http or https URLs")
+        list[str],
+        Meta(min_length=1, max_length=MAX_URLS, description=f"Up to {MAX_URLS} http or https URLs"),
     ]
     max_tokens: Annotated[
         int,
         Meta(
             ge=MIN_TOKENS,
             le=MAX_TOKENS,
-            description="Of the answer, shared by the pages; longer ones are cut at sentences",
+            description="Budget of tokens for the whole answer, shared by the pages; longer "
+            "pages are cut at sentences",
         ),
     ] = field(default=DEFAULT_TOKENS, name="max_tokens")
 
@@ -156,13 +170,8 @@ class WebTools(Toolset, name="web"):
             descriptor, costly=self._costly and descriptor.name in _SEARCHES
         )
 
-    @tool(
+    @_web_tool(
         title="Search the web",
-        annotations=_ANNOTATIONS,
-        untrusted=True,
-        required_roles=(ROLE,),
-        in_prompts=True,
-        timeout_ms=30_000,
         examples=(
             "look something up on the internet",
             "find websites about a topic",
@@ -177,13 +186,8 @@ class WebTools(Toolset, name="web"):
         query = Query(_query_text(arguments.query), arguments.max_results)
         return await self._search(call, arguments, query)
 
-    @tool(
+    @_web_tool(
         title="Search the web with filters",
-        annotations=_ANNOTATIONS,
-        untrusted=True,
-        required_roles=(ROLE,),
-        in_prompts=True,
-        timeout_ms=30_000,
         examples=(
             "search only on example.org and example.com",
             "results from one website only",
@@ -205,13 +209,8 @@ class WebTools(Toolset, name="web"):
         )
         return await self._search(call, arguments, query)
 
-    @tool(
+    @_web_tool(
         title="Search the news",
-        annotations=_ANNOTATIONS,
-        untrusted=True,
-        required_roles=(ROLE,),
-        in_prompts=True,
-        timeout_ms=30_000,
         examples=(
             "what is happening in a country right now",
             "latest headlines about a topic",
@@ -231,12 +230,8 @@ class WebTools(Toolset, name="web"):
         )
         return await self._search(call, arguments, query)
 
-    @tool(
+    @_web_tool(
         title="Read web pages",
-        annotations=_ANNOTATIONS,
-        untrusted=True,
-        required_roles=(ROLE,),
-        in_prompts=True,
         timeout_ms=45_000,
         examples=(
             "read the article at https://example.org/page",
@@ -276,7 +271,54 @@ def _query_text(query: str) -> str:
     return check_query(query, max_chars=MAX_QUERY_CHARS)
 
 
-def _response(query: str, found: SearchResults, *, explain: bool) -> WithMeta[WebSearchResponse]:
+def read_time_range(given: str | UnsetType) -> TimeRange:
+    """The time range of `d`, `day`, `w`, …; an empty string where none is given.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    if isinstance(given, UnsetType) or not given.strip():
+        return ""
+    found = _RANGES.get(given.strip().lower())
+    if found is None:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            "timeRange is not known. Give d, w, m or y (day, week, month or year).",
+        )
+    return found
+
+
+def read_urls(given: Sequence[str]) -> list[str]:
+    """The URLs; a string that holds a JSON array of URLs stands for its elements.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    urls = [url for item in given for url in _array_in_string(item.strip())]
+    problem = ""
+    if not urls or not all(urls):
+        problem = f"urls is empty. Give 1 to {MAX_URLS} http or https URLs."
+    elif len(urls) > MAX_URLS:
+        problem = f"urls has {len(urls)} URLs. Give at most {MAX_URLS}."
+    elif any(len(url) > _MAX_URL_CHARS for url in urls):
+        problem = f"urls has a URL of more than {_MAX_URL_CHARS} characters. Give a shorter one."
+    if problem:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, problem)
+    return urls
+
+
+def _array_in_string(text: str) -> list[str]:
+    if text.startswith("["):
+        try:
+            inner = json.loads(text)
+        except (ValueError, RecursionError):
+            return [text]
+        if isinstance(inner, list) and all(isinstance(url, str) for url in inner):
+            return [url.strip() for url in inner]
+    return [text]
+
+
+def _response(query: str, found: FusedResults, *, explain: bool) -> WithMeta[WebSearchResponse]:
     results = [
         WebResult(
             title=result.title,

@@ -6,9 +6,8 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_upstream import Reply
-from searchbus_web.providers import brave
-from searchbus_web.providers.account import Account
 from searchbus_web.providers.base import Query
+from searchbus_web.providers.brave import Brave
 
 
 def rows(count: int, start: int = 0) -> list[dict[str, str]]:
@@ -20,8 +19,7 @@ def rows(count: int, start: int = 0) -> list[dict[str, str]]:
 
 
 async def search(client, query: Query):
-    account = Account("Brave Search", client, ["secret"], fault_of=brave.fault_of)
-    provider = brave.Brave(account, "https://api.brave.example/res/v1/")
+    provider = Brave(client, "https://api.brave.example/res/v1/", ["secret"])
     assert provider.usable
     return await provider.search(query, actor=Actor(subject="a"), timeout_s=60.0)
 
@@ -69,6 +67,6 @@ async def test_news_have_an_endpoint_of_their_own(fake_client):
 )
 def test_errors_have_their_codes(status, code, said):
     """And say what to do."""
-    fault = brave.fault_of(Reply(status, b""))
+    fault = Brave.fault_of(Reply(status, b""))
     assert fault.code == code
     assert said in fault.failure.message

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 from searchbus_contracts import Actor
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
-from searchbus_web.providers.base import Query
+from searchbus_web.providers.base import Query, Result
 from searchbus_web.providers.ddg import DuckDuckGoFleet
-from searchbus_web.results import Result
 
 
 class FakeBus:

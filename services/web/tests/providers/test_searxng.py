@@ -6,9 +6,8 @@ import pytest
 
 from searchbus_contracts import Actor, Fault
 from searchbus_upstream import Reply
-from searchbus_web.providers import searxng
-from searchbus_web.providers.account import Account
 from searchbus_web.providers.base import Query
+from searchbus_web.providers.searxng import SearXNG
 
 
 def page(*numbers: int, failed: tuple[str, ...] = ()) -> dict[str, object]:
@@ -22,8 +21,7 @@ def page(*numbers: int, failed: tuple[str, ...] = ()) -> dict[str, object]:
 
 
 async def search(client, query: Query):
-    account = Account("SearXNG", client, [""], fault_of=searxng.fault_of)
-    provider = searxng.SearXNG(account, "https://searx.example")
+    provider = SearXNG(client, "https://searx.example")
     assert provider.usable
     return await provider.search(query, actor=Actor(subject="a"), timeout_s=60.0)
 
@@ -57,11 +55,13 @@ async def test_failed_engines_become_a_note(fake_client):
     [
         (403, "upstream_failed", "search.formats"),
         (429, "upstream_limited", "Try again in 5 s"),
+        (400, "upstream_failed", "SEARCHBUS_SEARXNG_URL"),
+        (401, "upstream_failed", "SEARCHBUS_SEARXNG_URL"),
         (404, "upstream_failed", "HTTP 404"),
     ],
 )
 def test_errors_have_their_codes(status, code, said):
     """And say what to do."""
-    fault = searxng.fault_of(Reply(status, b""))
+    fault = SearXNG.fault_of(Reply(status, b""))
     assert fault.code == code
     assert said in fault.failure.message

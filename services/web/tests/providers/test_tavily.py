@@ -11,17 +11,14 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_upstream import Reply
 from searchbus_web.providers import tavily
-from searchbus_web.providers.account import Account
-from searchbus_web.providers.base import Query
-from searchbus_web.results import Result
+from searchbus_web.providers.base import Query, Result
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 ACTOR = Actor(subject="a")
 
 
 def provider_of(client) -> tuple[tavily.Tavily, object]:
-    account = Account("Tavily", client, ["secret"], fault_of=tavily.fault_of)
-    return tavily.Tavily(account, "https://api.tavily.example/"), client
+    return tavily.Tavily(client, "https://api.tavily.example/", ["secret"]), client
 
 
 async def test_search_has_the_filters_as_parameters(fake_client):
@@ -94,15 +91,15 @@ async def test_extraction_has_a_text_or_an_error_for_every_url(fake_client):
 )  # fmt: skip
 def test_errors_have_their_codes(status, body, code, said):
     """With Tavily's own words where they help the caller."""
-    fault = tavily.fault_of(Reply(status, json.dumps(body).encode()))
+    fault = tavily.Tavily.fault_of(Reply(status, json.dumps(body).encode()))
     assert fault.code == code
     assert said in fault.failure.message
 
 
 def test_success_is_not_a_fault():
     """Nor is a body that is not JSON an exception."""
-    assert tavily.fault_of(Reply(200, b"")) is None
-    assert "no reason given" in tavily.fault_of(Reply(400, b"<html>")).failure.message
+    assert tavily.Tavily.fault_of(Reply(200, b"")) is None
+    assert "no reason given" in tavily.Tavily.fault_of(Reply(400, b"<html>")).failure.message
 
 
 def test_recorded_replies_and_errors_decode(reference):
@@ -121,11 +118,11 @@ def test_recorded_replies_and_errors_decode(reference):
              500: "upstream_failed"}  # fmt: skip
     for path in folder.glob("*error*.json"):
         status = int(path.stem.rsplit("_", 1)[-1])
-        fault = tavily.fault_of(Reply(status, path.read_bytes()))
+        fault = tavily.Tavily.fault_of(Reply(status, path.read_bytes()))
         assert fault is not None
         assert fault.code == codes[status]
         json.dumps(fault.failure.message)
-    invalid = tavily.fault_of(
+    invalid = tavily.Tavily.fault_of(
         Reply(400, (folder / "real_error_extract_all_urls_invalid_400.json").read_bytes())
     )
     assert "All URLs failed validation" in invalid.failure.message

@@ -13,8 +13,7 @@ from tests.simulation.world import EPOCH_S, VirtualLoop, virtual_time
 from searchbus_contracts import Actor, Fault
 from searchbus_upstream import SharedCache
 from searchbus_web.metasearch import Metasearch
-from searchbus_web.providers.base import Query, SearchResults
-from searchbus_web.results import Result
+from searchbus_web.providers.base import Query, Result, SearchResults
 
 TIMEOUT_S = 30.0
 HARD_S = 0.85 * TIMEOUT_S

@@ -33,7 +33,7 @@ from ..client.request import Deadline
 T = TypeVar("T")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Call:
     """One request as its handler sees it.
 

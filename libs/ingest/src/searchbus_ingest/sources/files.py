@@ -2,38 +2,96 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from searchbus_pages import TooComplexError, decode_text, looks_binary, read_html
 
-from ..code_headings import CODE_SUFFIXES
-from .docx import docx_to_text
+from ..headings import CODE_SUFFIXES
 from .item import Item, Reason, SkipError, make_document
-from .json_file import json_to_text, parse_json, records_of
-from .jsonl import read_jsonl, read_record
-from .notebook import notebook_to_text
-from .office import pptx_to_text, xlsx_to_text
-from .pdf import pdf_to_text
-from .regular_file import read_regular
+from .jsonl import json_to_text, notebook_to_text, parse_json, read_jsonl, read_record, records_of
+from .office import docx_to_text, pptx_to_text, xlsx_to_text
 from .table import csv_to_text
-from .titles import usable_title
-from .walk import FoundFile, find_files
+from .walk import FoundFile, read_regular
 
-__all__ = ["SUFFIXES", "read_files", "read_path"]
+_PROGRAM = re.compile(
+    r"^(?:microsoft (?:office )?(?:word|excel|powerpoint)|powerpoint|word|adobe \w+) - ", re.I
+)
+_PLACEHOLDER = re.compile(
+    r"(?:\(?(?:untitled|anonymous|unknown|unnamed|unbenannt|sans titre|sin t[ií]tulo|title|titel"
+    r"|no title|none|null|index|home|document|dokument|documento|slide|folie|page|new page|scan"
+    r"|(?:microsoft )?powerpoint[ -]presentation|(?:microsoft )?word document)"
+    r"(?: document| page)?\)?[ _-]*\d*)",
+    re.I,
+)
+_FILE_NAME = re.compile(
+    r"\S*\.(?:docx?|xlsx?|pptx?|pdf|html?|txt|rtf|odt|indd|qxd|dvi|tex|ps|wpd)", re.I
+)
+
+
+def usable_title(title: str | None) -> str | None:
+    """The title on one line, or `None` where it names a program, a file or nothing at all."""
+    text = " ".join((title or "").replace("\0", "").split())
+    if not any(character.isalpha() for character in text) or "\ufffd" in text:
+        return None
+    if _PROGRAM.match(text) or _PLACEHOLDER.fullmatch(text) or _FILE_NAME.fullmatch(text):
+        return None
+    return text
+
+
+MAX_PAGES = 5000
+
+
+def pdf_to_text(body: bytes) -> tuple[str | None, str]:
+    """Title (where the file has one) and text; pages are separated by blank lines.
+
+    Raises:
+        SkipError: not a PDF, encrypted, without text, or of more than 5,000 pages.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(body)
+        try:
+            if len(document) > MAX_PAGES:
+                problem = f"more than {MAX_PAGES:,} pages, the limit of a PDF; split it"
+                raise SkipError(Reason.TOO_LARGE, problem)
+            text = "\n\n".join(filter(None, map(_page_text, document)))
+            title = document.get_metadata_value("Title")
+        finally:
+            document.close()
+    except pypdfium2.PdfiumError as error:
+        problem = f"cannot be read: not a readable PDF ({error})"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+    if not text:
+        problem = "its pages contain no text; recognise the text of scans first (OCR)"
+        raise SkipError(Reason.EMPTY, problem)
+    return title, text
+
+
+def _page_text(page: Any) -> str:
+    text_page = page.get_textpage()
+    try:
+        text: str = text_page.get_text_bounded()
+        return text.replace("\r\n", "\n").strip()
+    finally:
+        text_page.close()
+        page.close()
+
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 _MARKDOWN = frozenset({".md", ".markdown"})
 _HTML = frozenset({".html", ".htm", ".xhtml"})
-_TEXT = frozenset({".txt", ".text", ".rst", ".log"})
+_PLAIN = frozenset({".txt", ".text", ".rst", ".log"})
 _TABLE = frozenset({".csv", ".tsv"})
 _LINES = frozenset({".jsonl", ".ndjson"})
 _BINARY = {
     ".pdf": pdf_to_text, ".docx": docx_to_text, ".xlsx": xlsx_to_text, ".pptx": pptx_to_text,
 }  # fmt: skip
 SUFFIXES = frozenset({
-    *_MARKDOWN, *_HTML, *_TEXT, *_TABLE, *_LINES, *_BINARY, *CODE_SUFFIXES, ".json", ".ipynb",
+    *_MARKDOWN, *_HTML, *_PLAIN, *_TABLE, *_LINES, *_BINARY, *CODE_SUFFIXES, ".json", ".ipynb",
 })  # fmt: skip
 
 
@@ -43,16 +101,6 @@ class _Content(NamedTuple):
     markdown: bool
     note: str | None = None
     records: list[Any] | None = None
-
-
-def read_path(path: Path, collection: str, *, include: tuple[str, ...] = ()) -> Iterator[Item]:
-    """A file, or every known file below a folder in a stable order.
-
-    Args:
-        include: glob patterns on the path below the folder (`**` crosses folders); none: every
-            known suffix.
-    """
-    return read_files(find_files(path, SUFFIXES, include=include), collection)
 
 
 def read_files(
@@ -77,7 +125,6 @@ def read_files(
 
 
 def _read_file(path: Path, name: str, collection: str) -> Iterator[Item]:
-    """The document of a file, or those of the records of a JSON file."""
     item = _item(path, name, collection)
     if isinstance(item, Item):
         yield item

@@ -1,11 +1,7 @@
 """Reads FOMC statements and minutes from the site of the Federal Reserve.
 
-    site = FomcSite(cache=Path("data/fomc-site"))
-    for item in site.read("fomc"): …
-
-One calendar page lists the meetings of recent years (fomccalendars.htm), one historical page each
-earlier year (fomchistoricalYYYY.htm). The reader sends one request a second and obeys robots.txt.
-Pages are kept on disk with their validators and not fetched again, except the current calendar.
+It sends one request a second and obeys robots.txt. Pages are kept on disk with their validators
+and not fetched again, except the calendar of recent years.
 """
 
 from __future__ import annotations
@@ -28,8 +24,6 @@ from searchbus_pages import decode_text, read_html
 from searchbus_runtime.files import write_atomically
 
 from .item import Item, make_document
-
-__all__ = ["FomcSite"]
 
 BASE_URL = "https://www.federalreserve.gov"
 USER_AGENT = "searchbus-fomc/0.1 (document ingest; one request a second)"
@@ -109,12 +103,7 @@ class FomcSite:
                 markdown=True,
             )
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
     def _links(self) -> tuple[list[_Link], list[Item]]:
-        """The links of all years, and the years' pages that could not be fetched."""
         pages = [f"{self._base_url}{CALENDAR}"]
         this_year = time.gmtime().tm_year
         pages += [

@@ -10,8 +10,6 @@ from searchbus_contracts.retrieval import Metadata
 
 from ..chunking import cut
 
-__all__ = ["Item", "Reason", "SkipError", "make_document"]
-
 
 class Reason(StrEnum):
     """Why something was not stored: what the summary counts by."""

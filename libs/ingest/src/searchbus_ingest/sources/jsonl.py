@@ -1,10 +1,4 @@
-"""JSON Lines: one object a document.
-
-Keys: `id` or `_id`; `title`; `text`, `full_text` or `content`; `url` or `source_url`. Every other
-key with a string, number or boolean is metadata. A faulty line is reported with its number and
-skipped. The file may be larger than memory: it is read line by line, first for its charset, then
-for its documents.
-"""
+"""JSON: lines with one object a document, files of records or of any shape, Jupyter notebooks."""
 
 from __future__ import annotations
 
@@ -19,9 +13,68 @@ from searchbus_contracts.retrieval import Metadata
 from searchbus_pages import detect_charset
 
 from .item import Item, Reason, SkipError, make_document
-from .regular_file import open_regular
+from .walk import open_regular
 
-__all__ = ["count_lines", "read_jsonl", "read_record"]
+MAX_VALUES = 1_000_000
+_RECORD_KEYS = ({"id", "_id"}, {"text", "full_text", "content"})
+
+
+def parse_json(text: str) -> Any:
+    """The value of a whole file.
+
+    Raises:
+        SkipError: it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise SkipError(Reason.TOO_COMPLEX, "its values are nested too deeply") from None
+    except ValueError as error:
+        problem = f"cannot be read: not valid JSON: {getattr(error, 'msg', 'a number is too long')}"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+
+
+def records_of(value: Any) -> list[dict[str, Any]] | None:
+    """The records of an array whose first one has an id and a text; None for any other value."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return None
+    return value if all(keys & value[0].keys() for keys in _RECORD_KEYS) else None
+
+
+def json_to_text(value: Any) -> str:
+    """One line for each value that is no list and no object.
+
+    Raises:
+        SkipError: it has more than 1,000,000 values.
+    """
+    lines: list[str] = []
+    left: list[tuple[str, Any]] = [("", value)]
+    count = 0
+    while left:
+        path, one = left.pop()
+        count += 1
+        if count > MAX_VALUES:
+            problem = f"more than {MAX_VALUES:,} values, the limit of a JSON file; split it"
+            raise SkipError(Reason.TOO_LARGE, problem)
+        inner = (
+            one.items()
+            if isinstance(one, dict)
+            else enumerate(one)
+            if isinstance(one, list)
+            else None
+        )
+        if inner is not None:
+            # A long path would repeat itself in every line.
+            below = [
+                (f"{path}.{key}"[-200:].lstrip(".") if path else str(key)[:200], part)
+                for key, part in inner
+            ]
+            left += reversed(below)
+        elif one is not None and one != "":
+            shown = one if isinstance(one, str) else json.dumps(one)
+            lines.append(f"- {path}: {shown}" if path else shown)
+    return "\n".join(lines)
+
 
 _ID = ("id", "_id")
 _TEXT = ("text", "full_text", "content")
@@ -153,3 +206,63 @@ def _is_scalar(value: Any) -> bool:
     if isinstance(value, int):
         return abs(value) < 2**62
     return isinstance(value, str) and len(value) <= 2000
+
+
+MAX_CELLS = 10_000
+MAX_OUTPUT_CHARS = 2_000
+"""One cell may have printed megabytes. Pictures and HTML are left out."""
+
+
+def notebook_to_text(text: str) -> str:
+    """The cells in order, as Markdown.
+
+    Raises:
+        SkipError: no notebook, or of more than 10,000 cells.
+    """
+    book = parse_json(text)
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if cells is None and isinstance(book, dict):  # until format 3
+        sheets = book.get("worksheets")
+        first = sheets[0] if isinstance(sheets, list) and sheets else None
+        cells = first.get("cells") if isinstance(first, dict) else None
+    if not isinstance(cells, list):
+        raise SkipError(Reason.UNREADABLE, "cannot be read: it has no cells of a notebook")
+    if len(cells) > MAX_CELLS:
+        problem = f"more than {MAX_CELLS:,} cells, the limit of a notebook; split it"
+        raise SkipError(Reason.TOO_LARGE, problem)
+    return "\n\n".join(part for cell in cells if isinstance(cell, dict) for part in _cell(cell))
+
+
+def _cell(cell: dict[str, Any]) -> list[str]:
+    source = _joined(cell.get("source", cell.get("input"))).strip()
+    if cell.get("cell_type") != "code":
+        return [source] if source else []
+    found = [_fenced(source)] if source else []
+    outputs = cell.get("outputs")
+    texts = (_output(output) for output in outputs) if isinstance(outputs, list) else ()
+    printed = ""
+    for text in texts:
+        if len(printed) <= MAX_OUTPUT_CHARS:
+            printed += text[: MAX_OUTPUT_CHARS + 1]
+    if len(printed) > MAX_OUTPUT_CHARS:
+        printed = f"{printed[:MAX_OUTPUT_CHARS]}…"
+    return [*found, _fenced(printed.strip())] if printed.strip() else found
+
+
+def _output(output: Any) -> str:
+    if not isinstance(output, dict):
+        return ""
+    data = output.get("data")
+    plain = data.get("text/plain") if isinstance(data, dict) else None
+    return _joined(output.get("text")) or _joined(plain)
+
+
+def _joined(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _fenced(text: str) -> str:
+    fence = "~~~" if "```" in text else "```"
+    return f"{fence}\n{text}\n{fence}"

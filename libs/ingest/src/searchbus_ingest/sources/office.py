@@ -1,7 +1,6 @@
-"""Excel workbooks (.xlsx) and PowerPoint presentations (.pptx) to text, by the standard library.
+"""Word, Excel and PowerPoint files to text: zipped XML, read within limits.
 
-Both are zipped XML. It is read as a stream, within limits: a small file may unpack to gigabytes,
-and one shared text may stand in a million cells.
+A small file may unpack to gigabytes, and one shared text may stand in a million cells.
 """
 
 from __future__ import annotations
@@ -16,16 +15,69 @@ from typing import Any
 from xml.etree import ElementTree
 
 from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES
+from searchbus_pages import read_html
 
-from .docx import check_package, is_xml
 from .item import Reason, SkipError
 from .table import MAX_ROWS, row_line
 
-__all__ = ["pptx_to_text", "xlsx_to_text"]
+MAX_XML_BYTES = 64 * 1024 * 1024
+"""All parts, unpacked."""
+_OLE = b"\xd0\xcf\x11\xe0"
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+
+
+def docx_to_text(body: bytes) -> tuple[str | None, str]:
+    """Title of the document's properties, and its text as Markdown. Pictures are left out.
+
+    Raises:
+        SkipError: not a Word document, encrypted, or too large when unpacked.
+    """
+    import mammoth  # slow to import, and needed seldom
+
+    if body.startswith(_OLE):
+        problem = "encrypted, or an old .doc; save it as .docx without a password"
+        raise SkipError(Reason.UNREADABLE, problem)
+    try:
+        title = check_package(body)
+        html = mammoth.convert_to_html(
+            io.BytesIO(body),
+            style_map=_STYLES,
+            convert_image=mammoth.images.img_element(lambda image: {}),
+        ).value
+        return title, read_html(html).text
+    except SkipError:
+        raise
+    except Exception as error:  # mammoth raises errors of every kind on broken documents
+        problem = f"cannot be read: not a readable Word document ({type(error).__name__})"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+
+
+def check_package(body: bytes) -> str | None:
+    """The title of a file of Office, where it has one.
+
+    Raises:
+        SkipError: its parts unpack to more than the limit.
+    """
+    with zipfile.ZipFile(io.BytesIO(body)) as parts:
+        size_bytes = sum(part.file_size for part in parts.infolist() if is_xml(part.filename))
+        if size_bytes > MAX_XML_BYTES:
+            limit = f"{MAX_XML_BYTES // 1024 // 1024} MiB"
+            problem = f"its parts unpack to more than {limit}, the limit of a document; split it"
+            raise SkipError(Reason.TOO_LARGE, problem)
+        if "docProps/core.xml" not in parts.namelist():
+            return None
+        # expat itself limits how far entities expand.
+        return ElementTree.fromstring(parts.read("docProps/core.xml")).findtext(_TITLE)  # noqa: S314
+
+
+def is_xml(name: str) -> bool:
+    """Whether a part of this name counts for the limit of what is unpacked."""
+    return name.endswith((".xml", ".rels"))
+
 
 MAX_CELLS = 1_000_000
 MAX_SLIDES = 5_000
-_OLE = b"\xd0\xcf\x11\xe0"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _DATE_FORMATS = frozenset({*range(14, 23), *range(45, 48)})
 """Numbers of the formats of dates and times that every workbook has."""
@@ -163,7 +215,6 @@ class _Sheets:
 
 
 def _date_styles(parts: zipfile.ZipFile) -> frozenset[str]:
-    """Numbers of the styles that show a number as a date."""
     if "xl/styles.xml" not in parts.namelist():
         return frozenset()
     root = _root(parts, "xl/styles.xml")
@@ -206,7 +257,6 @@ def _presentation(parts: zipfile.ZipFile) -> str:
 
 
 def _slide(root: ElementTree.Element) -> tuple[str, list[str]]:
-    """The title and the other paragraphs; a row of a table is one."""
     title, found = "", []
     for shape in (one for one in root.iter() if _tag(one) in ("sp", "tr")):
         texts = [text for one in shape.iter() if _tag(one) == "p" and (text := _text(one).strip())]

@@ -1,11 +1,7 @@
 """CSV to text: one line a row, with the name of its column before each value.
 
-    name;city            - name: Ann; city: Oslo
-    Ann;Oslo         →   - name: José; city: Málaga
-    José;Málaga
-
-A passage of it is understood without the header. The first row has the names of the columns; a
-delimiter is found by the standard library's sniffer, or named by Excel's first line `sep=;`.
+name;city            - name: José; city: Málaga
+José;Málaga     →
 """
 
 from __future__ import annotations
@@ -15,8 +11,6 @@ import io
 from collections.abc import Iterable
 
 from .item import Reason, SkipError
-
-__all__ = ["MAX_ROWS", "csv_to_text", "row_line"]
 
 MAX_ROWS = 100_000
 _SNIFFED_CHARS = 20_000

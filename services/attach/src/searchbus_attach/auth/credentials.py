@@ -20,8 +20,8 @@ from searchbus_contracts import ErrorCode, Fault
 
 from ..declare.auth_methods import OURSELVES, Auth
 from ..declare.servers import Server, variable
-from ..faults import AuthError, DeclarationFault, LoginRequiredError
-from ..metrics import count_token
+from ..errors import AuthError, DeclarationError, LoginRequiredError
+from ..metrics import count
 from .grants import TokenRequest
 from .http import AuthHttp
 from .keys import Identity
@@ -130,13 +130,13 @@ class Credentials:
             outcome = "login_required"
             raise
         finally:
-            count_token(server.name, auth.type, outcome)
+            count("tokens", server=server.name, type=auth.type, outcome=outcome)
 
     def _expanded(self, server: Server) -> Server:
         # For each request: a secret may be replaced while the service runs.
         try:
             return server.expanded(self._lookup)
-        except (DeclarationFault, OSError) as error:
+        except (DeclarationError, OSError) as error:
             raise AuthError(str(error)) from None
 
     def _login_required(self, server: Server, caller: str, required: LoginRequiredError) -> Fault:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
-from ..faults import AuthError, LoginRequiredError
+from ..errors import AuthError, LoginRequiredError
 from .http import AuthHttp
 from .keys import Identity
 from .login import NO_LOGINS, Logins

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ..faults import AuthError
+from ..errors import AuthError
 
 MAX_BODY_BYTES = 256 * 1024
 _TIMEOUT_S = 10.0

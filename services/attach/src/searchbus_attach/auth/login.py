@@ -26,7 +26,7 @@ from mcp.shared.auth import OAuthClientInformationFull
 from msgspec import Struct
 
 from ..declare.servers import Server
-from ..faults import AuthError, LoginRequiredError
+from ..errors import AuthError, LoginRequiredError
 from .http import AuthHttp
 from .provider import Provider, TokenRefusedError, client_metadata, discover
 from .vault import Registered, Tokens, Vault

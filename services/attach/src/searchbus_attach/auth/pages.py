@@ -26,8 +26,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from ..declare.servers import Server
-from ..faults import AuthError, DeclarationFault, LoginRequiredError
-from ..metrics import count_login
+from ..errors import AuthError, DeclarationError, LoginRequiredError
+from ..metrics import count
 from .login import TICKET_S, Logins
 
 log = logging.getLogger("searchbus.attach")
@@ -47,7 +47,7 @@ def login_app(logins: Logins, server_named: Callable[[str], Server | None]) -> S
 
     Args:
         server_named: a server by its name, with its variables expanded; None for an unknown name.
-            Raises DeclarationFault.
+            Raises DeclarationError.
     """
     pages = _Pages(logins, server_named)
     base = urlsplit(logins.redirect_uri).path.removesuffix("/callback")
@@ -108,7 +108,7 @@ class _Pages:
         if not query.get("code"):
             raise LoginRequiredError("The authorization server did not sign you in.")
         await self._logins.finish(server, pending, code=query["code"], issuer=query.get("iss"))
-        count_login(server.name, "ok")
+        count("logins", server=server.name, outcome="ok")
         log.info("%s: %s signed in", server.name, pending.caller or "the operator")
         return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
@@ -119,7 +119,7 @@ class _Pages:
         """The server that is signed in to; a failure of this request counts as its failure."""
         try:
             server = self._server_named(name)
-        except DeclarationFault as error:
+        except DeclarationError as error:
             raise AuthError(str(error)) from None
         if server is None or server.auth is None or not server.auth.method.by_person:
             raise LoginRequiredError("There is no such server any more.")
@@ -131,7 +131,7 @@ class _Pages:
 async def _failed(request: Request, error: Exception) -> Response:
     server = request.scope.get(_SERVER)
     if server:
-        count_login(server, "failed")
+        count("logins", server=server, outcome="failed")
         log.warning("%s: a sign-in failed: %s", server, error)
     return _page("Not signed in", f"The sign-in failed: {error}", status=400)
 

@@ -42,7 +42,7 @@ from pydantic import AnyUrl, ValidationError
 
 from ..declare.auth_methods import Auth
 from ..declare.servers import Server
-from ..faults import AuthError
+from ..errors import AuthError
 from .http import AuthHttp, shown
 from .vault import Tokens
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from searchbus_runtime.files import file_stamp, write_atomically
 
-from ..faults import AuthError
+from ..errors import AuthError
 from .keys import Sealer
 
 _LOOK_EVERY_S = 0.05

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import msgspec
+from mcp import MCPError
 
 from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import ToolDescriptor
@@ -16,9 +20,12 @@ from searchbus_runtime.pins import Held, PinFile
 
 from ..auth.credentials import Credentials
 from ..declare.servers import Server
-from .probe import probe
-
-__all__ = ["Waiting", "approve_definitions", "differences", "waiting"]
+from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
+from ..definitions.text import clean_line
+from ..errors import ProbeError, ServerError
+from ..transports.remote import HttpNotes
+from ..upstream.connection import ConnectionContext, open_connection, why
+from ..upstream.session import ServerSession
 
 _DIGITS = 32
 """Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
@@ -38,7 +45,7 @@ def waiting(server: Server, pins: Path, credentials: Credentials | None = None) 
     """What differs now; the server is asked for its list.
 
     Raises:
-        ProbeFault: the server cannot be asked.
+        ProbeError: the server cannot be asked.
         OSError, ValueError: the file of pins cannot be used.
     """
     pinned = PinFile(pins).read()
@@ -69,7 +76,7 @@ def approve_definitions(
     """Approve the definitions with these digits, or (None) all that differ; their names.
 
     Raises:
-        ProbeFault: the server cannot be asked.
+        ProbeError: the server cannot be asked.
         OSError, ValueError: digits that name nothing, or the file of pins cannot be used.
     """
     found = waiting(server, pins, credentials)
@@ -91,3 +98,72 @@ def _lines(tool: ToolDescriptor) -> list[str]:
         msgspec.to_builtins(definition_of(tool)), indent=2, sort_keys=True, ensure_ascii=False
     )
     return text.split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a server says.
+
+    Args:
+        seconds: from initialize to the whole lists.
+    """
+
+    server_info: str
+    protocol: str
+    seconds: float
+    tools: ServerTools
+    contents: ServerContents
+
+
+def probe(server: Server, credentials: Credentials | None = None) -> Probed:
+    """Connect to a server and read its lists.
+
+    Args:
+        credentials: for a server that needs a sign-in; they are closed then.
+
+    Raises:
+        ProbeError: it cannot be started or reached, or does not answer in time.
+    """
+    return asyncio.run(_probe(server, credentials))
+
+
+async def _probe(server: Server, credentials: Credentials | None) -> Probed:
+    context = ConnectionContext(credentials=credentials or Credentials())
+    notes = HttpNotes()
+    step, setting, limit_s = "start", "start_timeout_s", server.start_timeout_s
+    found: Probed | None = None
+    try:
+        with anyio.CancelScope(deadline=anyio.current_time() + limit_s) as scope:
+            async with open_connection(server, context, notes) as connection:
+                started_s = time.perf_counter()
+                await connection.session.open_session()
+                step, setting, limit_s = "list its tools", "list_timeout_s", server.list_timeout_s
+                scope.deadline = anyio.current_time() + limit_s
+                found = await _read(server, connection.session, started_s)
+    except Exception as error:
+        raise ProbeError(f"{server.name}: {why(error, notes)}") from None
+    finally:
+        await context.aclose()
+    if found is None:
+        raise ProbeError(
+            f"{server.name}: it did not {step} within {limit_s:g} s ({setting}). Check that it is "
+            f"an MCP server; if it only needs longer, set a larger {setting} in the file of servers"
+        )
+    return found
+
+
+async def _read(server: Server, session: ServerSession, started_s: float) -> Probed:
+    tools = describe(server, await session.list_all())
+    try:
+        contents = describe_contents(server, await session.list_contents())
+    except (MCPError, ServerError) as error:  # its tools can be used
+        refused = {"prompts and resources": why(error, HttpNotes())}
+        contents = ServerContents(refused=refused)
+    info = session.server_info
+    return Probed(
+        clean_line(f"{info.name} {info.version}", 120) if info else "",
+        str(session.protocol_version),
+        time.perf_counter() - started_s,
+        tools,
+        contents,
+    )

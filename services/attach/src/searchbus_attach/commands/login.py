@@ -10,14 +10,14 @@ import typer
 from searchbus_runtime.wording import printable
 
 from ..declare.auth_methods import OURSELVES
-from ..declare.servers import DeclarationFault, Server, variable
+from ..declare.servers import Server, variable
+from ..errors import DeclarationError
 from ..settings import AttachSettings
 from .options import (
     DataOption,
     FileOption,
     NameArgument,
     file_of,
-    reported_errors,
     server_of,
     settings_of,
     unknown_server,
@@ -26,7 +26,6 @@ from .options import (
 if TYPE_CHECKING:
     from ..auth.login import Logins
 
-__all__ = ["login_commands"]
 
 login_commands = typer.Typer()
 _OURSELVES = "(searchbus)"
@@ -50,11 +49,10 @@ def login(
 
     Example: searchbus attach login tracker
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        if server.auth is None or not server.auth.method.by_person:
-            raise DeclarationFault(f"{name} has no 'auth' of type authorization_code.")
-        typer.echo(_logins(settings_of(data)).ticket(name, caller))
+    server = server_of(file_of(file, data), name)
+    if server.auth is None or not server.auth.method.by_person:
+        raise DeclarationError(f"{name} has no 'auth' of type authorization_code.")
+    typer.echo(_logins(settings_of(data)).ticket(name, caller))
 
 
 @login_commands.command("logins")
@@ -63,9 +61,8 @@ def logins(data: DataOption = None) -> None:
 
     Example: searchbus attach logins
     """
-    with reported_errors():
-        for server, caller in _logins(settings_of(data)).vault.logins():
-            typer.echo(printable(f"{server}  {caller or _OURSELVES}", one_line=True))
+    for server, caller in _logins(settings_of(data)).vault.logins():
+        typer.echo(printable(f"{server}  {caller or _OURSELVES}", one_line=True))
 
 
 @login_commands.command("logout")
@@ -82,24 +79,21 @@ def logout(
 
     Example: searchbus attach logout tracker --caller ann
     """
-    with reported_errors():
-        found_file = file_of(file, data)
-        declared = found_file.read_all()
-        server = declared.servers.get(name)
-        settings = settings_of(data)
-        kept = settings.credentials().logins
-        callers = [one for at, one in kept.vault.logins() if at == name] if kept else []
-        # With sign-ins it may be removed from the file already.
-        if server is None and not callers:
-            raise unknown_server(found_file, name, declared)
-        found = kept or _logins(settings)
-        ended = [one for one in callers if every or one == caller]
-        if not ended:
-            raise DeclarationFault(f"Nobody to sign out of {name}; see searchbus attach logins.")
-        for one in ended:
-            typer.echo(
-                printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}")
-            )
+    found_file = file_of(file, data)
+    declared = found_file.read_all()
+    server = declared.servers.get(name)
+    settings = settings_of(data)
+    kept = settings.credentials().logins
+    callers = [one for at, one in kept.vault.logins() if at == name] if kept else []
+    # With sign-ins it may be removed from the file already.
+    if server is None and not callers:
+        raise unknown_server(found_file, name, declared)
+    found = kept or _logins(settings)
+    ended = [one for one in callers if every or one == caller]
+    if not ended:
+        raise DeclarationError(f"Nobody to sign out of {name}; see searchbus attach logins.")
+    for one in ended:
+        typer.echo(printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}"))
 
 
 @login_commands.command("identity")
@@ -108,11 +102,10 @@ def identity(data: DataOption = None) -> None:
 
     Example: searchbus attach identity
     """
-    with reported_errors():
-        found = settings_of(data).identity
-        if found is None:
-            raise DeclarationFault("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
-        typer.echo(found.public_keys())
+    found = settings_of(data).identity
+    if found is None:
+        raise DeclarationError("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
+    typer.echo(found.public_keys())
 
 
 def _logins(settings: AttachSettings) -> Logins:
@@ -120,7 +113,7 @@ def _logins(settings: AttachSettings) -> Logins:
 
     found = settings.credentials().logins
     if found is None:
-        raise DeclarationFault(NO_LOGINS)
+        raise DeclarationError(NO_LOGINS)
     return found
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +14,12 @@ import typer
 from searchbus_runtime import data_folder
 from searchbus_runtime.wording import printable
 
-from ..declare.servers import DeclarationFault, parse_server
+from ..declare.attach_file import read_text
+from ..declare.host_files import parse_host_file, renamed, starts_searchbus
+from ..declare.servers import Server, parse_server, variables_of
 from ..declare.views import View
+from ..errors import DeclarationError
 from ..transports.child import has_program
-from .imports import import_commands
 from .login import login_commands
 from .options import (
     CommandAfterDashes,
@@ -23,11 +28,11 @@ from .options import (
     JsonOption,
     NameArgument,
     PinsOption,
+    ReportingGroup,
     credentials_for,
     file_of,
     options_again,
     pins_of,
-    reported_errors,
     server_of,
 )
 from .status import (
@@ -41,12 +46,11 @@ from .status import (
     table,
 )
 
-__all__ = ["attach"]
-
 attach = typer.Typer(
-    help="Attach other MCP servers: each becomes a toolset of searchbus.", no_args_is_help=True
+    cls=ReportingGroup,
+    help="Attach other MCP servers: each becomes a toolset of searchbus.",
+    no_args_is_help=True,
 )
-attach.add_typer(import_commands)
 attach.add_typer(login_commands)
 _NOTHING_DIFFERS = "nothing differs from what was approved"
 
@@ -92,21 +96,20 @@ def add(
         keys |= {"command": command[0], "args": command[1:]}
     given = {"url": url, "transport": transport, "state": state, "policy": policy}
     keys |= {key: value for key, value in given.items() if value}
-    with reported_errors():
-        if header:
-            keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
-        if auth:
-            pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
-            if "scopes" in pairs:
-                pairs["scopes"] = pairs["scopes"].split()
-            keys["auth"] = pairs
-        if env:
-            keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
-        found = file_of(file, data, may_be_new=True)
-        server = parse_server(name, keys)
-        if found.add([server]):
-            typer.echo(f"{name} is attached already in {found.path}, with the same keys")
-            return
+    if header:
+        keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
+    if auth:
+        pairs: dict[str, Any] = dict(_pair(text, "=", "--auth KEY=VALUE") for text in auth)
+        if "scopes" in pairs:
+            pairs["scopes"] = pairs["scopes"].split()
+        keys["auth"] = pairs
+    if env:
+        keys["env"] = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
+    found = file_of(file, data, may_be_new=True)
+    server = parse_server(name, keys)
+    if found.add([server]):
+        typer.echo(f"{name} is attached already in {found.path}, with the same keys")
+        return
     if command and not has_program(server):
         typer.echo(
             printable(
@@ -127,10 +130,9 @@ def list_servers(
 
     Example: searchbus attach list
     """
-    with reported_errors():
-        found_file = file_of(file, data).read_all()
-        declared = found_file.servers
-        status = ask_status(data_folder(data))
+    found_file = file_of(file, data).read_all()
+    declared = found_file.servers
+    status = ask_status(data_folder(data))
     running = {server.name: server for server in status.servers} if status else {}
     if as_json:
         rows = [
@@ -159,16 +161,15 @@ def show(
 
     Example: searchbus attach show files
     """
-    with reported_errors():
-        found_file = file_of(file, data)
-        declared = found_file.read_all()
-        if name in declared.selections:
-            selection = declared.selections[name]
-            typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
-            return
-        server = server_of(found_file, name)
-        view = msgspec.to_builtins(declared.views.get(name, View()))
-        status = ask_status(data_folder(data), name)
+    found_file = file_of(file, data)
+    declared = found_file.read_all()
+    if name in declared.selections:
+        selection = declared.selections[name]
+        typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
+        return
+    server = server_of(found_file, name)
+    view = msgspec.to_builtins(declared.views.get(name, View()))
+    status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
         state = msgspec.to_builtins(found) if found is not None else {"state": state_of(server)}
@@ -191,15 +192,14 @@ def try_server(
 
     Example: searchbus attach test files
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        if not as_json:
-            # It may take as long as start_timeout_s.
-            typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
-        # Imported here and below: the SDK takes longer than all the rest.
-        from .probe import probe
+    server = server_of(file_of(file, data), name)
+    if not as_json:
+        # It may take as long as start_timeout_s.
+        typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
+    # Imported here and below: the SDK takes longer than all the rest.
+    from .approving import probe
 
-        probed = probe(server, credentials_for(server, data))
+    probed = probe(server, credentials_for(server, data))
     tools, contents = probed.tools, probed.contents
     refused = {**tools.refused, **contents.refused}
     if as_json:
@@ -236,14 +236,13 @@ def diff(
 
     Example: searchbus attach diff files
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        from .approving import differences, waiting
+    server = server_of(file_of(file, data), name)
+    from .approving import differences, waiting
 
-        found = waiting(server, pins_of(pins, data), credentials_for(server, data))
-        lines = list(differences(found))
-        for line in lines:
-            typer.echo(printable(line))
+    found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+    lines = list(differences(found))
+    for line in lines:
+        typer.echo(printable(line))
     if not lines:
         typer.echo(_NOTHING_DIFFERS, err=True)
 
@@ -265,20 +264,17 @@ def approve(
 
     Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
-    with reported_errors():
-        server = server_of(file_of(file, data), name)
-        if bool(digits) == every:
-            raise ValueError(
-                "name the digits of what you approve, or give --all; the digits are in: "
-                f"searchbus attach diff {name}"
-            )
-        from .approving import approve_definitions
-
-        found = approve_definitions(
-            server, pins_of(pins, data), digits, credentials_for(server, data)
+    server = server_of(file_of(file, data), name)
+    if bool(digits) == every:
+        raise ValueError(
+            "name the digits of what you approve, or give --all; the digits are in: "
+            f"searchbus attach diff {name}"
         )
-        for approved in found:
-            typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
+    from .approving import approve_definitions
+
+    found = approve_definitions(server, pins_of(pins, data), digits, credentials_for(server, data))
+    for approved in found:
+        typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
     if not found:
         typer.echo(_NOTHING_DIFFERS, err=True)
 
@@ -289,13 +285,77 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
 
     Example: searchbus attach remove files
     """
-    with reported_errors():
-        file_of(file, data).remove(name)
+    file_of(file, data).remove(name)
     typer.echo(f"{name} is removed")
 
 
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
     name, found, value = text.partition(sign)
     if not (found and name.strip()):
-        raise DeclarationFault(f"{text.split(sign)[0]}: write {form}.")
+        raise DeclarationError(f"{text.split(sign)[0]}: write {form}.")
     return name.strip(), value.strip() if sign == ":" else value
+
+
+@attach.command("import")
+def import_servers(
+    source: Annotated[Path, typer.Argument(help="The configuration of a desktop host.")],
+    file: FileOption = None,
+    data: DataOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be attached.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+) -> None:
+    """Attach all servers of Claude Desktop's, Cursor's or VS Code's `mcpServers` JSON.
+
+    Shows the command or host of each server and the variables that it gets, and asks on a terminal
+    before it attaches them. A server that is attached already with the same keys stays; with other
+    keys it is an error, and nothing is attached.
+
+    Example: searchbus attach import ~/.cursor/mcp.json
+    """
+    text = read_text(source)
+    try:
+        servers = parse_host_file(text)
+    except DeclarationError as error:
+        raise DeclarationError(f"{source}: {error}") from None
+    if not servers:
+        raise DeclarationError(
+            f"{source} has no servers, so nothing is attached. Add them in the program that "
+            "writes this file, or one by one: searchbus attach add --help"
+        )
+    own = [name for name, server in servers.items() if starts_searchbus(server)]
+    for name in own:
+        del servers[name]
+    for server in servers.values():
+        typer.echo(printable(_shown(server), one_line=True), err=True)
+    if dry_run:
+        return
+    if sys.stdin.isatty() and servers and not yes:
+        typer.confirm("Attach them?", abort=True, err=True)
+    found = file_of(file, data, may_be_new=True)
+    unchanged = found.add(servers.values(), source)
+    enabled = [name for name in servers if name not in unchanged and servers[name].enabled]
+    are = "1 server is" if len(enabled) == 1 else f"{len(enabled) or 'no'} servers are"
+    lines = [f"{are} attached in {found.path}{': ' * bool(enabled)}{', '.join(enabled)}"]
+    lines += [
+        f"  {name} is disabled in {source}: it is in {found.path.name} with enabled = false"
+        for name, server in servers.items()
+        if name not in unchanged and not server.enabled
+    ]
+    lines += [f"  {name} is unchanged" for name in unchanged]
+    lines += [f"  {name} is left out: it is searchbus itself" for name in own]
+    lines += [
+        f"  {given!r} has the name {name} here"
+        for given, name in renamed(text).items()
+        if name in servers
+    ]
+    for line in lines:
+        typer.echo(printable(line, one_line=True))
+
+
+def _shown(server: Server) -> str:
+    """What a server runs or connects to, with the names of its variables, without their values."""
+    what = server.target if server.url else shlex.join([server.command, *server.args])
+    given = dict.fromkeys([*variables_of(server), *server.env])
+    return f"{server.name}: {what}" + (f" (gets {', '.join(given)})" if given else "")

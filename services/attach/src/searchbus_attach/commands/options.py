@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
@@ -18,18 +16,13 @@ from searchbus_runtime.settings import load_settings
 from searchbus_runtime.wording import nearest, printable
 
 from ..declare.attach_file import AttachFile, Declared
-from ..declare.servers import DeclarationFault, Server
-from ..faults import AuthError, ProbeFault
+from ..declare.servers import Server
+from ..errors import AuthError, DeclarationError, ProbeError
 from ..settings import FILE_NAME, PINS_NAME, AttachSettings
 
 if TYPE_CHECKING:
     from ..auth.credentials import Credentials
 
-__all__ = [
-    "CommandAfterDashes", "DataOption", "FileOption", "JsonOption", "NameArgument", "PinsOption",
-    "credentials_for", "file_of", "options_again", "pins_of", "reported_errors", "server_of",
-    "settings_of", "unknown_server",
-]  # fmt: skip
 
 NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
 FileOption = Annotated[
@@ -47,6 +40,25 @@ PinsOption = Annotated[
 ]  # fmt: skip
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+class ReportingGroup(TyperGroup):
+    """Commands that report what an operator can mend without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            text = (
+                f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
+            )
+        except Fault as fault:
+            text = f"{fault.code}: {fault.failure.message}"
+        except (ValueError, ProbeError, AuthError) as error:
+            text = str(error)
+        typer.echo(printable(f"error: {text}"), err=True)
+        raise typer.Exit(1)
 
 
 class CommandAfterDashes(TyperCommand):
@@ -91,18 +103,18 @@ def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -
         may_be_new: whether the command makes a named file that is not there.
 
     Raises:
-        DeclarationFault: a named file is not there.
+        DeclarationError: a named file is not there.
     """
     from searchbus_runtime.services import known_services
 
-    from ..declare.taken import taken_names
+    from ..declare.attach_file import reserved_names
 
     if file is not None and not may_be_new and not file.exists():
-        raise DeclarationFault(
+        raise DeclarationError(
             f"There is no file {file}. Name another one by --file or SEARCHBUS_ATTACH_FILE; "
             "searchbus attach add makes a new one."
         )
-    return AttachFile(file or data_folder(data) / FILE_NAME, taken_names(known_services()))
+    return AttachFile(file or data_folder(data) / FILE_NAME, reserved_names(known_services()))
 
 
 def options_again(file: Path | None, data: Path | None) -> str:
@@ -119,26 +131,26 @@ def pins_of(pins: Path | None, data: Path | None) -> Path:
 
 
 def server_of(file: AttachFile, name: str) -> Server:
-    """A declared server. Raises DeclarationFault where there is none of that name."""
+    """A declared server. Raises DeclarationError where there is none of that name."""
     declared = file.read_all()
     if name not in declared.servers:
         raise unknown_server(file, name, declared)
     return declared.servers[name]
 
 
-def unknown_server(file: AttachFile, name: str, declared: Declared) -> DeclarationFault:
+def unknown_server(file: AttachFile, name: str, declared: Declared) -> DeclarationError:
     """What to say of a name that no server of the file has."""
     if name in declared.selections:
-        return DeclarationFault(
+        return DeclarationError(
             f"{name} is a view of several servers, not a server; searchbus attach list names them."
         )
     if not declared.servers:
-        return DeclarationFault(
+        return DeclarationError(
             f"There is no server {name}: none is attached in {file.path}. Attach one: "
             "searchbus attach add NAME -- COMMAND, or with --url ADDRESS"
         )
     near = nearest(name, [*declared.servers, *declared.selections])
-    return DeclarationFault(f"There is no server {name} in {file.path}.{near}")
+    return DeclarationError(f"There is no server {name} in {file.path}.{near}")
 
 
 def settings_of(data: Path | None) -> AttachSettings:
@@ -151,20 +163,3 @@ def credentials_for(server: Server, data: Path | None) -> Credentials:
     from ..auth.credentials import Credentials  # here: it takes longer than all the rest
 
     return Credentials() if server.auth is None else settings_of(data).credentials()
-
-
-@contextmanager
-def reported_errors() -> Iterator[None]:
-    """Report what an operator can mend without a traceback."""
-    try:
-        yield
-    except OSError as error:
-        text = f"{error.filename} cannot be used ({error.strerror})" if error.filename else error
-        typer.echo(printable(f"error: {text}"), err=True)
-        raise typer.Exit(1) from None
-    except (ValueError, ProbeFault, AuthError) as error:
-        typer.echo(printable(f"error: {error}"), err=True)
-        raise typer.Exit(1) from None
-    except Fault as fault:
-        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
-        raise typer.Exit(1) from None

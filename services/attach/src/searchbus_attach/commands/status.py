@@ -23,11 +23,6 @@ from ..declare.attach_file import Declared
 from ..declare.servers import Server
 from ..declare.views import Selection
 
-__all__ = [
-    "ask_status", "masked", "not_running", "notices", "shown_selection", "shown_server", "state_of",
-    "table",
-]  # fmt: skip
-
 _TIMEOUT_S = 10.0
 _MASK = "***"
 _NOT_RUNNING = "not running"

@@ -13,6 +13,7 @@ Views (views.py) are in tables of their own: [servers.NAME.view] and [views.NAME
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,18 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from searchbus_contracts.catalog import RESERVED_TOOLSETS
+from searchbus_contracts.services import Service, toolset_owners
 from searchbus_runtime.files import file_stamp, write_atomically
 from searchbus_runtime.wording import nearest
 
+from ..errors import DeclarationError
 from .host_files import parse_host_file
-from .servers import DeclarationFault, Server, parse_server
-from .text_files import read_text
+from .servers import Server, parse_server
 from .views import Selection, View, parse_selection, parse_view
 
 if TYPE_CHECKING:
     import tomlkit
 
-__all__ = ["AttachFile", "Declared"]
 
 _TABLE = "servers"
 _VIEW = "view"
@@ -60,12 +62,12 @@ class AttachFile:
     """The file at a path, which may not exist yet.
 
     Args:
-        taken: names that no server can have: toolsets of services.
+        reserved: names that no server can have: toolsets of services.
     """
 
-    def __init__(self, path: Path, taken: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, reserved: Iterable[str] = ()) -> None:
         self.path = path
-        self._taken = frozenset(taken)
+        self._reserved = frozenset(reserved)
 
     @property
     def is_ours(self) -> bool:
@@ -84,35 +86,35 @@ class AttachFile:
         """Everything that is declared; nothing where there is no file.
 
         Raises:
-            DeclarationFault: it cannot be read or used; the message names the file.
+            DeclarationError: it cannot be read or used; the message names the file.
         """
         try:
             text = read_text(self.path)
         except FileNotFoundError:
             return Declared()
         except OSError as error:
-            raise DeclarationFault(f"{self.path} cannot be read: {error}") from None
+            raise DeclarationError(f"{self.path} cannot be read: {error}") from None
         try:
             return self._parse(text)
-        except DeclarationFault as fault:
-            raise DeclarationFault(f"{self.path}: {fault}") from None
+        except DeclarationError as fault:
+            raise DeclarationError(f"{self.path}: {fault}") from None
 
     def _parse(self, text: str) -> Declared:
-        """What a text declares, with all of its names checked. Raises DeclarationFault."""
+        """What a text declares, with all of its names checked. Raises DeclarationError."""
         found = _parse_toml(text) if self.is_ours else Declared(parse_host_file(text))
         self.check(found.servers.values())
         for name in found.selections:
-            if name in found.servers or name in self._taken:
-                raise DeclarationFault(
+            if name in found.servers or name in self._reserved:
+                raise DeclarationError(
                     f"views.{name}: there is another toolset {name}; give one of them another name."
                 )
         return found
 
     def check(self, servers: Iterable[Server]) -> None:
-        """Raise DeclarationFault for a name that is taken."""
+        """Raise DeclarationError for a reserved name."""
         for server in servers:
-            if server.name in self._taken:
-                raise DeclarationFault(
+            if server.name in self._reserved:
+                raise DeclarationError(
                     f"{server.name} is a toolset of searchbus; give the server another name."
                 )
 
@@ -126,7 +128,7 @@ class AttachFile:
             The names of those that were in the file already, with the same keys.
 
         Raises:
-            DeclarationFault: a name is taken or that of another server, or the file cannot be
+            DeclarationError: a name is reserved or that of another server, or the file cannot be
                 used; nothing is written then.
             OSError: it cannot be written.
         """
@@ -134,8 +136,8 @@ class AttachFile:
         from_file = f"{source}: " if source else ""
         try:
             self.check(added)
-        except DeclarationFault as fault:
-            raise DeclarationFault(f"{from_file}{fault}") from None
+        except DeclarationError as fault:
+            raise DeclarationError(f"{from_file}{fault}") from None
         with self._changing() as table:
             import tomlkit
 
@@ -146,7 +148,7 @@ class AttachFile:
                     continue
                 if server.name in table:
                     elsewhere = f", or give it another name in {source}" if source else ""
-                    raise DeclarationFault(
+                    raise DeclarationError(
                         f"{from_file}{server.name} is attached already in {self.path}, with other "
                         "keys; nothing was attached. Remove it first: searchbus attach remove "
                         f"{server.name}{elsewhere}"
@@ -167,12 +169,12 @@ class AttachFile:
         """Remove a server.
 
         Raises:
-            DeclarationFault: the name is unknown, or the file cannot be used.
+            DeclarationError: the name is unknown, or the file cannot be used.
             OSError: it cannot be written.
         """
         with self._changing() as table:
             if name not in table:
-                raise DeclarationFault(
+                raise DeclarationError(
                     f"There is no server {name} in {self.path}.{nearest(name, table)}"
                 )
             del table[name]
@@ -183,7 +185,7 @@ class AttachFile:
         import tomlkit
 
         if not self.is_ours:
-            raise DeclarationFault(
+            raise DeclarationError(
                 f"{self.path} belongs to the host that writes it. Change it there, or use "
                 "`searchbus attach import` and a file of TOML."
             )
@@ -216,14 +218,14 @@ def _parse_toml(text: str) -> Declared:
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DeclarationFault(f"it is not TOML: {error}") from None
+        raise DeclarationError(f"it is not TOML: {error}") from None
     for key in content:
         if key not in _TABLES:
-            raise DeclarationFault(f"there is no table {key!r}.{nearest(key, _TABLES)}")
+            raise DeclarationError(f"there is no table {key!r}.{nearest(key, _TABLES)}")
     for kind in _TABLES:
         table = content.get(kind, {})
         if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):
-            raise DeclarationFault(f"{kind!r} must hold one table for each: [{kind}.NAME].")
+            raise DeclarationError(f"{kind!r} must hold one table for each: [{kind}.NAME].")
     servers, views = {}, {}
     for name, keys in content.get(_TABLE, {}).items():
         own = {key: value for key, value in keys.items() if key != _VIEW}
@@ -232,3 +234,26 @@ def _parse_toml(text: str) -> Declared:
     tables = content.get(_SELECTIONS, {})
     selections = {name: parse_selection(name, keys) for name, keys in tables.items()}
     return Declared(servers, views, selections)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file: UTF-8, with or without a byte order mark, or UTF-16 with one.
+
+    Raises:
+        DeclarationError: it is none of these; the message names the file.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        mark = file.read(2)
+    is_wide = mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    try:
+        return path.read_text(encoding="utf-16" if is_wide else "utf-8-sig")
+    except UnicodeError:
+        raise DeclarationError(
+            f"{path} is not text in UTF-8: open it in an editor and save it as UTF-8."
+        ) from None
+
+
+def reserved_names(services: Mapping[str, Service]) -> frozenset[str]:
+    """The toolsets that services declare, and those of the edge."""
+    return frozenset({*toolset_owners(services), *RESERVED_TOOLSETS})

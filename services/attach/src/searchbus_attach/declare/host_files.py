@@ -12,10 +12,8 @@ import msgspec
 
 from searchbus_runtime.wording import nearest
 
-from .json_comments import without_comments
-from .servers import DeclarationFault, Server, parse_server
-
-__all__ = ["parse_host_file", "renamed", "starts_searchbus"]
+from ..errors import DeclarationError
+from .servers import Server, parse_server
 
 _TRANSPORTS = {
     "stdio": None,
@@ -25,7 +23,7 @@ _TRANSPORTS = {
     "streamable_http": "http",
     "sse": "sse",
 }
-_TAKEN = ("command", "args", "env", "cwd", "url", "headers")
+_KEYS = ("command", "args", "env", "cwd", "url", "headers")
 _LEFT_OUT = frozenset({
     "type", "transport", "disabled", "autoApprove", "alwaysAllow", "disabledTools", "description",
     "timeout", "gallery", "version", "dev", "displayName", "icon",
@@ -39,24 +37,24 @@ def parse_host_file(text: str) -> dict[str, Server]:
     A host that uses searchbus has it in its file, too: that server is disabled.
 
     Raises:
-        DeclarationFault: the text is something else, or a server has a key that no host writes.
+        DeclarationError: the text is something else, or a server has a key that no host writes.
     """
     try:
         content = json.loads(without_comments(text))
     except (ValueError, RecursionError) as error:
-        raise DeclarationFault(f"it is not JSON: {error}") from None
+        raise DeclarationError(f"it is not JSON: {error}") from None
     table = _table(content)
     if table is None:
-        raise DeclarationFault("it has no object 'mcpServers' (VS Code: 'servers').")
+        raise DeclarationError("it has no object 'mcpServers' (VS Code: 'servers').")
     found: dict[str, Server] = {}
     for given, keys in table.items():
         name = _name(given)
         if not name:
-            raise DeclarationFault(f"{given!r} has no letter or digit of ASCII; rename it.")
+            raise DeclarationError(f"{given!r} has no letter or digit of ASCII; rename it.")
         if name in found:
-            raise DeclarationFault(f"two servers have the name {name}; rename {given!r}.")
+            raise DeclarationError(f"two servers have the name {name}; rename {given!r}.")
         if not isinstance(keys, dict):
-            raise DeclarationFault(f"{given}: it is not an object.")
+            raise DeclarationError(f"{given}: it is not an object.")
         found[name] = _server(name, keys)
     return found
 
@@ -90,21 +88,53 @@ def _table(content: Any) -> Mapping[str, Any] | None:
 
 def _server(name: str, keys: Mapping[str, Any]) -> Server:
     for key in keys:
-        if key not in _LEFT_OUT and key not in _TAKEN:
-            raise DeclarationFault(
-                f"{name}: there is no key {key!r}.{nearest(key, [*_TAKEN, 'type', 'disabled'])}"
+        if key not in _LEFT_OUT and key not in _KEYS:
+            raise DeclarationError(
+                f"{name}: there is no key {key!r}.{nearest(key, [*_KEYS, 'type', 'disabled'])}"
             )
-    taken = {key: keys[key] for key in _TAKEN if keys.get(key)}
+    declared = {key: keys[key] for key in _KEYS if keys.get(key)}
     if keys.get("disabled"):
-        taken["enabled"] = False
-    if "url" in taken:
+        declared["enabled"] = False
+    if "url" in declared:
         kind = keys.get("type") or keys.get("transport")
         if kind is not None and not (isinstance(kind, str) and kind in _TRANSPORTS):
-            raise DeclarationFault(f"{name}: unknown type {str(kind)[:40]!r}. Use http or sse.")
-        path = re.split(r"[?#]", str(taken["url"]))[0]
+            raise DeclarationError(f"{name}: unknown type {str(kind)[:40]!r}. Use http or sse.")
+        path = re.split(r"[?#]", str(declared["url"]))[0]
         by_path = "sse" if path.rstrip("/").endswith("/sse") else "http"
-        taken["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path
-    server = parse_server(name, taken)
+        declared["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path
+    server = parse_server(name, declared)
     if starts_searchbus(server):
         server = msgspec.structs.replace(server, enabled=False)
     return server
+
+
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*"'  # a text: nothing in it is a comment
+    r"|//[^\r\n]*|/\*.*?\*/"
+    r'|\s+|[^\s"/,:{}\[\]]+|.',
+    re.DOTALL,
+)
+_NOT_AFTER = frozenset({"", ",", ":", "[", "{"})
+
+
+def without_comments(text: str) -> str:
+    """The text as JSON, if it is nothing worse; each character stays in its line and column, so
+    that an error of the parser names the right place.
+    """
+    parts: list[str] = []
+    comma = 0
+    before, last = "", ""
+    for found in _TOKEN.finditer(text):
+        part = found[0]
+        if part.startswith(("//", "/*")):
+            parts.append(re.sub(r"[^\r\n]", " ", part))
+            continue
+        parts.append(part)
+        if part.isspace():
+            continue
+        if part in ("}", "]") and last == "," and before not in _NOT_AFTER:
+            parts[comma] = " "
+        if part == ",":
+            comma = len(parts) - 1
+        before, last = last, part
+    return "".join(parts)

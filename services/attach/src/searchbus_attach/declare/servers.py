@@ -12,7 +12,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,21 +22,8 @@ from msgspec import Meta, Struct
 from searchbus_runtime.state import data_folder
 from searchbus_runtime.wording import nearest
 
-from ..faults import DeclarationFault
+from ..errors import DeclarationError
 from .auth_methods import Auth
-from .values import converted
-
-__all__ = [
-    "DeclarationFault",
-    "Policy",
-    "Server",
-    "State",
-    "own_folders",
-    "parse_server",
-    "server_name",
-    "variable",
-    "variables_of",
-]
 
 Policy = Literal["warn", "hold", "accept"]
 Confine = Literal["none", "processes", "files"]
@@ -121,7 +109,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The server with `${NAME}` replaced.
 
         Raises:
-            DeclarationFault: a variable has no value.
+            DeclarationError: a variable has no value.
         """
 
         def expand(text: str) -> str:
@@ -130,7 +118,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 if named is None:
                     is_input = found[0].startswith("${input:")
                     asked = "; searchbus does not ask for inputs of VS Code" if is_input else ""
-                    raise DeclarationFault(
+                    raise DeclarationError(
                         f"{found[0]} has no value{asked}. Set {found[1]} in the environment of "
                         f"searchbus, or as a file in the folder of {SECRETS_DIR}"
                     )
@@ -173,28 +161,28 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
         apart: keys that the table may have, and that are not among `keys`.
 
     Raises:
-        DeclarationFault: the name or a key is wrong.
+        DeclarationError: the name or a key is wrong.
     """
     server_name(name)
     known = [field for field in Server.__struct_fields__ if field != "name"]
     for key in keys:
         if key not in known:
             near = nearest(key, [*known, *apart])
-            raise DeclarationFault(f"{name}: there is no key {key!r}.{near}")
+            raise DeclarationError(f"{name}: there is no key {key!r}.{near}")
     if isinstance(keys.get("auth"), Mapping):
         fields = list(Auth.__struct_fields__)
         for key in keys["auth"]:
             if key not in fields:
-                raise DeclarationFault(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
+                raise DeclarationError(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
     server = converted(name, {**keys, "name": name}, Server)
     _check(server)
     return server
 
 
 def server_name(name: str) -> str:
-    """The name; raises DeclarationFault where a server cannot have it."""
+    """The name; raises DeclarationError where a server cannot have it."""
     if not _NAME.fullmatch(name):
-        raise DeclarationFault(
+        raise DeclarationError(
             f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -, without '__' and '_' at "
             "an end."
         )
@@ -210,31 +198,31 @@ def variables_of(server: Server) -> list[str]:
 def _check(server: Server) -> None:
     own = [name for name in variables_of(server) if name.upper().startswith(_OWN_PREFIX)]
     if own:
-        raise DeclarationFault(
+        raise DeclarationError(
             f"{server.name}: {own[0]} is a setting of searchbus, which no server gets. Put the "
             "value into a variable with another name."
         )
     if bool(server.command) == bool(server.url):
-        raise DeclarationFault(f"{server.name}: give either 'command' or 'url'.")
+        raise DeclarationError(f"{server.name}: give either 'command' or 'url'.")
     if server.url:
         try:
             parts = urlsplit(server.url)
         except ValueError as error:
-            raise DeclarationFault(f"{server.name}: 'url' is not an address: {error}.") from None
+            raise DeclarationError(f"{server.name}: 'url' is not an address: {error}.") from None
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise DeclarationFault(f"{server.name}: 'url' must start with http:// or https://.")
+            raise DeclarationError(f"{server.name}: 'url' must start with http:// or https://.")
         wrong = [key for key in ("args", "env", "pass_env", "cwd", "paths") if getattr(server, key)]
         wrong += ["confine"] if server.confine != "processes" else []
         if wrong:
-            raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
+            raise DeclarationError(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
         _check_auth(server)
         return
     if server.paths and server.confine != "files":
-        raise DeclarationFault(f"{server.name}: 'paths' needs confine = \"files\".")
+        raise DeclarationError(f"{server.name}: 'paths' needs confine = \"files\".")
     wrong = [key for key in ("headers", "auth") if getattr(server, key)]
     wrong += ["transport"] if server.transport != "http" else []
     if wrong:
-        raise DeclarationFault(f"{server.name}: {wrong[0]!r} is for a URL, not for a command.")
+        raise DeclarationError(f"{server.name}: {wrong[0]!r} is for a URL, not for a command.")
 
 
 def _check_auth(server: Server) -> None:
@@ -246,4 +234,120 @@ def _check_auth(server: Server) -> None:
     if not problem and "authorization" in map(str.lower, server.headers):
         problem = "give either 'auth' or a header 'Authorization'"
     if problem:
-        raise DeclarationFault(f"{server.name}: {problem}.")
+        raise DeclarationError(f"{server.name}: {problem}.")
+
+
+Kind = TypeVar("Kind", bound=Struct)
+
+
+def converted(where: str, keys: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    """The Struct that a table holds.
+
+    Args:
+        where: what the message begins with.
+
+    Raises:
+        DeclarationError: a value is of a wrong type or out of its limits; the message names its
+            key, and shows no value that may be secret.
+    """
+    try:
+        return msgspec.convert(keys, kind)
+    except msgspec.ValidationError as error:
+        raise DeclarationError(f"{where}: {_wrong(kind, keys, '') or error}") from None
+
+
+def _wrong(kind: Any, value: Any, path: str) -> str:
+    """What is wrong first in a value; empty where nothing is."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        pass
+    else:
+        return ""
+    kind, limits = _bare(kind)
+    if isinstance(value, Mapping):
+        inner = f"{path}." if path else ""
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            return _wrong_field(kind, value, inner)
+        if kind is dict or get_origin(kind) is dict:
+            of = (get_args(kind) or (str, Any))[1]
+            found = (_wrong(of, one, f"{inner}{key}") for key, one in value.items())
+            return next(filter(None, found), "")
+    return f"'{path}' {_expected(kind, limits, value)}"
+
+
+def _wrong_field(kind: type[Struct], table: Mapping[str, Any], inner: str) -> str:
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name in table:
+            found = _wrong(field.type, table[name], f"{inner}{name}")
+        else:
+            found = f"'{inner}{name}' is missing; set it" if field.required else ""
+        if found:
+            return found
+    return ""
+
+
+def _expected(kind: Any, limits: list[Meta], value: Any) -> str:
+    """What a value must be, after the name of its key."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        near = nearest(value, choices) if isinstance(value, str) else ""
+        # All of them are named already.
+        hint = f".{near}" if near.startswith(" Did") else ""
+        return f"is {', '.join(choices[:-1])} or {choices[-1]}{hint}"
+    if get_origin(kind) is tuple:
+        return _expected_list(get_args(kind)[0], limits, value)
+    if kind is str:
+        return f"must be a text{_length(limits)}{_quotes(value)}"
+    if kind is bool:
+        return "must be true or false, without quotes"
+    if kind in (int, float):
+        whole = "a whole number" if kind is int else "a number"
+        return f"must be {whole}{_bounds(limits)}{', without quotes' * isinstance(value, str)}"
+    return "must be a table"
+
+
+def _expected_list(item: Any, limits: list[Meta], value: Any) -> str:
+    least = next((one.min_length for one in limits if one.min_length), 0)
+    text = f"must be a list of texts{_length(_bare(item)[1])}{', with one or more' * bool(least)}"
+    for number, one in enumerate(value if isinstance(value, list | tuple) else (), 1):
+        if _wrong(item, one, ""):
+            return f"{text}; number {number} is not one{_quotes(one)}"
+    return text
+
+
+def _bare(kind: Any) -> tuple[Any, list[Meta]]:
+    """A type without its limits and None, and the limits."""
+    limits: list[Meta] = []
+    while True:
+        if get_origin(kind) is Annotated:
+            limits += [one for one in kind.__metadata__ if isinstance(one, Meta)]
+            kind = kind.__origin__
+        elif get_origin(kind) in (Union, UnionType):
+            kind = next(one for one in get_args(kind) if one is not type(None))
+        else:
+            return kind, limits
+
+
+def _length(limits: list[Meta]) -> str:
+    for one in limits:
+        if one.max_length is not None:
+            least = f"{one.min_length} to " if one.min_length else "at most "
+            return f" of {least}{one.max_length} characters"
+    return ""
+
+
+def _bounds(limits: list[Meta]) -> str:
+    words = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+    found = [
+        f"{word} {getattr(one, key)}"
+        for one in limits
+        for key, word in words.items()
+        if getattr(one, key) is not None
+    ]
+    return f", {' and '.join(found)}" if found else ""
+
+
+def _quotes(value: Any) -> str:
+    return "; put it into quotes" if isinstance(value, bool | int | float) else ""

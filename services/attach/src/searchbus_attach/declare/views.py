@@ -27,10 +27,8 @@ from msgspec import Meta, Struct
 from searchbus_contracts import ToolAnnotations, is_token
 from searchbus_runtime.wording import nearest
 
-from .servers import DeclarationFault, server_name
-from .values import converted
-
-__all__ = ["Selection", "ToolView", "View", "parse_selection", "parse_view"]
+from ..errors import DeclarationError
+from .servers import converted, server_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 _Patterns = tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...]
@@ -107,7 +105,7 @@ def parse_view(server: str, keys: Any) -> View:
     """The table `view` of a server.
 
     Raises:
-        DeclarationFault: a key is wrong; the message names it.
+        DeclarationError: a key is wrong; the message names it.
     """
     where = f"{server}.view"
     view = _parsed(where, keys, View)
@@ -118,7 +116,7 @@ def parse_view(server: str, keys: Any) -> View:
         _check_keys(f"{where}.tools.{tool}.annotations", hints, known)
     for tool, shown in view.tools.items():
         if shown.name and not is_token(shown.name):
-            raise DeclarationFault(
+            raise DeclarationError(
                 f"{where}.tools.{tool}: 'name' must be 1 to 64 of A-Z a-z 0-9 _ -."
             )
     return view
@@ -128,7 +126,7 @@ def parse_selection(name: str, keys: Any) -> Selection:
     """A table of `views`.
 
     Raises:
-        DeclarationFault: the name or a key is wrong; the message names it.
+        DeclarationError: the name or a key is wrong; the message names it.
     """
     server_name(name)
     if isinstance(keys, dict):
@@ -145,7 +143,7 @@ def _chosen(name: str, allow: _Patterns, deny: _Patterns) -> bool:
 
 def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
     if not isinstance(keys, dict):
-        raise DeclarationFault(f"{where} must be a table.")
+        raise DeclarationError(f"{where} must be a table.")
     _check_keys(where, keys, list(kind.__struct_fields__))
     return converted(where, keys, kind)
 
@@ -153,4 +151,4 @@ def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
 def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
     for key in keys:
         if key not in known:
-            raise DeclarationFault(f"{where}: there is no key {key!r}.{nearest(key, known)}")
+            raise DeclarationError(f"{where}: there is no key {key!r}.{nearest(key, known)}")

@@ -16,9 +16,7 @@ from searchbus_contracts import ToolDescriptor
 from searchbus_runtime.pins import Held, PinFile, Pins, Reviewed
 
 from ..declare.servers import Server
-from ..metrics import count_change
-
-__all__ = ["Approvals"]
+from ..metrics import count
 
 log = logging.getLogger("searchbus.attach")
 _MOST_LINES = 20
@@ -103,7 +101,7 @@ class Approvals:
         for name, held in reviewed.held.items():
             if told.get(name) == held.sha256:
                 continue
-            count_change(server.name, server.change_policy)
+            count("changes", server=server.name, policy=server.change_policy)
             lines += 1
             if lines <= _MOST_LINES:
                 log.warning(

@@ -2,38 +2,42 @@
 
 Older drafts say some things in another way: a tuple is `items` with a list, `exclusiveMinimum` a
 boolean. Only keywords are changed, never a property of that name or a value of `enum`; where one of
-these hides text, the schema is refused. A pattern that takes long to compile is left out
-(patterns.py): the server checks it itself.
+these hides text, the schema is refused. A pattern that takes long to compile is left out: the
+server checks it itself. One that repeats a large class of characters takes 50 ms and megabytes, and
+a server may send thousands, which every reader of the list would compile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jsonschema_rs
 
-from searchbus_contracts.schemas import check_schema
+from searchbus_contracts.schemas import (
+    LISTS,
+    MAPS,
+    MAX_DEPTH,
+    MAX_PATTERN_CHARS,
+    SCHEMAS,
+    check_schema,
+    levels,
+    mapped,
+)
 
-from .patterns import Patterns
 from .text import clean, hides_text
 
-__all__ = ["SchemaFault", "modern_schema"]
-
 MAX_DESCRIPTION_CHARS = 2048
-_MAX_DEPTH = 64
-_SCHEMAS = frozenset({
-    "items", "additionalItems", "contains", "additionalProperties", "propertyNames", "not", "if",
-    "then", "else", "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-})  # fmt: skip
-"""Keywords whose value is a schema."""
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-_MAPS = frozenset({
-    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
-})  # fmt: skip
+MAX_PATTERNS = 64
+"""Patterns of one schema."""
+_SHORT_PATTERN_CHARS = 40
+_SMALL = jsonschema_rs.FancyRegexOptions(size_limit=256 * 1024)
+"""The limit of a compiled pattern in bytes; it takes a millisecond at most."""
+_TEXTS = frozenset({"description", "title", "$comment"})
 
 
-class SchemaFault(ValueError):
+class SchemaError(ValueError):
     """A schema that cannot be listed; the message says why."""
 
 
@@ -41,101 +45,191 @@ def modern_schema(schema: Any) -> dict[str, Any]:
     """The schema of an object in the terms of 2020-12, checked against its meta-schema.
 
     Raises:
-        SchemaFault: it does not describe an object, refers outside of itself, hides text, or is too
+        SchemaError: it does not describe an object, refers outside of itself, hides text, or is too
             large.
     """
     if not isinstance(schema, dict):
-        raise SchemaFault("it is not an object")
+        raise SchemaError("it is not an object")
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise SchemaFault(f"its type is {str(kind)[:40]!r}, not 'object'")
+        raise SchemaError(f"its type is {str(kind)[:40]!r}, not 'object'")
     try:
-        converted = _convert({**schema, "type": "object"}, 0, Patterns())
+        converted = _Conversion().schema({**schema, "type": "object"})
         converted.pop("$schema", None)
         check_schema(converted)
         # Validates the schema itself; fetches nothing.
         jsonschema_rs.Draft202012Validator(converted, offline=True)
     except RecursionError:
-        raise SchemaFault("its values are nested too deep") from None
+        raise SchemaError("its values are nested too deep") from None
     except ValueError as error:
-        raise SchemaFault(clean(str(error), 300)) from None
+        raise SchemaError(clean(str(error), 300)) from None
     return converted
 
 
-def _convert(schema: Mapping[str, Any], depth: int, patterns: Patterns) -> dict[str, Any]:
-    if depth > _MAX_DEPTH:
-        raise SchemaFault(f"it is nested more than {_MAX_DEPTH} levels deep")
-    found: dict[str, Any] = {}
-    _check_seen(list(schema))
-    for key, value in schema.items():
-        if key in ("description", "title", "$comment") and isinstance(value, str):
-            found[key] = clean(value, MAX_DESCRIPTION_CHARS)
-        elif key == "pattern" and not patterns.keep(value):
-            continue
-        elif key in _MAPS and isinstance(value, dict):
-            if key == "patternProperties" and not all(map(patterns.keep, value)):
-                raise SchemaFault("its patternProperties take long to check")
-            _check_seen(list(value))
-            found[key] = {name: _schema(part, depth + 1, patterns) for name, part in value.items()}
-        elif key in _LISTS and isinstance(value, list):
-            found[key] = [_schema(part, depth + 1, patterns) for part in value]
-        elif key in _SCHEMAS:
-            found[key] = _schema(value, depth + 1, patterns)
-        else:
-            _check_seen(value)
-            found[key] = value
-    _tuples(found)
-    _limits(found)
-    _dependencies(found)
+class _Conversion:
+    """Converts one schema and those in it."""
+
+    def __init__(self) -> None:
+        self._patterns_left = MAX_PATTERNS
+
+    def schema(self, schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+        if depth > MAX_DEPTH:
+            raise SchemaError(f"it is nested more than {MAX_DEPTH} levels deep")
+
+        def inner(part: Any) -> Any:
+            if isinstance(part, dict):
+                return self.schema(part, depth + 1)
+            _check_seen(part)
+            return part
+
+        found: dict[str, Any] = {}
+        _check_seen(list(schema))
+        for key, value in _in_terms_of_2020(schema).items():
+            if key in _TEXTS and isinstance(value, str):
+                found[key] = clean(value, MAX_DESCRIPTION_CHARS)
+            elif key == "pattern" and not self._keeps(value):
+                continue
+            elif key in MAPS and isinstance(value, dict):
+                if key == "patternProperties" and not all(map(self._keeps, value)):
+                    raise SchemaError("its patternProperties take long to check")
+                _check_seen(list(value))
+                found[key] = mapped(key, value, inner)
+            elif key in SCHEMAS or (key in LISTS and isinstance(value, list)):
+                found[key] = mapped(key, value, inner)
+            else:
+                _check_seen(value)
+                found[key] = value
+        return found
+
+    def _keeps(self, pattern: object) -> bool:
+        """Whether a pattern stays. What is not a pattern stays as well, for the meta-schema."""
+        if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARS:
+            return True
+        self._patterns_left -= 1
+        return self._patterns_left >= 0 and _is_cheap(pattern)
+
+
+@lru_cache(maxsize=4096)
+def _is_cheap(pattern: str) -> bool:
+    if len(pattern) <= _SHORT_PATTERN_CHARS and "{" not in pattern:
+        return True
+    try:
+        jsonschema_rs.Draft202012Validator(
+            {"pattern": pattern}, pattern_options=_SMALL, offline=True
+        )
+    except ValueError:
+        return False
+    return True
+
+
+def _in_terms_of_2020(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of a schema, not of those in it, as 2020-12 has them."""
+    found = dict(schema)
+    # A tuple was `items` with a list, and `additionalItems` what comes after it.
+    more = found.pop("additionalItems", None)
+    if isinstance(found.get("items"), list):
+        items = found.pop("items")
+        if items:  # an empty list says nothing, and prefixItems must have an element
+            found["prefixItems"] = items
+        if more is not None:
+            found["items"] = more
+    # Draft 4: `exclusiveMinimum: true` beside `minimum`.
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        given = found.get(exclusive)
+        if isinstance(given, bool):
+            del found[exclusive]
+        if given is True and limit in found:
+            found[exclusive] = found.pop(limit)
+    # Until draft 7 `dependencies` was what two keywords are now.
+    dependencies = found.pop("dependencies", None)
+    if isinstance(dependencies, dict):
+        for name, needed in dependencies.items():
+            key = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
+            known = found.get(key)
+            found[key] = {**(known if isinstance(known, dict) else {}), name: needed}
     return found
 
 
-def _schema(part: Any, depth: int, patterns: Patterns) -> Any:
-    if isinstance(part, dict):
-        return _convert(part, depth, patterns)
-    _check_seen(part)  # names, in `dependencies`
-    return part
-
-
 def _check_seen(value: Any) -> None:
-    """Raise SchemaFault for a text that nobody sees, in a name or a value of a schema."""
-    if isinstance(value, str):
-        if hides_text(value):
-            raise SchemaFault("it has a name or a value with characters that nobody sees")
-    elif isinstance(value, dict):
-        _check_seen(list(value))
-        _check_seen(list(value.values()))
-    elif isinstance(value, list):
-        for item in value:
-            _check_seen(item)
+    """Raise SchemaError for a text that nobody sees, in a name or a value of a schema."""
+    for level in levels(value):
+        for one in level:
+            texts = [one] if isinstance(one, str) else one if isinstance(one, dict) else ()
+            if any(map(hides_text, texts)):
+                raise SchemaError("it has a name or a value with characters that nobody sees")
 
 
-def _tuples(schema: dict[str, Any]) -> None:
-    """`items` as a list, with `additionalItems` for what comes after it."""
-    more = schema.pop("additionalItems", None)
-    if isinstance(schema.get("items"), list):
-        items = schema.pop("items")
-        if items:  # an empty list says nothing, and prefixItems must have an element
-            schema["prefixItems"] = items
-        if more is not None:
-            schema["items"] = more
+def chars_of(level: list[Any]) -> int:
+    """How many characters the texts and the names of values have, without what is inside them."""
+    return sum(
+        len(one) if isinstance(one, str) else sum(map(len, one)) if isinstance(one, dict) else 0
+        for one in level
+    )
 
 
-def _limits(schema: dict[str, Any]) -> None:
-    """Draft 4: `exclusiveMinimum: true` beside `minimum`."""
-    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        given = schema.get(exclusive)
-        if isinstance(given, bool):
-            del schema[exclusive]
-        if given is True and limit in schema:
-            schema[exclusive] = schema.pop(limit)
+MAX_STEPS = 1_000_000
+"""Parts of the schema times parts of the answer, about; they take a tenth of a second at most."""
+_CHARS_A_STEP = 64
+_LINEAR = jsonschema_rs.RegexOptions()
+"""Takes no pattern that looks around or back, whose time is not linear in the text."""
 
 
-def _dependencies(schema: dict[str, Any]) -> None:
-    """Until draft 7 `dependencies` was what two keywords are now."""
-    found = schema.pop("dependencies", None)
-    if not isinstance(found, dict):
-        return
-    for name, needed in found.items():
-        key = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
-        schema.setdefault(key, {})[name] = needed
+class Fitting:
+    """Whether answers fit an output schema, which is valid, where a few steps tell.
+
+    The server writes both the schema and the answer, and the check holds the loop, which nobody can
+    end: a pattern that tries many ways takes 60 ms for one short text, and an answer has thousands.
+
+    Attributes:
+        missed: whether an answer was seen that does not fit.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self.missed = False
+
+    def is_missed(self, answer: Any) -> bool:
+        """Whether an answer is known not to fit; False where that would take long."""
+        if self._validator is None:
+            return False
+        values, chars = _size(answer, MAX_STEPS // self._parts)
+        steps = self._parts * (values + chars // _CHARS_A_STEP) + self._patterns * chars
+        return steps <= MAX_STEPS and not self._validator.is_valid(answer)
+
+    @cached_property
+    def _parts(self) -> int:
+        return _size(self.schema, MAX_STEPS)[0]
+
+    @cached_property
+    def _patterns(self) -> int:
+        return sum(map(_patterns, levels(self.schema)))
+
+    @cached_property
+    def _validator(self) -> jsonschema_rs.Validator | None:
+        try:
+            return jsonschema_rs.Draft202012Validator(
+                self.schema, offline=True, pattern_options=_LINEAR
+            )
+        except ValueError:
+            return None  # nothing is known of any answer
+
+
+def _size(value: Any, most: int) -> tuple[int, int]:
+    """How many values it has, counted until there are more than `most`, and characters."""
+    values = chars = 0
+    for level in levels(value):
+        values += len(level)
+        chars += chars_of(level)
+        if values > most:
+            break
+    return values, chars
+
+
+def _patterns(level: list[Any]) -> int:
+    """How many patterns some schemas have, or could have."""
+    found = 0
+    for one in level:
+        if isinstance(one, dict):
+            named = one.get("patternProperties")
+            found += ("pattern" in one) + (len(named) if isinstance(named, dict) else 0)
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from typing import Any
+from urllib.parse import urlsplit
 
+from searchbus_contracts import is_token
 from searchbus_contracts.visible import visible
-
-__all__ = ["clean", "clean_line", "hides_text", "sanitized"]
 
 _KEPT = frozenset("\n\t")
 _TAKEN_OUT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -85,3 +86,51 @@ def _is_visible(char: str) -> bool:
     if char in _VARIATIONS or char in _FILLERS:
         return False
     return unicodedata.category(char) not in _TAKEN_OUT
+
+
+MAX_CHARS = 64
+_HASH_CHARS = 8
+
+
+def token_name(name: str) -> str:
+    """The name of a tool on the bus: its own where that is possible."""
+    if is_token(name):
+        return name
+    return _shortened(re.sub(r"[^A-Za-z0-9_-]", "_", name), name)
+
+
+def qualified_name(server: str, tool: str) -> str:
+    """The name of a tool beside those of other servers: `<server>__<tool>`, with a hash in the
+    place of the end where that is longer than 64 characters.
+    """
+    name = f"{server}__{tool}"
+    return name if len(name) <= MAX_CHARS else _shortened(name, name)
+
+
+def _shortened(text: str, whole: str) -> str:
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{text[: MAX_CHARS - _HASH_CHARS - 1]}_{digest}"
+
+
+_PREFIX = "searchbus://attach/"
+_WEB = frozenset({"http", "https"})
+
+
+def wrapped_uri(server: str, uri: str) -> str:
+    """The address of a server's URI or URI template."""
+    return f"{_PREFIX}{server}/{uri}"
+
+
+def own_uri(server: str, uri: str) -> str | None:
+    """The server's URI of an address; None where it is not one of this server."""
+    prefix = f"{_PREFIX}{server}/"
+    return uri.removeprefix(prefix) if uri.startswith(prefix) and uri != prefix else None
+
+
+def wrapped_link(server: str, uri: str) -> str:
+    """The same for a URI in a result: one of the web stays, since clients can fetch it."""
+    try:
+        of_web = urlsplit(uri).scheme in _WEB
+    except ValueError:
+        of_web = False
+    return uri if of_web else wrapped_uri(server, uri)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from searchbus_contracts import ToolAnnotations, ToolDescriptor, convert
+from searchbus_contracts.schemas import levels
 from searchbus_runtime.wording import nearest
 
 from ..declare.servers import Server
-from ..declare.views import ToolView, View
-from .fixed import without_arguments
-from .names import qualified_name
-from .unmatched import unmatched
-
-__all__ = ["Shown", "ShownTools", "shown_tools"]
+from ..declare.views import Selection, ToolView, View
+from .schemas import chars_of
+from .text import qualified_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def shown_tools(
         ]
     if known:
         names = list(dict.fromkeys((*known, *held)))
-        problems += unmatched(view, names)
+        problems += pattern_problems(view, names)
         problems += [
             f"There is no tool {name}.{nearest(name, names)}"
             for name in view.tools
@@ -131,3 +132,134 @@ def _annotations(
         {**msgspec.to_builtins(found or ToolAnnotations()), **msgspec.to_builtins(own)},
         ToolAnnotations,
     )
+
+
+_COMBINED = ("allOf", "anyOf", "oneOf")
+_CONDITION = ("if", "then", "else")
+_DEFINITIONS = ("$defs", "definitions")
+_MAX_CHARS = 2**20
+"""Of names and texts; four times what a whole tool of a server has."""
+
+
+def without_arguments(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """A schema without these arguments.
+
+    Args:
+        schema: as schemas.py makes it; its references have an end.
+
+    Returns:
+        One that says nothing of the arguments where it would be large: a definition is repeated
+        wherever it is referred to.
+    """
+    if not names:
+        return schema
+    hiding = _Hiding(schema, names)
+    found: dict[str, Any] = hiding.apply(schema)
+    if _is_large(found):
+        return {"type": "object"}
+    for table, name in hiding.copied:
+        rest = {key: part for key, part in found[table].items() if key != name}
+        # Others may refer to it.
+        if json.dumps(f"#/{table}/{name}") not in json.dumps({**found, table: rest}):
+            found[table] = rest
+    return found
+
+
+def _is_large(schema: dict[str, Any]) -> bool:
+    """Whether it has more text, parts that are there twice counted twice."""
+    chars = 0
+    for level in levels(schema):
+        chars += len(level) + chars_of(level)
+        if chars > _MAX_CHARS:
+            return True
+    return False
+
+
+class _Hiding:
+    """Hides arguments.
+
+    Attributes:
+        copied: definitions that are now part of what referred to them, the outer ones first.
+    """
+
+    def __init__(self, root: Mapping[str, Any], names: Collection[str]) -> None:
+        self._root = root
+        self._names = names
+        self.copied: dict[tuple[str, str], None] = {}
+
+    def apply(self, part: Any) -> Any:
+        """A part of the schema that is about the arguments as a whole."""
+        if not isinstance(part, dict):
+            return part
+        found = self._with_definition(part)
+        for key in ("properties", "dependentSchemas", "dependentRequired"):
+            if isinstance(found.get(key), dict):
+                found[key] = {n: v for n, v in found[key].items() if n not in self._names}
+        if isinstance(found.get("required"), list):
+            found["required"] = self._others(found["required"])
+        if "dependentRequired" in found:
+            needed = found["dependentRequired"].items()
+            found["dependentRequired"] = {name: self._others(more) for name, more in needed}
+        if "dependentSchemas" in found:
+            schemas = found["dependentSchemas"].items()
+            found["dependentSchemas"] = {name: self.apply(more) for name, more in schemas}
+        for key in _COMBINED:
+            if isinstance(found.get(key), list):
+                found[key] = [self.apply(one) for one in found[key]]
+        # Once: conditions of conditions would double the work at each level.
+        condition = self.apply(found.get("if"))
+        looks_at_them = condition != found.get("if")
+        for key in _CONDITION:
+            if key in found:
+                value = found.pop(key)
+                if not looks_at_them:
+                    found[key] = condition if key == "if" else self.apply(value)
+        return found
+
+    def _others(self, names: list[str]) -> list[str]:
+        return [name for name in names if name not in self._names]
+
+    def _with_definition(self, part: dict[str, Any]) -> dict[str, Any]:
+        """A part with the definition that it refers to, in place of the reference."""
+        found = dict(part)
+        start, _, path = str(found.get("$ref", "")).partition("/")
+        table, _, name = path.partition("/")
+        definitions = self._root.get(table) if start == "#" and table in _DEFINITIONS else None
+        if isinstance(definitions, dict) and name in definitions:
+            del found["$ref"]
+            found["allOf"] = [*found.get("allOf", ()), definitions[name]]
+            self.copied[table, name] = None
+        return found
+
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def pattern_problems(
+    view: View | Selection,
+    tools: Collection[str],
+    *,
+    servers: Collection[str] = (),
+    unknown: Collection[str] = (),
+) -> tuple[str, ...]:
+    """A sentence for each pattern that matches none of the tools.
+
+    Args:
+        servers: of tools that are named as on `/mcp`; one may be the nearest name.
+        unknown: those of them whose lists are not known: what may match their tools is left out.
+    """
+    known = [*tools, *(qualified_name(server, "*") for server in servers)]
+    beginnings = [qualified_name(server, "") for server in unknown]
+    return tuple(
+        f"{pattern!r} of '{key}' matches no tool.{nearest(pattern, known)}"
+        for key, patterns in (("allow", view.allow), ("deny", view.deny))
+        for pattern in patterns
+        if not any(fnmatchcase(tool, pattern) for tool in tools)
+        and not any(_may_match(pattern, beginning) for beginning in beginnings)
+    )
+
+
+def _may_match(pattern: str, beginning: str) -> bool:
+    """Whether a pattern may match a name that begins so."""
+    fixed = _WILDCARD.split(pattern, maxsplit=1)[0]
+    return beginning.startswith(fixed) or fixed.startswith(beginning)

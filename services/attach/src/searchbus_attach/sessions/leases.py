@@ -23,9 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from searchbus_bus import Bus, KeyValue, end_task
-from searchbus_contracts import ErrorCode, Fault
-
-__all__ = ["LEASE_TTL_S", "Holder", "Lease", "Leases", "lease_key"]
+from searchbus_bus.store.lease import Lease as StoredLease
+from searchbus_contracts import Fault
 
 log = logging.getLogger("searchbus.attach")
 
@@ -38,7 +37,6 @@ _TIMEOUT_S = 2.0
 _LOOKS = 30
 """Into which a worker divides the time to live, to find the leases that are due."""
 _AT_ONCE = 64
-_TRIES = 5
 
 
 def lease_key(server: str, caller: str) -> str:
@@ -64,13 +62,13 @@ class Lease:
 
     Attributes:
         on_lost: called, with the lease, when another worker holds the key.
-        revision: of the entry as it was written last; None where there is none.
+        entry: of the store.
         until_s: it is surely valid until then, on the clock of `Leases`.
     """
 
     key: str
     on_lost: Callable[[Lease], None]
-    revision: int | None = None
+    entry: StoredLease
     until_s: float = 0.0
 
 
@@ -142,9 +140,10 @@ class Leases:
         await self._started.wait()
         async with self._lock(key):
             before = self._held.get(key)
-            lease = Lease(key, on_lost)
-            if before is not None:
-                lease.revision, lease.until_s = before.revision, before.until_s
+            if before is None:
+                lease = Lease(key, on_lost, StoredLease(self._store, key, self._instance))
+            else:
+                lease = Lease(key, on_lost, before.entry, before.until_s)
             if not self.is_valid(lease):
                 try:
                     holder = await self._write(lease)
@@ -166,12 +165,10 @@ class Leases:
             Fault: the store is unreachable.
         """
         async with self._lock(key):
-            lease = Lease(key, on_lost, revision=holder.revision)
-            sent_s = self._clock()
-            written = await self._store.update(key, self._instance, holder.revision)
-            if written is None:
+            entry = StoredLease(self._store, key, self._instance, revision=holder.revision)
+            lease = Lease(key, on_lost, entry)
+            if await self._write(lease) is not None:
                 return None
-            lease.revision, lease.until_s = written, sent_s + self._ttl_s
             self._held[key] = lease
             return lease
 
@@ -181,11 +178,7 @@ class Leases:
             if self._held.get(lease.key) is not lease:
                 return
             del self._held[lease.key]
-            if lease.revision is not None:
-                try:
-                    await self._store.delete(lease.key, lease.revision)
-                except Fault as fault:
-                    log.info("a lease was not released and expires: %s", fault.failure.message)
+            await lease.entry.release()
 
     async def renew(self) -> None:
         """Write the leases that are due: those that were not written for a third of their time.
@@ -227,25 +220,12 @@ class Leases:
         Raises:
             Fault: the store is unreachable.
         """
-        for _ in range(_TRIES):
-            sent_s = self._clock()
-            written = None
-            if lease.revision is not None:
-                written = await self._store.update(lease.key, self._instance, lease.revision)
-            else:
-                entry = await self._store.get(lease.key)
-                if entry is None:
-                    written = await self._store.create(lease.key, self._instance)
-                elif entry.value != self._instance:
-                    return Holder(entry.value.decode("ascii", "replace"), entry.revision)
-                else:  # a write whose reply was lost
-                    lease.revision = entry.revision
-                    continue
-            lease.revision = written
-            if written is not None:
-                lease.until_s = sent_s + self._ttl_s
-                return None
-        raise Fault(ErrorCode.UNAVAILABLE, "The entry changes all the time. Try again.")
+        sent_s = self._clock()
+        other = await lease.entry.write()
+        if other is not None:
+            return Holder(other.value.decode("ascii", "replace"), other.revision)
+        lease.until_s = sent_s + self._ttl_s
+        return None
 
     def _lock(self, key: str) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())

@@ -1,81 +1,292 @@
-"""Does each call of a server that keeps state where its caller's session is, here or elsewhere.
+"""One session for each caller of a server that keeps state, wherever it is.
 
-reply = await sessions.do(call, here, onward)
+    sessions = Sessions(server, connect, leases, handover)
+    reply = await sessions.request(call, wanted)
+
+A session is opened by its caller's first call, by the worker that gets the lease (leases.py). It is
+closed when the caller has not used it for the server's idle time, when others need its place, or
+when another worker holds the lease. A call that comes to another worker is sent on over the bus,
+which passes the caller on with its signature, once: nobody can send it any further.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from searchbus_bus import Call, InstanceGoneError
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_bus import Bus, Call, InstanceGoneError, Request
+from searchbus_bus.client.fleet import State
+from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent
 
-from ..metrics import measured_call
+from ..declare.servers import Server
+from ..metrics import count, measured_call
+from ..upstream.session import ServerRequest
 from ..upstream.upstream import Upstream
-from .callers import Callers
-from .handover import Handover, Onward
-
-__all__ = ["Sessions"]
+from .leases import Holder, Lease, Leases, lease_key
 
 T = TypeVar("T")
+log = logging.getLogger("searchbus.attach")
 
 _ROUNDS = 3
 """Of looking for the session; more only where workers end one after the other."""
 _LOOK_AGAIN_S = 0.2
 """While a worker that stops ends its last calls."""
+_MARGIN_S = 0.1
+"""Of the caller's time, so that it gets this worker's failure where the other one is silent."""
+_LEAST_S = 0.001
+_NOBODY = Actor()
+
+
+@dataclass(slots=True)
+class _Session:
+    upstream: Upstream
+    lease: Lease
 
 
 class Sessions:
-    """The sessions of one server.
+    """The sessions of one server's callers.
 
     Args:
-        callers: those of this worker.
+        connect: makes the connection of a caller; its first request starts it.
+        handover: sends calls to the workers that have the sessions of others.
+        check: raises Fault for a caller who cannot use the server: such a one takes nobody's place.
     """
 
-    def __init__(self, server: str, callers: Callers, handover: Handover) -> None:
-        self.callers = callers
+    def __init__(
+        self,
+        server: Server,
+        connect: Callable[[str], Upstream],
+        leases: Leases,
+        handover: Handover,
+        check: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
         self._server = server
+        self._connect = connect
+        self._leases = leases
         self._handover = handover
+        self._check = check
+        # The one that was used last is the last.
+        self._sessions: dict[str, _Session] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
-    async def do(
-        self, call: Call, here: Callable[[Upstream], Awaitable[T]], onward: Onward[T]
-    ) -> T:
-        """Do a call.
+    def __len__(self) -> int:
+        return len(self._sessions)
 
-        Args:
-            here: does it with a connection of this worker.
-            onward: how it is sent to another worker.
+    @property
+    def in_flight(self) -> int:
+        """Calls that run or wait."""
+        return sum(session.upstream.in_flight for session in self._sessions.values())
+
+    async def request(self, call: Call, wanted: ServerRequest[T]) -> T:
+        """Send a request by the session of its caller, here or at another worker; its reply.
 
         Raises:
-            Fault: unavailable where the session moves, overloaded, or the failure of the call.
+            Fault: unavailable where the session moves, overloaded, or the failure of the request.
         """
         caller = call.actor.subject
         rounds = 0
         while rounds < _ROUNDS:
-            with measured_call(self._server, failures_only=True):
-                place = await self.callers.of(caller)
+            with measured_call(self._server.name, failures_only=True):
+                place = await self.of(caller)
             if isinstance(place, Upstream):
-                return await here(place)
+                return await place.request(call, wanted)
             if call.instance_only:
                 break  # it was sent on once: two workers could send it to each other for ever
             try:
-                return await self._handover.send(call, onward, place.instance)
+                return await self._handover.send(call, wanted, place.instance)
             except InstanceGoneError as gone:
                 if not gone.received and await self._handover.is_leaving(call, place.instance):
                     await asyncio.sleep(_LOOK_AGAIN_S)  # its lease is free after its last call
                     continue
                 rounds += 1
-                await self.callers.take_over(caller, place)
-                if gone.received and not onward.may_repeat:
+                await self.take_over(caller, place)
+                if gone.received and not wanted.may_repeat:
                     raise Fault(
                         ErrorCode.UNAVAILABLE,
-                        f"The worker with the session of {self._server} ended during the call, "
-                        "which may have been done. Look before you repeat it.",
+                        f"The worker with the session of {self._server.name} ended during the "
+                        "call, which may have been done. Look before you repeat it.",
                         retryable=False,
                     ) from None
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            f"The session of {self._server} moves to another worker. Try again.",
+            f"The session of {self._server.name} moves to another worker. Try again.",
         )
+
+    async def of(self, caller: str) -> Upstream | Holder:
+        """The caller's connection, or the worker that has it.
+
+        Raises:
+            Fault: overloaded where `max_callers` others have calls that run; unavailable after
+                `stop`; or what `check` raises.
+        """
+        session = self._sessions.get(caller)
+        if session is not None and self._leases.is_valid(session.lease):
+            return self._use(caller, session.lease)
+        if session is None and self._check is not None:
+            await self._check(caller)
+        lease = await self._leases.take(
+            lease_key(self._server.name, caller), functools.partial(self._lost, caller)
+        )
+        return lease if isinstance(lease, Holder) else await self._opened(caller, lease)
+
+    async def take_over(self, caller: str, holder: Holder) -> None:
+        """Take the session of a worker that has left the bus, unless another one was first."""
+        on_lost = functools.partial(self._lost, caller)
+        try:
+            lease = await self._leases.take_over(
+                lease_key(self._server.name, caller), holder, on_lost
+            )
+        except Fault:
+            return  # the next look at the store says who has it
+        if lease is not None:
+            count("session.events", server=self._server.name, event="taken_over")
+            log.warning(
+                "%s: the worker %s with the session of a caller is gone; its state is lost",
+                self._server.name, holder.instance,
+            )  # fmt: skip
+            await self._opened(caller, lease)
+
+    def end_unused(self) -> None:
+        """Close what was not used for the idle time."""
+        if self._server.idle_s:
+            for caller, session in list(self._sessions.items()):
+                if session.upstream.unused_s > self._server.idle_s:
+                    self._end(caller)
+
+    def try_now(self) -> None:
+        """End the pauses of connections that failed."""
+        for session in self._sessions.values():
+            session.upstream.try_now()
+
+    async def stop(self) -> None:
+        """Close all; further calls fail."""
+        self._stopped = True
+        for caller in list(self._sessions):
+            self._end(caller)
+        await asyncio.gather(*self._ending)
+
+    async def _opened(self, caller: str, lease: Lease) -> Upstream:
+        try:
+            return self._use(caller, lease)
+        except Fault:
+            await self._leases.release(lease)
+            raise
+
+    def _use(self, caller: str, lease: Lease) -> Upstream:
+        session = self._sessions.pop(caller, None)
+        if session is None:
+            if self._stopped:
+                # Its declaration changed, and the bus does not know the new one yet.
+                raise Fault(ErrorCode.UNAVAILABLE, f"{self._server.name} is restarted. Try again.")
+            if len(self._sessions) >= self._server.max_callers:
+                self._end_one()
+            session = _Session(self._connect(caller), lease)
+            if not self._leases.is_valid(lease):
+                count("session.events", server=self._server.name, event="without_lease")
+                log.warning(
+                    "%s: the session of a caller is opened without a lease, because the key-value "
+                    "store is unreachable; another worker may open one too",
+                    self._server.name,
+                )
+        session.lease = lease
+        self._sessions[caller] = session
+        return session.upstream
+
+    def _end_one(self) -> None:
+        for caller, session in self._sessions.items():
+            if not session.upstream.in_flight:
+                self._end(caller)
+                return
+        raise Fault(
+            ErrorCode.OVERLOADED,
+            f"{self._server.name} has connections for {self._server.max_callers} callers, and all "
+            "of them are in use. Try again shortly.",
+        )
+
+    def _end(self, caller: str) -> None:
+        self._in_background(self._close(self._sessions.pop(caller)))
+
+    async def _close(self, session: _Session) -> None:
+        await session.upstream.stop()
+        await self._leases.release(session.lease)
+
+    def _lost(self, caller: str, lease: Lease) -> None:
+        """Close the connection of a caller whose session another worker has now."""
+        session = self._sessions.get(caller)
+        if session is None or session.lease is not lease:
+            return
+        count("session.events", server=self._server.name, event="lost")
+        log.warning(
+            "%s: another worker has the session of a caller now; the one here is closed",
+            self._server.name,
+        )
+        del self._sessions[caller]
+        self._in_background(session.upstream.stop())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+class Handover:
+    """Sends calls on over the bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def send(self, call: Call, wanted: ServerRequest[T], instance: str) -> T:
+        """Let another worker do a call; its progress and its log lines are passed on.
+
+        Raises:
+            InstanceGoneError: that worker has left the bus.
+            Fault: the failure of the call.
+        """
+        events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
+        relaying = asyncio.get_running_loop().create_task(_relay(call, events))
+        code = "cancelled"
+        try:
+            reply = await self._bus.send(
+                Request(
+                    self._subject(wanted),
+                    wanted.message,
+                    wanted.reply_type,
+                    service=call.service,
+                    timeout_s=max(_LEAST_S, call.remaining_s - _MARGIN_S),
+                    # A caller without a name came without a signature.
+                    actor=None if call.actor == _NOBODY else call.actor,
+                    on_event=events.put_nowait,
+                    idempotent=wanted.may_repeat,
+                    instance=instance,
+                    instance_only=True,
+                )
+            )
+            code = "ok"
+            return reply
+        except Fault as fault:
+            code = fault.code
+            raise
+        finally:
+            count("handovers", server=wanted.server, code=code)
+            events.put_nowait(None)
+            await relaying
+
+    async def is_leaving(self, call: Call, instance: str) -> bool:
+        """Whether a worker that takes no more requests still ends those that it has."""
+        return await self._bus.fleet.check(call.service, instance) is State.ALIVE
+
+    def _subject(self, wanted: ServerRequest[Any]) -> str:
+        subjects = self._bus.subjects
+        build = {"tool": subjects.tool, "resource": subjects.resource, "prompt": subjects.prompt}
+        return build[wanted.family](wanted.server, wanted.name)
+
+
+async def _relay(call: Call, events: asyncio.Queue[ToolEvent | None]) -> None:
+    """Pass on events in their order, before the reply."""
+    while (event := await events.get()) is not None:
+        await call.relay(event)

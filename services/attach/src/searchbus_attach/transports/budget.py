@@ -19,9 +19,7 @@ from typing import Literal
 
 import anyio
 
-from ..metrics import count_dropped
-
-__all__ = ["HOLD_S", "MAX_EVENT_BYTES", "Budget", "Dropped"]
+from ..metrics import count
 
 Dropped = Literal["answer", "event", "log"]
 
@@ -125,7 +123,7 @@ class Budget:
         """Count a message that is dropped, and hold the server where these are too many."""
         least_bytes = _ANSWER_LEAST_BYTES if kind == "answer" else _LEAST_BYTES
         self.dropped += 1
-        count_dropped(self._server, kind)
+        count("dropped", server=self._server, kind=kind)
         if not self._dropped_bytes.take(max(size_bytes, least_bytes)) and not self.problem:
             self._held_until_s = time.monotonic() + HOLD_S
             self._problem = (

@@ -25,9 +25,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ..declare.servers import DeclarationFault, Server
-
-__all__ = ["NO_LANDLOCK", "landlock_abi", "restrict", "rules"]
+from ..declare.servers import Server
+from ..errors import DeclarationError
 
 NO_LANDLOCK = "this kernel has no Landlock (Linux 5.19 or later, switched on)"
 _SYSTEM = (
@@ -68,13 +67,13 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
         own: files and folders of searchbus that no rule opens, whatever `paths` has.
 
     Raises:
-        DeclarationFault: the rules cannot be made.
+        DeclarationError: the rules cannot be made.
     """
     abi = landlock_abi()
     if server.confine == "none" or (server.confine == "processes" and not abi):
         return None
     if not abi:
-        raise DeclarationFault(f'confine = "files": {NO_LANDLOCK}; it is not started without')
+        raise DeclarationError(f'confine = "files": {NO_LANDLOCK}; it is not started without')
     by_signal = _SCOPE_SIGNAL if abi >= 6 else 0
     rights = (1 << _rights_known(abi)) - 1
     if server.confine == "processes":
@@ -123,7 +122,7 @@ def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) 
         try:
             found.allow(Path(text).expanduser(), ~0)
         except OSError as error:
-            raise DeclarationFault(
+            raise DeclarationError(
                 f"{text} cannot be opened for the command ({error.strerror}); make it, or correct "
                 "'cwd' or 'paths'"
             ) from None

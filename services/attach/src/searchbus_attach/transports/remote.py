@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from http.cookiejar import Cookie, CookieJar
 from typing import Any
 from urllib.request import getproxies
 
@@ -33,13 +34,9 @@ from mcp_types import (
 
 from ..declare.servers import Server
 from .budget import Budget
+from .http import Http1Transport
 from .http.client import BearerAuth, BearerClient
-from .http.cookies import FewCookies
-from .http.transport import Http1Transport
-from .message_stream import CallerTasks, MessageStream, is_reply_too_many
-from .messages import read_message
-
-__all__ = ["MAX_BODY_BYTES", "HttpNotes", "remote_transport"]
+from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
 
 MAX_BODY_BYTES = 16 * 2**20
 """Of a response that is not an event stream."""
@@ -314,3 +311,26 @@ async def _streamable_http(
                 with anyio.move_on_after(_END_TIMEOUT_S):
                     await transport.terminate_session(http)
             tasks.cancel_scope.cancel()
+
+
+MAX_COOKIES = 20
+MAX_COOKIE_CHARS = 4096
+"""Of name and value; browsers keep no larger ones either."""
+
+
+class FewCookies(CookieJar):
+    """Keeps a few small cookies: each request looks at all of them, and carries them.
+
+    A server that sets others with each answer would hold the event loop for longer each time.
+    """
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        """See CookieJar; what is too large, or one too many, is not kept."""
+        if len(cookie.name) + len(cookie.value or "") > MAX_COOKIE_CHARS:
+            return
+        known = any(
+            (cookie.domain, cookie.path, cookie.name) == (one.domain, one.path, one.name)
+            for one in self
+        )
+        if known or len(self) < MAX_COOKIES:
+            super().set_cookie(cookie)

@@ -18,14 +18,10 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from ..declare.servers import Server
-from ..faults import ServerFault
+from ..errors import ServerError
 from .budget import Budget
-from .child import READ_AHEAD_BYTES, Child, Reaper
-from .child_log import ChildLog
-from .message_stream import MessageStream, is_reply_too_many
-from .messages import read_message
-
-__all__ = ["MAX_GARBAGE_LINES", "stdio_transport"]
+from .child import READ_AHEAD_BYTES, Child, ChildLog, Reaper
+from .messages import MessageStream, is_reply_too_many, read_message
 
 MAX_LINE_BYTES = 8 * 2**20
 """The limit of a message that a command prints."""
@@ -49,8 +45,8 @@ async def stdio_transport(
 
     Raises:
         OSError: it cannot be started.
-        DeclarationFault: it cannot be confined as it is declared.
-        ServerFault: it ended, or what it prints is not MCP.
+        DeclarationError: it cannot be confined as it is declared.
+        ServerError: it ended, or what it prints is not MCP.
     """
     # Cancelled between fork and return, it would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
@@ -101,7 +97,7 @@ async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerat
     """What the command prints, until it ends.
 
     Raises:
-        ServerFault: it ended, or what it prints is not MCP.
+        ServerError: it ended, or what it prints is not MCP.
     """
     garbage = 0
     async for line in _lines(child.stdout):
@@ -114,20 +110,20 @@ async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerat
             garbage += 1
             log.write(f"(not a message) {line[:_SHOWN_CHARS].decode('utf-8', 'replace').rstrip()}")
             if garbage > MAX_GARBAGE_LINES:
-                raise ServerFault("it prints text that is not MCP to standard output") from None
+                raise ServerError("it prints text that is not MCP to standard output") from None
             continue
         if message is not None:
             yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
-    raise ServerFault(ended, log.told)
+    raise ServerError(ended, log.told)
 
 
 async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     """Lines of any length up to the limit; little is read ahead of them.
 
     Raises:
-        ServerFault: a line is too long.
+        ServerError: a line is too long.
     """
     line = bytearray()
     while chunk := await output.read(READ_AHEAD_BYTES):
@@ -138,6 +134,6 @@ async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
         line += rest
         if len(line) > MAX_LINE_BYTES:
             line.clear()  # the fault is kept with this frame
-            raise ServerFault(f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB")
+            raise ServerError(f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB")
     if line:
         yield bytes(line)

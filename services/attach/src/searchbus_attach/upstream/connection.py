@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -29,19 +31,15 @@ from mcp_types import (
 
 from ..auth.credentials import Credentials
 from ..declare.auth_methods import OURSELVES
-from ..declare.servers import DeclarationFault, Server, own_folders, variable
+from ..declare.servers import Server, own_folders, variable
 from ..definitions.text import clean_line
-from ..faults import Problem, ServerFault
+from ..errors import DeclarationError, Problem, ServerError
 from ..transports.budget import Budget
-from ..transports.child import Reaper
-from ..transports.child_log import ChildLog
+from ..transports.child import ChildLog, Reaper
 from ..transports.http.client import BearerAuth
 from ..transports.remote import HttpNotes, remote_transport
 from ..transports.stdio import stdio_transport
 from .session import CLIENT, ServerSession
-from .unreached import status_problem, unreached
-
-__all__ = ["Connection", "Surroundings", "is_closed", "is_refused", "open_connection", "why"]
 
 _CHANGES = (
     ToolListChangedNotification,
@@ -56,7 +54,7 @@ _STATUS_ONLY = ("Server returned an error response", "Not Found")
 
 
 @dataclass(slots=True)
-class Surroundings:
+class ConnectionContext:
     """What connections share.
 
     Args:
@@ -191,11 +189,9 @@ class Connection:
         """Whether it ended because the server could not be reached, and no other request that it
         had sent was without an answer then: none of the calls that ended with it were done.
         """
-        error = self.cause
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        unreached = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-        return unreached and not self.notes.unanswered
+        if self.notes.unanswered or self.cause is None:
+            return False
+        return isinstance(first_of(self.cause), httpx2.ConnectError | httpx2.ConnectTimeout)
 
     async def follow_changes(self) -> None:
         """Follow the lists of a server that reports changes on request (2026-07-28)."""
@@ -214,7 +210,7 @@ class Connection:
 
 @asynccontextmanager
 async def open_connection(
-    server: Server, around: Surroundings, notes: HttpNotes, caller: str = OURSELVES
+    server: Server, context: ConnectionContext, notes: HttpNotes, caller: str = OURSELVES
 ) -> AsyncGenerator[Connection]:
     """Start a command or reach a URL; the session is not negotiated yet.
 
@@ -222,7 +218,7 @@ async def open_connection(
         caller: whose credentials are sent to a URL.
 
     Raises:
-        DeclarationFault: a variable has no value.
+        DeclarationError: a variable has no value.
         OSError, httpx2.HTTPError: it cannot be started or reached, or the connection ended.
     """
     connection = Connection()
@@ -239,20 +235,20 @@ async def open_connection(
     secrets: list[str] = []
 
     def value(name: str) -> str | None:
-        found = around.variable(name)
+        found = context.variable(name)
         secrets.append(found or "")
         return found
 
     expanded = server.expanded(value)
     secrets += [*expanded.env.values(), *(os.environ.get(name, "") for name in server.pass_env)]
     connection.notes = notes
-    token = around.credentials.token_for(server, caller)
+    token = context.credentials.token_for(server, caller)
     notes.auth = None if token is None else BearerAuth(expanded.url, token)
-    log = ChildLog(server.name, around.logs, secrets)
+    log = ChildLog(server.name, context.logs, secrets)
     transport = (
         remote_transport(expanded, notes)
         if server.url
-        else stdio_transport(expanded, around.reaper, log, notes.budget, around.own)
+        else stdio_transport(expanded, context.reaper, log, notes.budget, context.own)
     )
     try:
         async with (
@@ -290,6 +286,18 @@ def is_refused(error: MCPError) -> bool:
     )
 
 
+def is_over(error: BaseException) -> bool:
+    """Whether the session can be of no more use: it ended, or the server does not know it."""
+    return isinstance(error, MCPError) and (is_closed(error) or is_refused(error))
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The first exception of groups in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def why(error: BaseException, notes: HttpNotes) -> str:
     """Why a connection failed, in one line without secrets; a Problem where callers are told less.
 
@@ -297,11 +305,10 @@ def why(error: BaseException, notes: HttpNotes) -> str:
     """
     if notes.advice:
         return notes.advice
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ServerFault):
+    error = first_of(error)
+    if isinstance(error, ServerError):
         return Problem(f"{error}{error.detail}", told=str(error))
-    if isinstance(error, DeclarationFault):
+    if isinstance(error, DeclarationError):
         return str(error)
     if isinstance(error, FileNotFoundError):
         return f"there is no program {clean_line(str(error.filename), 80)}"
@@ -312,7 +319,7 @@ def why(error: BaseException, notes: HttpNotes) -> str:
             return status_problem(notes.status)
         return f"it refuses: {clean_line(error.message, 200)}"
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return unreached(error)
+        return connect_problem(error)
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return "it does not answer in time"
     if isinstance(error, httpx2.HTTPStatusError):
@@ -320,3 +327,62 @@ def why(error: BaseException, notes: HttpNotes) -> str:
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return "the connection ended"
     return type(error).__name__
+
+
+_NOT_REACHED = "it cannot be reached"
+_PORTS = {"http": 80, "https": 443}
+_NO_ADDRESS = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
+_WRONG_PLACE = {404, 405, 410}
+
+
+def connect_problem(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> Problem:
+    """Why no connection could be made, in one line."""
+    reason = _reason(error, *_place(error))
+    return Problem(f"{_NOT_REACHED}: {reason}" if reason else _NOT_REACHED, told=_NOT_REACHED)
+
+
+def status_problem(status: int) -> str:
+    """What an HTTP status without an answer of MCP says, in one line."""
+    words = httpx2.codes.get_reason_phrase(status)
+    answer = f"it answers HTTP {status}{f' ({words})' if words else ''}"
+    return f"{answer}; check its 'url'" if status in _WRONG_PLACE else answer
+
+
+def _place(error: httpx2.RequestError) -> tuple[str, str]:
+    """The host, and the host with the port; of an error without a request, words for them."""
+    try:
+        url = error.request.url
+    except RuntimeError:
+        return "its host", "its address"
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return host, f"{host}:{url.port or _PORTS.get(url.scheme, 0)}"
+
+
+def _reason(error: BaseException, host: str, place: str) -> str:
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"{place} does not accept the connection in time"
+    found = _of_system(error)
+    if isinstance(found, socket.gaierror):
+        if found.errno in _NO_ADDRESS:
+            return f"the name {host} has no address; check its 'url'"
+        return f"the address of the name {host} cannot be found now; check the name server"
+    if isinstance(found, ssl.SSLCertVerificationError):
+        why = clean_line(getattr(found, "verify_message", "") or "it cannot be verified", 120)
+        return (
+            f"the TLS certificate of {place} is not accepted ({why}); for an authority of your own "
+            "set SSL_CERT_FILE"
+        )
+    if isinstance(found, ssl.SSLError):
+        return f"{place} does not speak TLS as we do; check whether its 'url' is http or https"
+    if isinstance(found, ConnectionRefusedError):
+        return f"{place} refuses the connection; start the server, or correct its 'url'"
+    if found is not None and found.strerror:
+        return f"{place}: {found.strerror}"
+    return ""
+
+
+def _of_system(error: BaseException | None) -> OSError | None:
+    """The error of the system that led to this one; httpx2's own transport has others between."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return error

@@ -9,22 +9,28 @@ answer.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
+import random
+import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
 
 import anyio
 from mcp import MCPError
 
-from ..declare.servers import Server
-from ..faults import Problem, ServerFault
-from ..transports.remote import HttpNotes
-from .connection import Connection, is_closed, is_refused, why
-from .lists import Lists
-from .pauses import about
-from .running import RunningCalls
+from searchbus_bus import Call
 
-__all__ = ["Following"]
+from ..declare.servers import Server
+from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
+from ..errors import Problem, ServerError
+from ..metrics import count
+from ..transports.remote import HttpNotes
+from .connection import Connection, is_over, why
+from .session import ServerSession
 
 log = logging.getLogger("searchbus.attach")
 
@@ -92,7 +98,7 @@ class Following:
             try:
                 await connection.session.ping()
             except MCPError as error:
-                if is_closed(error) or is_refused(error):
+                if is_over(error):
                     connection.give_up()
             connection.note_activity()
         if scope.cancelled_caught and connection.active_s < asked_s:
@@ -113,12 +119,12 @@ class Following:
         try:
             with anyio.fail_after(self._server.list_timeout_s):
                 await self._lists.read(connection.session)
-        except (MCPError, ServerFault, TimeoutError) as error:
+        except (MCPError, ServerError, TimeoutError) as error:
             self._lists.stale = True
             log.warning(
                 "%s: its list cannot be read: %s", self._server.name, why(error, HttpNotes())
             )
-            if isinstance(error, MCPError) and (is_closed(error) or is_refused(error)):
+            if is_over(error):
                 connection.give_up()
 
     def _next_poll_s(self) -> float:
@@ -129,3 +135,160 @@ async def _end_with(connection: Connection, work: anyio.CancelScope) -> None:
     """A ping or a list that takes long does not keep a connection that is over."""
     await connection.given_up.wait()
     work.cancel()
+
+
+_MOST_LINES = 20
+"""Of one reading: a server can change thousands of names every second."""
+Listed = TypeVar("Listed")
+Found = TypeVar("Found")
+
+
+class Lists:
+    """The lists of one server.
+
+    Args:
+        on_change: called when `tools` or `contents` changed.
+
+    Attributes:
+        tools: None before the first list, and once it was given up.
+        contents: prompts and resources.
+        stale: whether the server is away, or could not be asked for its lists again.
+        given_up: whether its last lists are not kept any more.
+        cost_s: our own time for the last reading, without that of the server.
+    """
+
+    def __init__(self, server: Server, on_change: Callable[[], None]) -> None:
+        self._server = server
+        self._on_change = on_change
+        self.tools: ServerTools | None = None
+        self.contents = ServerContents()
+        self.stale = False
+        self.given_up = False
+        self.cost_s = 0.0
+
+    async def read(self, session: ServerSession) -> None:
+        """Read what the server offers; without prompts and resources it can still be used.
+
+        Raises:
+            MCPError: the tools cannot be listed, or the session ended.
+            ServerError: the list of tools is not one of MCP.
+        """
+        self.cost_s = 0.0
+        tools = await self._in_thread(describe, await session.list_all())
+        contents = self.contents
+        try:
+            contents = await self._in_thread(describe_contents, await session.list_contents())
+        except (MCPError, ServerError) as error:
+            if is_over(error):
+                raise
+            log.warning(
+                "%s: its prompts and resources cannot be read: %s",
+                self._server.name, why(error, HttpNotes()),
+            )  # fmt: skip
+        self.stale = self.given_up = False
+        self._report("tool ", tools.refused, self.tools.refused if self.tools is not None else {})
+        self._report("", contents.refused, self.contents.refused)
+        if (tools, contents) != (self.tools, self.contents):
+            self.tools, self.contents = tools, contents
+            self._on_change()
+
+    async def _in_thread(
+        self, describe: Callable[[Server, Listed, Callable[[], bool]], Found], listed: Listed
+    ) -> Found:
+        late, started_s = threading.Event(), time.monotonic()
+        try:
+            # The calls of other servers go on meanwhile.
+            return await asyncio.to_thread(describe, self._server, listed, late.is_set)
+        finally:
+            late.set()
+            self.cost_s += time.monotonic() - started_s
+
+    def keep(self) -> None:
+        """The server is away: the last lists stay, marked as stale."""
+        self.stale = self.tools is not None
+
+    def give_up(self, reason: str) -> None:
+        """The server offers nothing until it is read again."""
+        log.warning("%s: its tools are not listed: %s", self._server.name, reason)
+        self.given_up = True
+        self.tools, self.contents = None, ServerContents()
+        self._on_change()  # also where there was no list: that of the last run is shown until now
+
+    def _report(self, kind: str, refused: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Count what cannot be listed, and log some of it, once."""
+        if refused and refused != before:
+            count("refused", len(refused), server=self._server.name)
+            for name, reason in list(refused.items())[:_MOST_LINES]:
+                log.warning("%s: the %s%s is not listed: %s", self._server.name, kind, name, reason)
+            if len(refused) > _MOST_LINES:
+                log.warning(
+                    "%s: %d more are not listed; searchbus attach show %s",
+                    self._server.name, len(refused) - _MOST_LINES, self._server.name,
+                )  # fmt: skip
+
+
+class RunningCalls:
+    """Calls that run or wait for a connection."""
+
+    def __init__(self) -> None:
+        self._calls: set[Call] = set()
+        self._used_s = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @contextmanager
+    def including(self, call: Call) -> Iterator[None]:
+        """Around one call."""
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+            self.note_use()
+
+    def note_use(self) -> None:
+        """The server was of use until now."""
+        self._used_s = time.monotonic()
+
+    @property
+    def unused_s(self) -> float:
+        """Seconds since the end of the last call; 0 while there are calls."""
+        return 0.0 if self._calls else time.monotonic() - self._used_s
+
+    @property
+    def only(self) -> Call | None:
+        """The call, where it is the only one."""
+        return next(iter(self._calls)) if len(self._calls) == 1 else None
+
+
+PAUSE_S = (1.0, 60.0)
+"""The first and the longest."""
+_jitter = random.Random()  # noqa: S311  (of times, no secret)
+
+
+class Pauses:
+    """The pauses between the connections of one server."""
+
+    def __init__(self) -> None:
+        self._pause_s = 0.0
+        self._lost_early = False
+
+    def after(self, *, was_up: bool, early: bool) -> float:
+        """Seconds until the next one.
+
+        Args:
+            was_up: whether the last one could be used.
+            early: whether it ended soon.
+        """
+        if was_up and not (early and self._lost_early):
+            self._pause_s = 0.0
+        else:
+            self._pause_s = min(max(PAUSE_S[0], 2 * self._pause_s), PAUSE_S[1])
+        self._lost_early = was_up and early
+        return about(self._pause_s)
+
+
+def about(seconds: float) -> float:
+    """Less or more by a fifth, so that many servers are not asked at one moment."""
+    return seconds * _jitter.uniform(0.8, 1.2)

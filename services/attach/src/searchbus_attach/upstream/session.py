@@ -8,9 +8,9 @@ are read here instead. Sampling, elicitation and roots are not offered to server
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from mcp import ClientSession, MCPError
@@ -22,31 +22,41 @@ from pydantic import ValidationError
 from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
 
-from ..faults import ItselfFault, ServerFault
-
-__all__ = ["MAX_DEPTH", "MAX_PAGES", "ListedContents", "ServerSession", "is_deeper"]
+from ..definitions.describe import ListedContents, ServerTools
+from ..errors import ItselfError, ServerError
+from ..transports.messages import MAX_DEPTH, is_deeper
 
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
-MAX_DEPTH = 200
-"""Levels of arguments; pydantic writes no more than 254 of a message."""
 MAX_LISTED = 20_000
 MAX_LIST_BYTES = 64 * 2**20
+T = TypeVar("T")
 CLIENT = Implementation(name="searchbus", version=VERSION)
 
 
 @dataclass(frozen=True, slots=True)
-class ListedContents:
-    """What a server lists besides tools, as parsed JSON; None of what it does not offer.
+class ServerRequest(Generic[T]):
+    """A caller's request of a server: how it is sent to the server, or on to another worker.
 
     Args:
-        completes: whether it suggests values of arguments.
+        method: of MCP.
+        params: makes the parameters once there is a connection, of the tools that it has; raises
+            Fault where the request must not be sent.
+        reply: makes the reply of a result as the server sent it; raises Fault.
+        family, server, name: of the subject on the bus.
+        message, reply_type: on the bus.
+        may_repeat: whether it can be sent again where it may have been done.
     """
 
-    prompts: list[Any] | None = None
-    resources: list[Any] | None = None
-    templates: list[Any] | None = None
-    completes: bool = False
+    method: str
+    params: Callable[[ServerTools], dict[str, Any]]
+    reply: Callable[[Any], T]
+    family: Literal["tool", "resource", "prompt"]
+    server: str
+    name: str
+    message: Any
+    reply_type: type[T]
+    may_repeat: bool = True
 
 
 class ServerSession(ClientSession):
@@ -74,7 +84,7 @@ class ServerSession(ClientSession):
             worker: our instance on the bus.
 
         Raises:
-            ItselfFault: it is.
+            ItselfError: it is.
         """
         info = self.server_info
         if info is None or not info.name.startswith(CLIENT.name):
@@ -85,14 +95,14 @@ class ServerSession(ClientSession):
         except MCPError as error:
             # Any other refusal says nothing about that: an older searchbus may refuse the key.
             if isinstance(error.data, dict) and error.data.get(ATTACHED_BY) == worker:
-                raise ItselfFault(server) from None
+                raise ItselfError(server) from None
 
     async def list_all(self) -> list[Any]:
         """The tools of all pages, as the server sent them.
 
         Raises:
             MCPError: the server refuses, or the connection ended.
-            ServerFault: the pages do not end, or are too large.
+            ServerError: the pages do not end, or are too large.
         """
         offered = self.server_capabilities
         try:
@@ -111,7 +121,7 @@ class ServerSession(ClientSession):
 
         Raises:
             MCPError: the server refuses, or the connection ended.
-            ServerFault: the pages do not end.
+            ServerError: the pages do not end.
         """
         offered = self.server_capabilities
         if offered is None:
@@ -129,48 +139,22 @@ class ServerSession(ClientSession):
         completes = offered.completions is not None
         return ListedContents(prompts, resources, templates, completes)
 
-    async def read(self, uri: str) -> dict[str, Any]:
-        """Read a resource; the result as the server sent it. Raises MCPError as `call`."""
-        return await self._send("resources/read", {"uri": uri})
-
-    async def fill(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """Fill in a prompt; the result as the server sent it. Raises MCPError as `call`."""
-        return await self._send("prompts/get", {"name": name, "arguments": arguments})
-
-    async def suggest(
-        self, reference: dict[str, str], argument: dict[str, str], arguments: dict[str, str]
+    async def ask(
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Ask for values of an argument; the result as the server sent it.
-
-        Args:
-            reference, argument: `ref` and `argument` of completion/complete.
-            arguments: those that have a value already.
-
-        Raises:
-            MCPError: as `call`.
-        """
-        params: dict[str, Any] = {"ref": reference, "argument": argument}
-        if arguments:
-            params["context"] = {"arguments": arguments}
-        return await self._send("completion/complete", params)
-
-    async def call(
-        self, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
-    ) -> dict[str, Any]:
-        """Call a tool; the result as the server sent it.
+        """Send a request; the result as the server sent it.
 
         Raises:
             MCPError: the server refuses, or the connection ended.
-            Fault: invalid_argument, where the SDK could not write them: that would end the
-                connection, and with it the calls of all others.
+            Fault: invalid_argument, where the SDK could not write the parameters: that would end
+                the connection, and with it the calls of all others.
         """
-        if is_deeper(arguments, MAX_DEPTH):
+        if is_deeper(params, MAX_DEPTH + 1):
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
                 "The arguments are nested too deeply. Send flatter ones.",
             )
-        params = {"name": name, "arguments": arguments}
-        return await self._send("tools/call", params, on_progress)
+        return await self._send(method, params, on_progress)
 
     async def ping(self) -> None:
         """Ask the server for any answer.
@@ -191,11 +175,11 @@ class ServerSession(ClientSession):
             found += items if isinstance(items, list) else []
             size_bytes += len(msgspec.json.encode(items))
             if size_bytes > MAX_LIST_BYTES:
-                raise ServerFault(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
+                raise ServerError(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
             cursor = raw.get("nextCursor")
             if not isinstance(cursor, str) or len(found) > MAX_LISTED:
                 return found[:MAX_LISTED]
-        raise ServerFault(f"its list of {key} has more than {MAX_PAGES} pages")
+        raise ServerError(f"its list of {key} has more than {MAX_PAGES} pages")
 
     def _know(self, tools: list[Any]) -> None:
         """Tell the SDK the tools that it can parse, for arguments that are sent as headers."""
@@ -217,19 +201,3 @@ class ServerSession(ClientSession):
         if on_progress is not None:
             options["on_progress"] = on_progress
         return await self._dispatcher.send_raw_request(method, data["params"], options)
-
-
-def is_deeper(value: object, most: int) -> bool:
-    """Whether JSON has more than so many lists and objects inside each other."""
-    level = [value]
-    for _ in range(most):
-        level = [part for each in level for part in _parts(each) if isinstance(part, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()

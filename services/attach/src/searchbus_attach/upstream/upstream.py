@@ -16,12 +16,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import anyio
 from mcp import MCPError
-from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
@@ -33,17 +32,21 @@ from ..declare.servers import Server
 from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of
 from ..definitions.text import clean_line
-from ..faults import ItselfFault, Problem
-from ..metrics import count_restart
+from ..errors import ItselfError, Problem
+from ..metrics import count, measured_call
 from ..transports.remote import HttpNotes
-from .connection import Connection, Surroundings, is_closed, is_refused, open_connection, why
-from .following import Following
-from .lists import Lists
-from .pauses import Pauses
-from .running import RunningCalls
-from .session import ServerSession
-
-__all__ = ["Upstream"]
+from .connection import (
+    Connection,
+    ConnectionContext,
+    first_of,
+    is_closed,
+    is_over,
+    is_refused,
+    open_connection,
+    why,
+)
+from .following import Following, Lists, Pauses, RunningCalls
+from .session import ServerRequest
 
 log = logging.getLogger("searchbus.attach")
 T = TypeVar("T")
@@ -76,7 +79,7 @@ class Upstream:
     def __init__(
         self,
         server: Server,
-        around: Surroundings,
+        context: ConnectionContext,
         *,
         on_list: Callable[[Upstream], None],
         poll_s: float = 300.0,
@@ -90,8 +93,8 @@ class Upstream:
         self.restarts = 0
         self.server_info = ""
         self.protocol = ""
-        self._around = around
-        self.budget = around.budget_of(server.name)
+        self._context = context
+        self.budget = context.budget_of(server.name)
         self._caller = caller
         self._grace_s = grace_s
         self._connection: Connection | None = None
@@ -131,72 +134,27 @@ class Upstream:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def call(
-        self,
-        call: Call,
-        name: str,
-        arguments: dict[str, object],
-        *,
-        may_repeat: bool = False,
-        check: Callable[[], object] = lambda: None,
-    ) -> object:
-        """Call a tool; the result as the server sent it.
-
-        Args:
-            name: on the bus.
-            may_repeat: as for `request`.
-            check: raises Fault where the tool must not be called; it is asked once there is a
-                connection, whose list may be another one.
-
-        Raises:
-            Fault: unavailable, overloaded, not_found, or what the server's error becomes.
-        """
-
-        async def send(session: ServerSession, on_progress: ProgressFnT) -> object:
-            check()
-            own_name = (self.lists.tools or ServerTools()).own_names.get(name)
-            if own_name is None:
-                raise Fault(
-                    ErrorCode.NOT_FOUND,
-                    f"{self.server.name} has no such tool any more. List the tools again.",
-                )
-            return await session.call(own_name, arguments, on_progress)
-
-        return await self.request(call, send, may_repeat=may_repeat)
-
-    async def request(
-        self,
-        call: Call,
-        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
-        *,
-        may_repeat: bool = True,
-    ) -> T:
-        """Send a request of any kind; the result as the server sent it.
-
-        Args:
-            may_repeat: whether it can be sent again where it may have been done.
+    async def request(self, call: Call, wanted: ServerRequest[T]) -> T:
+        """Send a caller's request to the server; its reply.
 
         Raises:
             Fault: unavailable, overloaded, or what the server's error becomes.
         """
-        if len(self._calls) >= self.server.max_in_flight:
-            raise Fault(
-                ErrorCode.OVERLOADED,
-                f"{self.server.name} has {self.server.max_in_flight} calls at once already. "
-                "Try again shortly.",
-            )
-        with self._calls.including(call):
-            await self._around.credentials.check(self.server, self._caller)
-            if self._task is None:
-                self.start()
-            return await self._request(call, send, may_repeat)
+        with measured_call(self.server.name):
+            if len(self._calls) >= self.server.max_in_flight:
+                raise Fault(
+                    ErrorCode.OVERLOADED,
+                    f"{self.server.name} has {self.server.max_in_flight} calls at once already. "
+                    "Try again shortly.",
+                )
+            with self._calls.including(call):
+                await self._context.credentials.check(self.server, self._caller)
+                if self._task is None:
+                    self.start()
+                return wanted.reply(await self._result(call, wanted))
 
-    async def _request(
-        self,
-        call: Call,
-        send: Callable[[ServerSession, ProgressFnT], Awaitable[T]],
-        may_repeat: bool,
-    ) -> T:
+    async def _result(self, call: Call, wanted: ServerRequest[Any]) -> object:
+        """The result of a request, which is sent a second time where that does no harm."""
         last = -math.inf
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -219,7 +177,9 @@ class Upstream:
             try:
                 with connection.asking():
                     async with asyncio.timeout(call.remaining_s - _REPLY_MARGIN_S):
-                        raw = await send(connection.session, on_progress)
+                        params = wanted.params(self.lists.tools or ServerTools())
+                        progress = on_progress if wanted.method == "tools/call" else None
+                        raw = await connection.session.ask(wanted.method, params, progress)
                 # To expire sessions is a server's right; a command that dies is at fault.
                 self._proven = bool(self.server.url)
                 return raw
@@ -229,17 +189,19 @@ class Upstream:
                     f"{self.server.name} did not answer in time. Try again with more time.",
                 ) from None
             except MCPError as error:
-                if not (is_refused(error) or is_closed(error)):
+                if not is_over(error):
                     raise await self._failure(connection, error) from None
                 connection.give_up()
                 if connection.hung:
-                    raise self._lost("answered neither a ping nor this call", may_repeat) from None
-                if is_closed(error) and not may_repeat:
+                    raise self._lost(
+                        "answered neither a ping nor this call", wanted.may_repeat
+                    ) from None
+                if is_closed(error) and not wanted.may_repeat:
                     if self.server.url:
                         await connection.ended.wait()
                     if not connection.never_reached:
                         raise self._lost("ended its connection during the call", False) from None
-                maybe_done = maybe_done or (is_refused(error) and not may_repeat)
+                maybe_done = maybe_done or (is_refused(error) and not wanted.may_repeat)
                 if is_last:
                     lost = self._lost(_REFUSED_SESSION, False)
                     raise lost if maybe_done else self._unavailable() from None
@@ -264,7 +226,7 @@ class Upstream:
 
     async def _failure(self, connection: Connection, error: MCPError) -> Fault:
         # The token may have been refused during the call, and no other be there.
-        await self._around.credentials.check(self.server, self._caller)
+        await self._context.credentials.check(self.server, self._caller)
         auth = connection.notes.auth
         if auth is not None and auth.problem:
             return Fault(
@@ -326,7 +288,7 @@ class Upstream:
         now_s = time.monotonic()
         if self._away_since_s is None:
             self.restarts += 1
-            count_restart(self.server.name)
+            count("restarts", server=self.server.name)
             self._away_since_s = now_s
         log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
         self.lists.keep()
@@ -342,16 +304,16 @@ class Upstream:
 
     async def _connect_and_follow(self) -> str:
         """Connect and follow the connection; why it ended, empty where nobody needs it now."""
-        server, around, notes = self.server, self._around, HttpNotes(self.budget)
+        server, context, notes = self.server, self._context, HttpNotes(self.budget)
         connection: Connection | None = None
         step = "start"
         try:
             with anyio.CancelScope() as scope, self.budget.ending(scope):
                 scope.deadline = anyio.current_time() + server.start_timeout_s
-                async with open_connection(server, around, notes, self._caller) as connection:
+                async with open_connection(server, context, notes, self._caller) as connection:
                     await connection.session.open_session()
-                    if around.worker:
-                        await connection.session.check_not_itself(server.name, around.worker)
+                    if context.worker:
+                        await connection.session.check_not_itself(server.name, context.worker)
                     step = "list its tools"
                     scope.deadline = anyio.current_time() + server.list_timeout_s
                     await self.lists.read(connection.session)
@@ -367,7 +329,7 @@ class Upstream:
             if connection is not None:
                 connection.cause = error
             log.debug("the connection to %s failed", self.server.name, exc_info=True)
-            if _is_itself(error) and not self.lists.given_up:
+            if isinstance(first_of(error), ItselfError) and not self.lists.given_up:
                 self.lists.give_up("it is this searchbus itself")  # also the list of the last run
             return why(error, notes)
         finally:
@@ -392,9 +354,3 @@ class Upstream:
         self._away_since_s = None
         self._connection = connection
         self._become("up")
-
-
-def _is_itself(error: BaseException) -> bool:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return isinstance(error, ItselfFault)

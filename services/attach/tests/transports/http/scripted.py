@@ -108,3 +108,33 @@ def certified(folder: Path) -> tuple[ssl.SSLContext, Path]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context, certificate
+
+
+async def closes(_, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def resets(_, writer: asyncio.StreamWriter) -> None:
+    reset(writer)
+
+
+async def waits(reader: asyncio.StreamReader, _) -> None:
+    """Until the client closes the connection."""
+    await reader.read()
+
+
+async def does_not_read(*_) -> None:
+    await asyncio.Event().wait()
+
+
+def parts(*data: bytes, end: Callable = closes):
+    """An answer in parts, each of which the client has time to see by itself."""
+
+    async def answer(reader, writer):
+        for part in data:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        await end(reader, writer)
+
+    return answer

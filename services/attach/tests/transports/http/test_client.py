@@ -7,7 +7,7 @@ from types import SimpleNamespace as Of
 import httpx2
 import pytest
 
-from searchbus_attach.faults import AuthError
+from searchbus_attach.errors import AuthError
 from searchbus_attach.transports.http.client import BearerAuth, BearerClient
 
 URL = "https://mcp.example.org/mcp"

@@ -8,8 +8,12 @@ from types import SimpleNamespace
 import httpx2
 
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.transports.http.cookies import MAX_COOKIE_CHARS, MAX_COOKIES
-from searchbus_attach.transports.remote import HttpNotes, remote_transport
+from searchbus_attach.transports.remote import (
+    MAX_COOKIE_CHARS,
+    MAX_COOKIES,
+    HttpNotes,
+    remote_transport,
+)
 
 from .scripted import scripted
 

@@ -13,7 +13,7 @@ import pytest
 from searchbus_attach.transports.http.transport import Http1Transport
 from searchbus_testing import until
 
-from .scripted import OK, Scripted, certified, reset, scripted
+from .scripted import OK, Scripted, certified, closes, does_not_read, parts, resets, scripted, waits
 
 TIMES = httpx2.Timeout(30)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -41,36 +41,6 @@ async def client(request) -> AsyncIterator[Callable[..., httpx2.AsyncClient]]:
     yield new
     for one in made:
         await one.aclose()
-
-
-async def closes(_, writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
-async def resets(_, writer: asyncio.StreamWriter) -> None:
-    reset(writer)
-
-
-async def waits(reader: asyncio.StreamReader, _) -> None:
-    """Until the client closes the connection."""
-    await reader.read()
-
-
-async def does_not_read(*_) -> None:
-    await asyncio.Event().wait()
-
-
-def parts(*data: bytes, end: Callable = closes):
-    """An answer in parts, each of which the client has time to see by itself."""
-
-    async def answer(reader, writer):
-        for part in data:
-            writer.write(part)
-            await writer.drain()
-            await asyncio.sleep(0.01)
-        await end(reader, writer)
-
-    return answer
 
 
 async def test_a_request_and_its_response(server, client):

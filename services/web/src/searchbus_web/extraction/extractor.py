@@ -1,32 +1,46 @@
-"""The text of several pages at once: each page has its own status, in the order of the request."""
+"""The text of several pages at once, each with its own status, within a budget of tokens.
+
+    pages = await extractor.extract(urls, timeout_s=20.0)
+    items = fit(pages, 25_000)      # WebExtractItem for each page, in the order of the request
+
+The budget holds for the JSON of the whole answer, which is what the model reads. A page's text is
+untrusted: it stands between marks that it cannot contain.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import Fault, decode, encode
+from searchbus_contracts.ingest import hash_of_text
+from searchbus_contracts.queries import too_small
+from searchbus_passages import Ruler, beginning, count, holds, share
 from searchbus_upstream import Fetched, SharedCache
 
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
-from .envelope import start_of
-from .fetching import Fetcher, NotFetched
+from .fetching import Fetcher, FetchError
 from .pool import ReaderPool
 from .reading import PageBytes
 
-__all__ = ["ExtractedPage", "Extractor"]
-
 log = logging.getLogger("searchbus.web")
 
+MAX_CHARS = 50_000
+"""Characters of one page in an answer."""
+START_FRAGMENT = "searchbus-start="
 _SHARE = 0.9
-"""Of the caller's time; the rest is for the reply."""
+"""Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
+_DIGITS = 24
+"""Tokens by which the offsets of a longer part may be longer."""
 _PROBLEMS = {
     "empty": "The page holds no text.",
     "scanned": "The PDF holds pictures of pages, no text.",
@@ -35,17 +49,8 @@ _PROBLEMS = {
     "too_complex": "The page takes too much time or memory to read.",
     "too_large": "Its text is too large.",
 }
-_FOR_TAVILY = {
-    "challenge",
-    "empty",
-    "too_complex",
-    "parse_error",
-    "http_403",
-    "http_429",
-}
+_FOR_TAVILY = {"challenge", "empty", "too_complex", "parse_error", "http_403", "http_429"}
 """Statuses of pages that Tavily may be able to read."""
-
-
 _FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
 """Statuses of pages that may be readable later."""
 
@@ -68,7 +73,31 @@ class ExtractedPage:
     start: int = 0
 
 
-class _PageOutcome(msgspec.Struct, omit_defaults=True):
+class WebExtractItem(Struct, omit_defaults=True):
+    """One page."""
+
+    url: str
+    content: Annotated[str, Meta(description="Untrusted text of the page, between marks")]
+    status: Annotated[str, Meta(description="ok or an error code")]
+    message: Annotated[str, Meta(description="Why there is no content")] | UnsetType = UNSET
+    start: (
+        Annotated[
+            int,
+            Meta(description="The text between the marks is the page's from here, in characters"),
+        ]
+        | UnsetType
+    ) = UNSET
+    end: Annotated[int, Meta(description="To here, exclusive")] | UnsetType = UNSET
+    chars: Annotated[int, Meta(description="Length of the page's text")] | UnsetType = UNSET
+    content_hash: (
+        Annotated[str, Meta(description="SHA-256 of the page's whole text in UTF-8, in hex")]
+        | UnsetType
+    ) = UNSET
+    truncated: Annotated[bool, Meta(description="Whether the text goes on")] = False
+    cursor: Annotated[str, Meta(description="The URL to extract for the rest")] | UnsetType = UNSET
+
+
+class _PageOutcome(Struct, omit_defaults=True):
     """The text of a page or why there is none, as it is cached and shared."""
 
     text: str = ""
@@ -156,13 +185,10 @@ class Extractor:
         try:
             async with asyncio.timeout(left_s):
                 page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
-                text = await self._pool.read(
-                    PageBytes(page.url, page.body, page.media_type, page.charset),
-                    caller=caller,
-                )
+                text = await self._pool.read(page, caller=caller)
         except TimeoutError:
             return _PageOutcome(status="timeout", message="It could not be read in time.")
-        except NotFetched as failure:
+        except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
         if text.problem is not None:
             return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
@@ -195,3 +221,104 @@ def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
         message = f"The text has only {len(text)} characters. Start before its end."
         return ExtractedPage(requested, "", "invalid_url", message)
     return ExtractedPage(requested, text, "ok", None, url, start)
+
+
+def start_of(url: str) -> tuple[str, int]:
+    """Split a URL into the page's URL and the offset into its text that our fragment names."""
+    base, sign, fragment = url.partition("#")
+    if sign and fragment.startswith(START_FRAGMENT):
+        number = fragment.removeprefix(START_FRAGMENT)
+        if number.isdigit() and len(number) < 10:
+            return base, int(number)
+    return url, 0
+
+
+def part_of(text: str, start: int, *, max_chars: int = MAX_CHARS) -> tuple[int, int]:
+    """The part of a text from `start` on, without the white space around it, as offsets.
+
+    A longer part is cut, at the end of a paragraph where one is near.
+    """
+    end = len(text)
+    if end - start > max_chars:
+        paragraph = text.rfind("\n\n", start + int(max_chars * 0.8), start + max_chars)
+        end = paragraph if paragraph > 0 else start + max_chars
+    part = text[start:end]
+    return end - len(part.lstrip()), start + len(part.rstrip())
+
+
+def envelope(text: str, url: str, start: int, end: int) -> str:
+    """`text[start:end]` between marks that the text cannot contain.
+
+    Where the text goes on, a notice says how to get the rest.
+    """
+    notice = ""
+    if text[end:].strip():
+        notice = (
+            f"\n[Characters {start} to {end} of {len(text)}. "
+            f"For the rest extract {rest_of(url, end)}]"
+        )
+    mark = secrets.token_hex(4)
+    return f"<untrusted_text_{mark}>\n{text[start:end]}\n</untrusted_text_{mark}>{notice}"
+
+
+def rest_of(url: str, end: int) -> str:
+    """The URL that stands for a page's text from `end` on."""
+    return f"{url}#{START_FRAGMENT}{end}"
+
+
+def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
+    """The pages with at most `most` tokens: short ones whole, the others cut at sentences.
+
+    Raises:
+        Fault: invalid_argument; the budget is too small for the answer without any text.
+    """
+    parts = [part_of(page.text, page.start) for page in pages]
+    items = _items(pages, parts)
+    if holds(encode({"items": items}), most):
+        return items
+    bare = [(start, start) for start, _ in parts]
+    frame = count(_encoded(_items(pages, bare))) + _DIGITS * len(pages)
+    wanted = [
+        Ruler(page.text[start:end]).between(0, end - start)
+        for page, (start, end) in zip(pages, parts, strict=True)
+    ]
+    left = most - frame
+    while left > 0:
+        shares = share(wanted, left)
+        cut = [
+            (start, start + beginning(page.text[start:end], tokens))
+            for page, (start, end), tokens in zip(pages, parts, shares, strict=True)
+        ]
+        items = _items(pages, cut)
+        excess = count(_encoded(items)) - most
+        if excess <= 0:
+            return items
+        left -= excess
+    raise too_small(most, frame)
+
+
+def _items(
+    pages: Sequence[ExtractedPage], parts: Sequence[tuple[int, int]]
+) -> list[WebExtractItem]:
+    return [_item(page, *part) for page, part in zip(pages, parts, strict=True)]
+
+
+def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
+    if page.status != "ok":
+        return WebExtractItem(page.url, "", page.status, page.message or UNSET)
+    goes_on = bool(page.text[end:].strip())
+    return WebExtractItem(
+        page.url,
+        envelope(page.text, page.page_url, start, end),
+        page.status,
+        start=start,
+        end=end,
+        chars=len(page.text),
+        content_hash=hash_of_text(page.text),
+        truncated=goes_on,
+        cursor=rest_of(page.page_url, end) if goes_on else UNSET,
+    )
+
+
+def _encoded(items: Sequence[WebExtractItem]) -> str:
+    return encode({"items": items}).decode()

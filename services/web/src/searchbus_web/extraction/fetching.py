@@ -1,26 +1,34 @@
-"""Fetches one page: public addresses only, every redirect checked, limited in size and time."""
+"""Fetches one page: public addresses only, every redirect checked, limited in size and time.
+
+robots.txt (RFC 9309) is cached, and parsed by Protego in a reader process. A response is kept for
+24 hours; 4xx allows everything. 5xx and timeouts forbid everything for five minutes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 from weakref import WeakValueDictionary
+
+from cachetools import TLRUCache
 
 from searchbus_upstream import (
     GuardedBackend,
     HttpClient,
     Reply,
     Request,
+    UpstreamClient,
     UpstreamTimeout,
     UpstreamUnreachable,
     is_public_url,
 )
 from searchbus_upstream.guard import ALLOWED_PORTS
 
-from .robots import Robots
-
-__all__ = ["USER_AGENT", "FetchedPage", "Fetcher", "NotFetched"]
+from .pool import ReaderPool
+from .reading import PageBytes, RobotsQuestion
 
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
@@ -39,8 +47,18 @@ _READABLE = (
 )  # fmt: skip
 
 
-class NotFetched(Exception):
-    """There is no page.
+TOKEN = "searchbus"  # noqa: S105  (the product token of our User-Agent)
+_ROBOTS_FRESH_S = 24 * 3600.0
+_ROBOTS_RETRY_S = 300.0
+_ROBOTS_TIMEOUT_S = 5.0
+_ROBOTS_MAX_BYTES = 512 * 1024
+_MAX_CACHED_BYTES = 32 * 2**20
+_ENTRY_BYTES = 1000
+"""Memory of an origin beside its file."""
+
+
+class FetchError(Exception):
+    """A page could not be fetched.
 
     Args:
         status: for the caller; the README lists them.
@@ -53,22 +71,68 @@ class NotFetched(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
-    """A page as it was received.
+class _Rules(NamedTuple):
+    """The file of one origin; a bool allows or forbids every page."""
+
+    rules: bytes | bool
+    fresh_s: float
+
+
+class Robots:
+    """Answers whether a page may be fetched.
 
     Args:
-        url: after all redirects.
-        media_type: lower case, without parameters.
-        charset: of the Content-Type header.
-        truncated: the connection broke in the middle.
+        clock: seconds, monotonic.
     """
 
-    url: str
-    body: bytes
-    media_type: str
-    charset: str | None
-    truncated: bool = False
+    def __init__(
+        self,
+        client: UpstreamClient,
+        reader: ReaderPool,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._reader = reader
+        self._known: TLRUCache[str, _Rules] = TLRUCache(
+            _MAX_CACHED_BYTES,
+            ttu=lambda _, rules, now_s: now_s + rules.fresh_s,
+            timer=clock,
+            getsizeof=_size_bytes,
+        )
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def allows(self, url: str, left_s: float, *, caller: str = "") -> bool:
+        """Whether the robots.txt of the page's origin allows to fetch it."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin
+            known = self._known.get(origin)
+            if known is None:
+                known = self._known[origin] = await self._fetch(origin, left_s)
+        if isinstance(known.rules, bool):
+            return known.rules
+        return await self._reader.allows(RobotsQuestion(known.rules, url, TOKEN), caller=caller)
+
+    async def _fetch(self, origin: str, left_s: float) -> _Rules:
+        request = Request("GET", f"{origin}/robots.txt", headers={"User-Agent": USER_AGENT})
+        try:
+            reply = await self._client.send(
+                request, timeout_s=min(_ROBOTS_TIMEOUT_S, left_s), max_bytes=_ROBOTS_MAX_BYTES
+            )
+        except UpstreamTimeout:
+            return _Rules(False, _ROBOTS_RETRY_S)
+        except UpstreamUnreachable:
+            return _Rules(True, _ROBOTS_RETRY_S)  # the fetch of the page itself reports why
+        if reply.status >= 500:
+            return _Rules(False, _ROBOTS_RETRY_S)
+        if reply.status != 200:
+            return _Rules(True, _ROBOTS_FRESH_S)
+        return _Rules(reply.body, _ROBOTS_FRESH_S)
+
+
+def _size_bytes(known: _Rules) -> int:
+    return _ENTRY_BYTES + (0 if isinstance(known.rules, bool) else len(known.rules))
 
 
 class Fetcher:
@@ -93,14 +157,14 @@ class Fetcher:
         # A host's semaphore exists while a request uses it or waits for it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> FetchedPage:
-        """Fetch a page, following its redirects.
+    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
+        """Fetch a page, following its redirects; its URL is that after all of them.
 
         Args:
             caller: the stable id of whoever asks for the page.
 
         Raises:
-            NotFetched: with one of the statuses of the README.
+            FetchError: with one of the statuses of the README.
         """
         end_s = asyncio.get_running_loop().time() + timeout_s
         for _ in range(MAX_REDIRECTS + 1):
@@ -111,9 +175,9 @@ class Fetcher:
                 return self._page(url, reply)
             target = _redirect_target(url, location)
             if url.startswith("https:") and target.startswith("http:"):
-                raise NotFetched("blocked_by_policy", "It redirects from https to http.")
+                raise FetchError("blocked_by_policy", "It redirects from https to http.")
             url = target
-        raise NotFetched("too_many_redirects", f"It redirects more than {MAX_REDIRECTS} times.")
+        raise FetchError("too_many_redirects", f"It redirects more than {MAX_REDIRECTS} times.")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -124,26 +188,26 @@ class Fetcher:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise NotFetched("invalid_url", "This is not a valid URL.") from None
+            raise FetchError("invalid_url", "This is not a valid URL.") from None
         if parts.scheme not in ("http", "https"):
-            raise NotFetched("blocked_by_policy", "Only http and https pages are fetched.")
+            raise FetchError("blocked_by_policy", "Only http and https pages are fetched.")
         if self._backend.allows_host(host):
             return
         if not is_public_url(url):
-            raise NotFetched("blocked_by_policy", "The address is not of the public web.")
+            raise FetchError("blocked_by_policy", "The address is not of the public web.")
         if port is not None and port not in ALLOWED_PORTS:
-            raise NotFetched("blocked_by_policy", f"Port {port} is not allowed.")
+            raise FetchError("blocked_by_policy", f"Port {port} is not allowed.")
 
     async def _send(self, url: str, end_s: float, caller: str) -> Reply:
         host = urlsplit(url).hostname or ""
         async with self._hosts.setdefault(host, asyncio.Semaphore(_PER_HOST)):
             left_s = end_s - asyncio.get_running_loop().time()
             if left_s <= 0:
-                raise NotFetched("timeout", "The deadline passed before it was fetched.")
+                raise FetchError("timeout", "The deadline passed before it was fetched.")
             if self._robots is not None and not await self._robots.allows(
                 url, left_s, caller=caller
             ):
-                raise NotFetched("robots", "The site's robots.txt asks not to fetch it.")
+                raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
             try:
                 return await self._client.send(
                     Request("GET", url, headers=_HEADERS),
@@ -151,43 +215,40 @@ class Fetcher:
                     max_bytes=self._max_bytes,
                 )
             except UpstreamTimeout:
-                raise NotFetched("timeout", "The site did not answer in time.") from None
+                raise FetchError("timeout", "The site did not answer in time.") from None
             except UpstreamUnreachable as error:
                 raise self._unreachable(error) from None
 
-    def _page(self, url: str, reply: Reply) -> FetchedPage:
+    def _page(self, url: str, reply: Reply) -> PageBytes:
         if _is_challenge(reply):
-            raise NotFetched("challenge", "The site asks for proof that no bot fetches it.")
+            raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
         if reply.status >= 400 or reply.status < 200:
-            raise NotFetched(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
+            raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
         content_type = reply.headers.get("content-type", "")
         media_type = _media_type(content_type, reply.body)
         if media_type not in _READABLE and not media_type.endswith(("+json", "+xml")):
-            raise NotFetched(
+            raise FetchError(
                 "unsupported_type", f"It is {media_type or 'of unknown type'}, which holds no text."
             )
-        charset = _charset(content_type)
-        return FetchedPage(url, reply.body, media_type, charset, reply.truncated)
+        return PageBytes(url, reply.body, media_type, _charset(content_type))
 
-    def _unreachable(self, error: UpstreamUnreachable) -> NotFetched:
-        match error.kind:
-            case "address":
-                return NotFetched("blocked_by_policy", "The address is not of the public web.")
-            case "dns":
-                return NotFetched("dns", "The host has no address.")
-            case "tls":
-                return NotFetched("tls", "The site's certificate or TLS is not valid.")
-            case "too_large":
-                limit_mib = self._max_bytes // 2**20
-                return NotFetched("too_large", f"It is larger than {limit_mib} MiB.")
-        return NotFetched("unreachable", f"The site cannot be reached ({error}).")
+    def _unreachable(self, error: UpstreamUnreachable) -> FetchError:
+        problems = {
+            "address": ("blocked_by_policy", "The address is not of the public web."),
+            "dns": ("dns", "The host has no address."),
+            "tls": ("tls", "The site's certificate or TLS is not valid."),
+            "too_large": ("too_large", f"It is larger than {self._max_bytes // 2**20} MiB."),
+        }
+        return FetchError(
+            *problems.get(error.kind, ("unreachable", f"The site cannot be reached ({error})."))
+        )
 
 
 def _redirect_target(url: str, location: str) -> str:
     try:
         return urljoin(url, location.strip())
     except ValueError:
-        raise NotFetched("invalid_url", "It redirects to an invalid URL.") from None
+        raise FetchError("invalid_url", "It redirects to an invalid URL.") from None
 
 
 def _is_challenge(reply: Reply) -> bool:

@@ -14,10 +14,7 @@ from opentelemetry import trace
 
 from searchbus_bus import end_task
 
-from .child import LENGTH
-from .reading import Answer, PageBytes, PageText, Question, RobotsAnswer, RobotsQuestion
-
-__all__ = ["ReaderPool"]
+from .reading import LENGTH, Answer, PageBytes, PageText, Question, RobotsAnswer, RobotsQuestion
 
 log = logging.getLogger("searchbus.web")
 _tracer = trace.get_tracer("searchbus.web")
@@ -124,7 +121,7 @@ class _Child:
         await self.stop()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "searchbus_web.extraction.child",
+                sys.executable, "-m", "searchbus_web.extraction.reading",
                 stdin=PIPE, stdout=PIPE, limit=2**20,
                 # Parsers of hostile pages get no settings of the service, which hold API keys.
                 env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",

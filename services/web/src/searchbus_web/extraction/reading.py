@@ -1,42 +1,44 @@
 """From the bytes of a page to clean text, and from a robots.txt to its answer.
 
-Runs in a child process: hostile input hangs any parser.
+Hostile input hangs any parser, so `python -m searchbus_web.extraction.reading` is a process of its
+own, which pool.py starts, and kills when an answer takes too long. Standard input: `length[4]
+Question` as MessagePack; standard output: `length[4] Answer`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import resource
+import signal
+import struct
+import sys
 
 import msgspec
 
-from searchbus_pages import check_html, decode_text, read_html
+from searchbus_contracts.visible import visible
+from searchbus_pages import TooComplexError, check_html, decode_text, read_html
+from searchbus_runtime.parent import end_with_parent
+from searchbus_upstream.text import inert
 
-from .envelope import clean_text
-
-__all__ = [
-    "Answer",
-    "PageBytes",
-    "PageText",
-    "Question",
-    "RobotsAnswer",
-    "RobotsQuestion",
-    "answer",
-    "read_page",
-]
-
+MEMORY_BYTES = 1024 * 2**20
+LENGTH = struct.Struct(">I")
 MAX_TEXT_CHARS = 2_000_000
-"""Of one page; the rest is left out."""
+"""Characters of one page; the rest is left out."""
 MAX_HTML_CHARS = 4_000_000
 MAX_TAGS = 60_000
-"""Of a page whose content is told from its menus, which takes up to 70 µs a tag."""
+"""Tags of a page whose content is told from its menus, which takes up to 70 µs a tag."""
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
+_EMPTY_LINES = re.compile(r"\n{3,}")
 
 
 class PageBytes(msgspec.Struct, array_like=True, tag="page"):
     """A page as it was fetched.
 
     Args:
+        media_type: lower case, without parameters.
         charset: of the Content-Type header.
     """
 
@@ -97,6 +99,14 @@ def read_page(page: PageBytes) -> PageText:
     if found.problem is None and not text:
         return PageText(problem="empty")
     return PageText(text, found.problem)
+
+
+def clean_text(text: str) -> str:
+    """Remove invisible characters and break up live markup and forged marks.
+
+    Takes time in proportion to the text: run it where the text is limited, off the loop.
+    """
+    return _EMPTY_LINES.sub("\n\n", inert(visible(text))).strip()
 
 
 def _obeys_robots(question: RobotsQuestion) -> bool:
@@ -186,3 +196,35 @@ def _read_pdf(body: bytes) -> PageText:
         parts.append(f"[The first {MAX_PDF_PAGES} of {pages} pages.]")
     text = "\n\n".join(part for part in parts if part)
     return PageText(text) if text else PageText(problem="scanned")
+
+
+def main() -> None:
+    """Answer until standard input ends."""
+    # While a page is parsed, nothing else notices that the service was killed.
+    end_with_parent(signal.SIGKILL)
+    if sys.platform != "darwin":  # macOS refuses every limit of the address space
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A parser that prints must not corrupt the replies: its standard output becomes stderr.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    import trafilatura  # noqa: F401  (the first page should not wait for this import)
+
+    requests = sys.stdin.buffer
+    while head := requests.read(LENGTH.size):
+        body = requests.read(LENGTH.unpack(head)[0])
+        question: Question = msgspec.msgpack.decode(body, type=Question)
+        found: Answer
+        try:
+            found = answer(question)
+        except (MemoryError, TooComplexError):
+            found = PageText(problem="too_complex")
+        except Exception:  # parsers raise errors of every kind on hostile pages
+            found = PageText(problem="parse_error")
+        reply = msgspec.msgpack.encode(found)
+        replies.write(LENGTH.pack(len(reply)) + reply)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,23 +1,30 @@
-"""The interface of a search provider."""
+"""What a search provider is asked, and what it gives: ISO dates, inert text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import TYPE_CHECKING, Literal, Protocol
+from urllib.parse import urlsplit
 
 from searchbus_contracts import Actor
-from searchbus_contracts.coverage import SourceCoverage
+from searchbus_contracts.coverage import Ranked
+from searchbus_upstream import without_trackers
+from searchbus_upstream.text import inert, plain
 
-from ..explaining import WebExplanation, WebLeftOut
-from ..results import Result
-
-__all__ = ["NEWS_TIME", "TIME_WORDS", "Provider", "Query", "SearchResults", "TimeRange", "Topic"]
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 TimeRange = Literal["", "d", "w", "m", "y"]
 TIME_WORDS: dict[TimeRange, str] = {"d": "day", "w": "week", "m": "month", "y": "year"}
 NEWS_TIME: TimeRange = "w"
-"""Of web results that stand for news, where the caller gives no time."""
-Topic = Literal["general", "news"]
+"""The range of web results that stand for news, where the caller gives no time."""
+_MAX_OPERATORS = 8
+"""More domains would not fit into a query; the results are filtered afterwards as well."""
+_MAX_DATE_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +34,73 @@ class Query:
     text: str
     limit: int
     time: TimeRange = ""
-    topic: Topic = "general"
+    topic: Literal["general", "news"] = "general"
     include_domains: tuple[str, ...] = ()
     exclude_domains: tuple[str, ...] = ()
+
+    @property
+    def excluded_hosts(self) -> list[str]:
+        """The excluded domains without a path: engines exclude the whole host of a path."""
+        return [domain for domain in self.exclude_domains if "/" not in domain]
+
+    def with_operators(self) -> str:
+        """The text with its filters: `cats (site:a.org OR site:b.org) -site:c.org`.
+
+        For providers without a parameter for domains.
+        """
+        included = [f"site:{domain}" for domain in self.include_domains[:_MAX_OPERATORS]]
+        sites = " OR ".join(included)
+        parts = [f"({sites})" if len(included) > 1 else sites] if included else []
+        parts += [f"-site:{domain}" for domain in self.excluded_hosts[:_MAX_OPERATORS]]
+        return " ".join((self.text, *parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result of a provider.
+
+    Args:
+        published_at: ISO 8601, a date or a time in UTC.
+        ranked: its score and positions, once it is fused.
+    """
+
+    title: str
+    url: str
+    snippet: str = ""
+    published_at: str | None = None
+    ranked: Ranked | None = None
+
+    @property
+    def source(self) -> str:
+        """The registrable domain, or the host where there is none."""
+        return registrable_domain(urlsplit(self.url).hostname or "")
+
+    def cleaned(self) -> Result:
+        """A copy with title and snippet on one line each, and a URL without tracking parameters.
+
+        The host replaces a missing title.
+        """
+        title = inert(plain(self.title)) or (urlsplit(self.url).hostname or "")
+        return replace(
+            self,
+            title=title[:500],
+            url=without_trackers(self.url),
+            snippet=inert(plain(self.snippet))[:2000],
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Results, best first.
+    """Results of one provider, best first.
 
     Args:
         notes: what could not be done as requested.
         stale: whether they are from before, because the provider fails now.
-        coverage: of results that were fused: what each provider gave.
-        why: of a search that explains itself: one explanation for each result.
-        left_out: of such a search: the pages that were left out.
     """
 
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     stale: bool = False
-    coverage: tuple[SourceCoverage, ...] = ()
-    why: tuple[WebExplanation, ...] = ()
-    left_out: tuple[WebLeftOut, ...] = ()
 
 
 class Provider(Protocol):
@@ -70,6 +121,48 @@ class Provider(Protocol):
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """Search; raises Fault, and never returns an empty result for a failure."""
 
-    @property
-    def usable(self) -> bool:
-        """Whether it can be used now: False during the cooldown after a refusal."""
+
+@cache
+def _suffixes() -> TLDExtract:
+    # Imported at the first search: it brings an HTTP client, which takes as long as the service.
+    import tldextract
+
+    # The package's own list: nothing is downloaded.
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+def registrable_domain(host: str) -> str:
+    """`example.co.uk` of `www.news.example.co.uk` (Public Suffix List); else the host."""
+    return _suffixes()(host).top_domain_under_public_suffix or host
+
+
+def iso_date(value: object) -> str | None:
+    """ISO 8601 of a provider's date; None where it cannot be read.
+
+    Args:
+        value: ISO 8601, RFC 1123, or seconds of the epoch.
+    """
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        try:
+            return _utc(datetime.fromtimestamp(value, UTC))
+        except (ValueError, OverflowError, OSError):
+            return None
+    text = str(value).strip() if len(str(value)) <= _MAX_DATE_CHARS else ""
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        try:
+            return date.fromisoformat(text).isoformat()
+        except ValueError:
+            return None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return _utc(parse(text))
+        except (ValueError, TypeError, IndexError):
+            continue
+    return None
+
+
+def _utc(then: datetime) -> str:
+    aware = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,21 +6,25 @@ import functools
 from typing import Any
 
 import msgspec
+from pydantic import SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_runtime import ServiceSettings
 from searchbus_upstream import Reply, Request
 
-from ..results import Result, iso_date
-from .account import AccountProvider
-from .base import Query, SearchResults
-from .faults import key_refused, limited, unexpected_status
-from .operators import with_domains
-from .rows import read_rows
-
-__all__ = ["Brave", "fault_of"]
+from .api import ApiProvider, RequestsPerMinute
+from .base import Query, Result, SearchResults, iso_date
 
 _TIME = {"d": "pd", "w": "pw", "m": "pm", "y": "py"}
 _PAGE = {"general": 20, "news": 50}
+
+
+class BraveSettings(ServiceSettings):
+    """Settings of Brave Search."""
+
+    brave_api_keys: tuple[SecretStr, ...] = ()
+    brave_url: str = "https://api.search.brave.com/res/v1"
+    brave_rpm: RequestsPerMinute = 60.0
 
 
 class _Row(msgspec.Struct):
@@ -35,7 +39,7 @@ class _Rows(msgspec.Struct):
 
 
 class _Reply(msgspec.Struct):
-    """Rows of the web are in `web`, which is absent where there are none; those of news are not."""
+    """Rows of the web are in `web`, which is absent without rows; those of news in `results`."""
 
     type: Any = None
     web: _Rows | None = None
@@ -50,11 +54,11 @@ class _Reply(msgspec.Struct):
         return self.web.results if self.web is not None else self.results or []
 
 
-class Brave(AccountProvider):
+class Brave(ApiProvider):
     """The provider."""
 
-    name = "brave"
-    group = "brave"
+    name = group = "brave"
+    title = "Brave Search"
     weight = 1.0
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
@@ -64,41 +68,34 @@ class Brave(AccountProvider):
         rows: list[Result] = []
         for page in range(2):
             params = {
-                "q": with_domains(query)[:400], "count": str(min(size, query.limit)),
+                "q": query.with_operators()[:400], "count": str(min(size, query.limit)),
                 "offset": str(page), "text_decorations": "false",
             }  # fmt: skip
             if query.time:
                 params["freshness"] = _TIME[query.time]
-            reply = await self._account.call(
+            reply = await self.call(
                 functools.partial(_request, f"{self._base_url}{path}", params),
                 _Reply,
                 timeout_s=timeout_s,
             )
-            found = reply.rows
             rows += [
                 Result(row.title or "", row.url, row.description or "", iso_date(row.page_age))
-                for row in read_rows("Brave Search", found, _Row)
+                for row in self.read_rows(reply.rows, _Row)
             ]
-            if len(rows) >= query.limit or len(found) < size:
+            if len(rows) >= query.limit or len(reply.rows) < size:
                 break
         return SearchResults(tuple(rows[: query.limit]))
+
+    @classmethod
+    def refusal(cls, reply: Reply) -> Fault | None:
+        """See `ApiProvider`."""
+        if reply.status not in (400, 422):
+            return None
+        return Fault(
+            ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query. Rephrase or shorten it."
+        )
 
 
 def _request(url: str, params: dict[str, str], key: str) -> Request:
     headers = {"Accept": "application/json", "X-Subscription-Token": key}
     return Request("GET", url, headers=headers, params=params)
-
-
-def fault_of(reply: Reply) -> Fault | None:
-    """The failure that a reply stands for."""
-    if reply.status < 300:
-        return None
-    if reply.status in (400, 422):
-        return Fault(
-            ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query. Rephrase or shorten it."
-        )
-    if reply.status in (401, 403):
-        return key_refused("Brave Search", "SEARCHBUS_BRAVE_API_KEYS")
-    if reply.status == 429:
-        return limited("Brave Search", reply)
-    return unexpected_status("Brave Search", reply, "SEARCHBUS_BRAVE_URL")

@@ -1,16 +1,15 @@
-"""The DuckDuckGo service over the bus: the default where no API key is configured."""
+"""The DuckDuckGo service over the bus: the default where no other provider is configured."""
 
 from __future__ import annotations
+
+from typing import Any, Self
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
+from searchbus_runtime import Process
 
-from ..results import Result, iso_date
-from .base import NEWS_TIME, Query, SearchResults
-from .operators import with_domains
-
-__all__ = ["DuckDuckGoFleet"]
+from .base import NEWS_TIME, Query, Result, SearchResults, iso_date
 
 SERVICE = "ddg"
 _MAX_RESULTS = 30
@@ -23,21 +22,30 @@ class DuckDuckGoFleet:
     name = "ddg"
     group = "bing"
     weight = 0.8
-    usable = True
     has_news = False
+    costly = False
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
+    @classmethod
+    def required_setting(cls) -> None:
+        """It has no settings here."""
+
+    @classmethod
+    async def open(cls, process: Process[Any]) -> Self:
+        """The provider on the connection of the process."""
+        return cls(process.bus)
+
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
-        text = with_domains(query)[:_MAX_QUERY_CHARS]
-        time = query.time
-        if query.topic == "news":
-            time = time or NEWS_TIME
         reply = await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "search"),
-            WebSearchRequest(query=text, limit=min(query.limit, _MAX_RESULTS), time=time),
+            WebSearchRequest(
+                query=query.with_operators()[:_MAX_QUERY_CHARS],
+                limit=min(query.limit, _MAX_RESULTS),
+                time=query.time or (NEWS_TIME if query.topic == "news" else ""),
+            ),
             WebSearchReply,
             service=SERVICE,
             timeout_s=timeout_s,

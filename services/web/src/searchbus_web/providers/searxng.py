@@ -8,18 +8,20 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_runtime import ServiceSettings
 from searchbus_upstream import Reply, Request
 
-from ..results import Result, iso_date
-from .account import AccountProvider
-from .base import TIME_WORDS, Query, SearchResults
-from .faults import limited, unexpected_status
-from .operators import with_domains
-from .rows import ListReply, read_rows
-
-__all__ = ["SearXNG", "fault_of"]
+from .api import ApiProvider, ListReply, RequestsPerMinute
+from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_PAGES = 3
+
+
+class SearXNGSettings(ServiceSettings):
+    """Settings of the operator's own SearXNG instance."""
+
+    searxng_url: str | None = None
+    searxng_rpm: RequestsPerMinute = 0.0
 
 
 class _Row(msgspec.Struct):
@@ -33,12 +35,14 @@ class _Reply(ListReply):
     unresponsive_engines: Any = None
 
 
-class SearXNG(AccountProvider):
+class SearXNG(ApiProvider):
     """The provider. It is a metasearch itself and counts as one group."""
 
-    name = "searxng"
-    group = "searxng"
+    name = group = "searxng"
+    title = "SearXNG"
     weight = 0.9
+    keyed = costly = False
+    limited_s = 5.0
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests further pages until there are enough results."""
@@ -46,19 +50,19 @@ class SearXNG(AccountProvider):
         failed: set[str] = set()
         for page in range(1, _MAX_PAGES + 1):
             params = {
-                "q": with_domains(query), "format": "json", "pageno": str(page),
+                "q": query.with_operators(), "format": "json", "pageno": str(page),
                 "categories": query.topic, "safesearch": "0",
             }  # fmt: skip
             if query.time:
                 params["time_range"] = TIME_WORDS[query.time]
-            reply = await self._account.call(
+            reply = await self.call(
                 functools.partial(_request, f"{self._base_url}/search", params),
                 _Reply,
                 timeout_s=timeout_s,
             )
             failed |= _names(reply.unresponsive_engines)
             before = len(rows)
-            for row in read_rows("SearXNG", reply.results, _Row):
+            for row in self.read_rows(reply.results, _Row):
                 found = Result(
                     row.title or "", row.url, row.content or "", iso_date(row.publishedDate)
                 )
@@ -74,9 +78,21 @@ class SearXNG(AccountProvider):
         notes = (f"SearXNG's engines that failed: {', '.join(sorted(failed))}.",) if failed else ()
         return SearchResults(tuple(rows.values())[: query.limit], notes)
 
+    @classmethod
+    def refusal(cls, reply: Reply) -> Fault | None:
+        """See `ApiProvider`."""
+        if reply.status != 403:
+            return None
+        return Fault(
+            ErrorCode.UPSTREAM_FAILED,
+            "SearXNG refuses the request. The operator of this service has to allow the JSON "
+            "format in its settings (search.formats).",
+            retryable=False,
+        )
+
 
 def _names(engines: Any) -> set[str]:
-    """Names of [[name, reason], …]; none of a list that cannot be read."""
+    """The names of [[name, reason], …]; empty for a list that cannot be read."""
     listed = engines if isinstance(engines, list) else []
     return {str(engine[0]) for engine in listed if isinstance(engine, list) and engine}
 
@@ -84,19 +100,3 @@ def _names(engines: Any) -> set[str]:
 def _request(url: str, params: dict[str, str], key: str) -> Request:
     """`key` is not used: the instance is the operator's own."""
     return Request("GET", url, params=params, headers={"Accept": "application/json"})
-
-
-def fault_of(reply: Reply) -> Fault | None:
-    """The failure that a reply stands for."""
-    if reply.status < 300:
-        return None
-    if reply.status == 403:
-        return Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            "SearXNG refuses the request. The operator of this service has to allow the JSON "
-            "format in its settings (search.formats).",
-            retryable=False,
-        )
-    if reply.status == 429:
-        return limited("SearXNG", reply, default_s=5.0)
-    return unexpected_status("SearXNG", reply, "SEARCHBUS_SEARXNG_URL")

@@ -7,23 +7,28 @@ from typing import Any
 
 import msgspec
 from opentelemetry import metrics
+from pydantic import Field, SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_runtime import ServiceSettings
 from searchbus_upstream import Reply, Request
 
-from ..results import Result, iso_date
-from .account import AccountProvider
-from .base import TIME_WORDS, Query, SearchResults
-from .faults import key_refused, limited, reason_in, unexpected_status
-from .rows import ListReply, read_rows
-
-__all__ = ["Extracted", "Tavily", "fault_of"]
+from .api import ApiProvider, ListReply, RequestsPerMinute, reason_in
+from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_RESULTS = 20
 _MAX_QUERY_CHARS = 400
 _credits = metrics.get_meter("searchbus.web").create_counter(
     "searchbus.tavily.credits", description="Credits used, as reported by Tavily or by its prices."
 )
+
+
+class TavilySettings(ServiceSettings):
+    """Settings of Tavily."""
+
+    tavily_api_keys: tuple[SecretStr, ...] = Field((), description="Used in rotation.")
+    tavily_url: str = "https://api.tavily.com"
+    tavily_rpm: RequestsPerMinute = 100.0
 
 
 class _Row(msgspec.Struct):
@@ -60,11 +65,11 @@ class Extracted(msgspec.Struct):
     error: str | None = None
 
 
-class Tavily(AccountProvider):
+class Tavily(ApiProvider):
     """The provider and its page extraction."""
 
-    name = "tavily"
-    group = "tavily"
+    name = group = "tavily"
+    title = "Tavily"
     weight = 1.0
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
@@ -89,18 +94,17 @@ class Tavily(AccountProvider):
         if query.include_domains:
             body["include_domains"] = list(query.include_domains[:300])
         # The API takes paths only in include_domains; results are filtered afterwards as well.
-        excluded = [domain for domain in query.exclude_domains if "/" not in domain]
-        if excluded:
-            body["exclude_domains"] = excluded[:150]
+        if query.excluded_hosts:
+            body["exclude_domains"] = query.excluded_hosts[:150]
         if query.limit > _MAX_RESULTS:
             notes.append(f"Tavily gives at most {_MAX_RESULTS} results.")
-        reply = await self._account.call(
+        reply = await self.call(
             lambda key: self._request("/search", key, body), SearchReply, timeout_s=timeout_s
         )
         _credits.add(_cost(reply.usage, 1.0))
         rows = tuple(
             Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
-            for row in read_rows("Tavily", reply.results, _Row)
+            for row in self.read_rows(reply.results, _Row)
         )
         return SearchResults(rows, tuple(notes))
 
@@ -110,11 +114,11 @@ class Tavily(AccountProvider):
             "urls": list(urls), "extract_depth": "basic", "format": "markdown",
             "include_images": False, "include_usage": True,
         }  # fmt: skip
-        reply = await self._account.call(
+        reply = await self.call(
             lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
         _credits.add(_cost(reply.usage, len(reply.results) / 5))
-        texts = {p.url: p.raw_content for p in read_rows("Tavily", reply.results, _Page)}
+        texts = {p.url: p.raw_content for p in self.read_rows(reply.results, _Page)}
         failed = reply.failed_results if isinstance(reply.failed_results, list) else []
         errors = {str(f.get("url")): str(f.get("error")) for f in failed if isinstance(f, dict)}
         return [
@@ -131,35 +135,28 @@ class Tavily(AccountProvider):
         content = msgspec.json.encode(body)
         return Request("POST", f"{self._base_url}{path}", headers=headers, content=content)
 
+    @classmethod
+    def refusal(cls, reply: Reply) -> Fault | None:
+        """See `ApiProvider`; with Tavily's own text where it helps the caller."""
+        if reply.status in (400, 422):
+            reason = reason_in(reply.body) or "no reason given."
+            return Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"Tavily refuses the request: {reason} Change the arguments that it names, or use "
+                "another search tool.",
+            )
+        if reply.status in (432, 433):
+            limit = "plan's" if reply.status == 432 else "pay-as-you-go"
+            return Fault(
+                ErrorCode.QUOTA_EXHAUSTED,
+                f"The {limit} limit at Tavily is used up. Use another search tool.",
+                retryable=False,
+            )
+        return None
+
 
 def _cost(usage: Any, list_price: float) -> float:
     credits_ = usage.get("credits") if isinstance(usage, dict) else None
     if isinstance(credits_, bool) or not isinstance(credits_, int | float):
         return list_price
     return max(0.0, credits_)
-
-
-def fault_of(reply: Reply) -> Fault | None:
-    """The failure that a reply stands for, with Tavily's own text where it helps the caller."""
-    status = reply.status
-    if status < 300:
-        return None
-    if status in (400, 422):
-        reason = reason_in(reply.body) or "no reason given."
-        return Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"Tavily refuses the request: {reason} Change the arguments that it names, or use "
-            "another search tool.",
-        )
-    if status in (401, 403):
-        return key_refused("Tavily", "SEARCHBUS_TAVILY_API_KEYS")
-    if status in (432, 433):
-        limit = "plan's" if status == 432 else "pay-as-you-go"
-        return Fault(
-            ErrorCode.QUOTA_EXHAUSTED,
-            f"The {limit} limit at Tavily is used up. Use another search tool.",
-            retryable=False,
-        )
-    if status == 429:
-        return limited("Tavily", reply)
-    return unexpected_status("Tavily", reply, "SEARCHBUS_TAVILY_URL")

@@ -18,8 +18,6 @@ from searchbus_bus.client.fanout import RecentTimes
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import Breaker
 
-__all__ = ["ProviderTimeouts"]
-
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
 

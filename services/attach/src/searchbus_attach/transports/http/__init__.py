@@ -1,8 +1,12 @@
 """HTTP/1.1 to attached servers, below httpx2's client.
 
-    transport.py (httpx2's interface, kept connections) ──> connecting.py ──> connection.py
+    transport.py (httpx2's interface, kept connections) ──> connection.py (one connection, made)
 
 httpx2's own transport takes five times the CPU of this one for a small request, since its parser
 and its streams are Python. Here httptools parses, and the sockets are asyncio's. Proxies, uploads
 and other protocols than HTTP/1.1 are left to httpx2's.
 """
+
+from .transport import Http1Transport
+
+__all__ = ["Http1Transport"]

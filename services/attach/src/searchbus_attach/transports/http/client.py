@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from ...faults import AuthError
+from ...errors import AuthError
 
 
 class BearerAuth(httpx2.Auth):

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from .connecting import connect
-from .connection import Http1Connection
-
-__all__ = ["Http1Transport"]
+from .connection import Http1Connection, connect
 
 _SMALL_BYTES = 64 * 1024
 """A body of at most so many bytes is read with its head."""

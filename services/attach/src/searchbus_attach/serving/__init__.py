@@ -1,1 +1,0 @@
-"""Serves the declared servers: one toolset for each, which follows the attach file."""

@@ -1,0 +1,267 @@
+"""Collections of a store: fields, embedding models, and failures of the store as faults."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from msgspec import Struct, convert, structs
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import (
+    MODEL_NAME,
+    CollectionDamagedError,
+    CollectionMissingError,
+    Embedder,
+    ModelNotFound,
+    Point,
+    QueryCache,
+    StorageFullError,
+    StoreUnavailableError,
+    VectorStore,
+)
+
+from .records import point_id, store_fields
+
+log = logging.getLogger("searchbus.retrieval")
+
+
+@contextmanager
+def typed(collection: str = "") -> Iterator[None]:
+    """Raise Fault(not_found | unavailable | storage_full) for what the store raises."""
+    try:
+        yield
+    except CollectionMissingError:
+        raise unknown_collection(collection) from None
+    except CollectionDamagedError as error:
+        raise damaged_collection(error.collection, error.reason) from error
+    except StorageFullError as error:
+        log.warning("collection %s: storage is full: %s", collection, error)
+        raise Fault(
+            ErrorCode.STORAGE_FULL,
+            "The disk of the documents is full. Nothing was stored; what is stored can be read. "
+            "Free space or delete a collection, then send it again.",
+        ) from error
+    except StoreUnavailableError as error:
+        log.warning("%s", error)
+        raise Fault(
+            ErrorCode.UNAVAILABLE, "The store of the documents does not answer. Try again shortly."
+        ) from error
+
+
+def unknown_collection(collection: str) -> Fault:
+    """The failure for a collection that does not exist, or that the caller may not read."""
+    return Fault(
+        ErrorCode.NOT_FOUND,
+        f"There is no collection '{collection}'. Make it by "
+        f"`searchbus ingest SOURCE --collection {collection}`.",
+    )
+
+
+def damaged_collection(collection: str, reason: str) -> Fault:
+    """The failure for a collection whose files are damaged."""
+    return _unavailable(
+        f"Collection '{collection}' is damaged: {reason}. Put its folder back from a copy and "
+        "restart the service, or delete the collection and ingest it again."
+    )
+
+
+def _unavailable(message: str) -> Fault:
+    """A failure that waiting does not mend."""
+    return Fault(ErrorCode.UNAVAILABLE, message, retryable=False)
+
+
+_FRESH_S = 5.0
+
+
+class Schema(Struct, frozen=True):
+    """One collection, as its own record keeps it.
+
+    Args:
+        fields: of its documents' metadata.
+        model: that embedded its passages; earlier releases had only the default one.
+        facts: fields that were read of its documents (facts.py).
+    """
+
+    fields: dict[str, FieldType]
+    model: str = MODEL_NAME
+    facts: dict[str, FieldType] = {}
+
+
+class Schemas:
+    """The schemas of a store's collections, kept for some seconds.
+
+    On a server another replica may add fields, or delete a collection and make it again.
+
+    Args:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, store: VectorStore, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, Schema] = {}
+        self._read_s: dict[str, float] = {}
+        self._lock = asyncio.Lock()
+
+    async def names(self) -> list[str]:
+        """Every collection of the store that is one of ours, sorted."""
+        with typed():
+            names = await self._store.collections()
+        for name in names:
+            if name not in self._known:
+                try:
+                    await self._load(name)
+                except Fault as fault:
+                    if fault.failure.retryable:
+                        raise
+                    log.error("%s", fault.failure.message)  # the store lists it as damaged
+        return [name for name in names if name in self._known]
+
+    async def find(self, collection: str) -> Schema | None:
+        """The schema of one collection; None where it does not exist."""
+        if self._clock() - self._read_s.get(collection, -math.inf) >= _FRESH_S:
+            await self._load(collection)
+        return self._known.get(collection)
+
+    async def get(self, collection: str) -> Schema:
+        """The schema of one collection; raises Fault(not_found)."""
+        schema = await self.find(collection)
+        if schema is None:
+            raise unknown_collection(collection)
+        return schema
+
+    async def ensure(
+        self,
+        collection: str,
+        fields: Mapping[str, FieldType],
+        embedder: Embedder,
+        facts: Mapping[str, FieldType] = MappingProxyType({}),
+    ) -> None:
+        """Create the collection, or add new fields to it. The type of a field never changes.
+
+        Args:
+            embedder: makes the vectors of a collection that does not exist.
+            facts: fields that are read of its documents.
+        """
+        known = self._known.get(collection)
+        if known and fields.keys() <= known.fields.keys() and facts.keys() <= known.facts.keys():
+            return
+        async with self._lock:
+            await self._load(collection)  # another replica may have added fields
+            known = self._known.get(collection) or Schema({}, embedder.model)
+            schema = Schema({**fields, **known.fields}, known.model, {**facts, **known.facts})
+            record = {"kind": "collection", **structs.asdict(schema)}
+            with typed(collection):
+                await self._store.ensure_collection(
+                    collection,
+                    store_fields(schema.fields, schema.facts),
+                    dimensions=embedder.dimensions,
+                )
+                point = Point(point_id("collection", collection), record)
+                await self._store.upsert(collection, [point])
+            self._keep(collection, schema)
+
+    def forget(self, collection: str) -> None:
+        """Call it when the collection is deleted."""
+        self._known.pop(collection, None)
+        self._read_s.pop(collection, None)
+
+    def _keep(self, collection: str, schema: Schema) -> None:
+        self._known[collection] = schema
+        self._read_s[collection] = self._clock()
+
+    async def _load(self, collection: str) -> None:
+        try:
+            with typed(collection):
+                key = point_id("collection", collection)
+                found = await self._store.get(collection, [key])
+        except Fault as fault:
+            if fault.code != ErrorCode.NOT_FOUND:
+                raise
+            found = []
+        if found:
+            self._keep(collection, convert(found[0].payload, Schema))
+        else:  # without a record of its own it belongs to another program
+            self.forget(collection)
+
+
+Load = Callable[[str], Awaitable[Embedder]]
+"""Loads the embedder of a model; raises ModelNotFound."""
+
+
+class Models:
+    """Belongs to one event loop; `default` is the embedder of collections without a choice.
+
+    Args:
+        embedder: of collections for which no model is chosen.
+        chosen: collection → model of a new one; "*" stands for every other.
+        load: for other models than the embedder's; None: there are no others.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        chosen: Mapping[str, str] | None = None,
+        load: Load | None = None,
+    ) -> None:
+        self.default = embedder
+        self._chosen = chosen or {}
+        self._load = load
+        self._loaded = {embedder.model: embedder}
+        self._queries: dict[str, QueryCache] = {}
+        self._loading = asyncio.Lock()
+
+    def of_new(self, collection: str) -> str:
+        """The name of the model that a new collection gets."""
+        return self._chosen.get(collection) or self._chosen.get("*") or self.default.model
+
+    async def embedder(self, collection: str, model: str) -> Embedder:
+        """The embedder of a collection's model.
+
+        Raises:
+            Fault: unavailable; this service does not have the model.
+        """
+        if model not in self._loaded:
+            async with self._loading:
+                if model not in self._loaded:
+                    self._loaded[model] = await self._load_other(collection, model)
+        return self._loaded[model]
+
+    async def queries(self, collection: str, model: str) -> QueryCache:
+        """The embedder for queries, which keeps the latest; raises as `embedder`."""
+        if model not in self._queries:
+            embedder = await self.embedder(collection, model)
+            self._queries.setdefault(model, QueryCache(embedder))
+        return self._queries[model]
+
+    async def close(self) -> None:
+        """Close every embedder that was loaded here."""
+        for embedder in self._loaded.values():
+            if embedder is not self.default:
+                await embedder.close()
+
+    async def _load_other(self, collection: str, model: str) -> Embedder:
+        if self._load is None:
+            raise _unavailable(
+                f"Collection '{collection}' holds vectors of {model}, but this service embeds with "
+                f"{self.default.model}. Change SEARCHBUS_EMBEDDER back, or delete the collection "
+                "and ingest it again."
+            )
+        try:
+            embedder = await self._load(model)
+        except ModelNotFound as error:
+            log.error("the model %s of collection %s: %s", model, collection, error)
+            raise _unavailable(
+                f"Collection '{collection}' is embedded with {model}, which cannot be loaded. "
+                f"{error}"
+            ) from error
+        log.info("loaded the model %s for collection %s", model, collection)
+        return embedder

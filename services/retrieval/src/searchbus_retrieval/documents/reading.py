@@ -1,0 +1,132 @@
+"""Reads documents back from their points, whole or in part, and finds the places of passages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from cachetools import LRUCache
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.ingest import hash_of_text
+from searchbus_contracts.retrieval import Document, SearchHit
+from searchbus_vectors import CollectionMissingError, VectorStore
+
+from .records import TEXT_PART_CHARS, point_id, summary_of
+
+_MAX_PLACES = 50_000
+_Place = tuple[int, int, str]
+"""Start and end of a passage, and the hash of its document."""
+
+
+class DocumentReader:
+    """Reads the documents of one store."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        # A chunk's id contains its document's revision: what is found stays true.
+        self._places: LRUCache[tuple[str, str], _Place] = LRUCache(_MAX_PLACES)
+
+    async def read(
+        self, collection: str, document_id: str, *, start: int = 0, end: int | None = None
+    ) -> Document | None:
+        """A document with `text[start:end]`; None where the collection does not have it.
+
+        Of a long document only the stored parts that are asked for are read.
+
+        Raises:
+            Fault: invalid_argument; the text ends before `start`. unavailable; a writer replaces
+                the document again and again.
+        """
+        # A writer may replace the document between the two reads: then read again.
+        for _ in range(3):
+            try:
+                records = await self._store.get(collection, [point_id("record", document_id)])
+                if not records:
+                    return None
+                payload = records[0].payload
+                revision, needed = payload["revision"], _parts(payload, start, end)
+                ids = [point_id("text", document_id, revision, number) for number in needed]
+                parts = await self._store.get(collection, ids)
+            except CollectionMissingError:
+                return None
+            if len(parts) == len(ids):
+                text = "".join(part.payload["text"] for part in parts)
+                offset = needed.start * TEXT_PART_CHARS
+                return _document(collection, payload, text, offset, start, end)
+        raise Fault(ErrorCode.UNAVAILABLE, "The document is being replaced. Try again.")
+
+    async def complete(self, collection: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
+        """The hits with `start`, `end` and `content_hash`.
+
+        Passages that an earlier release stored lack them: they are found by their text in their
+        document, once. They stay None where the document was replaced meanwhile.
+        """
+        unknown = [
+            hit for hit in hits
+            if hit.start is None and (collection, hit.chunk_id) not in self._places
+        ]  # fmt: skip
+        for document_id in dict.fromkeys(hit.document_id for hit in unknown):
+            document = await self.read(collection, document_id)
+            if document is not None:
+                own = [hit for hit in unknown if hit.document_id == document_id]
+                self._places.update(await asyncio.to_thread(_locate, collection, document, own))
+        return [self._placed(collection, hit) if hit.start is None else hit for hit in hits]
+
+    def _placed(self, collection: str, hit: SearchHit) -> SearchHit:
+        place = self._places.get((collection, hit.chunk_id))
+        if place is None:
+            return hit
+        start, end, content_hash = place
+        return msgspec.structs.replace(hit, start=start, end=end, content_hash=content_hash)
+
+
+def _locate(
+    collection: str, document: Document, hits: Sequence[SearchHit]
+) -> dict[tuple[str, str], _Place]:
+    """(collection, chunk id) → place; equal passages of a document have the first one's."""
+    found: dict[tuple[str, str], _Place] = {}
+    for hit in hits:
+        start = document.text.find(hit.text)
+        if start >= 0 and document.content_hash is not None:
+            end = start + len(hit.text)
+            found[collection, hit.chunk_id] = (start, end, document.content_hash)
+    return found
+
+
+def _parts(payload: dict[str, Any], start: int, end: int | None) -> range:
+    count = payload["text_parts"]
+    if "content_hash" not in payload:  # of an earlier release: it takes the whole text to make it
+        return range(count)
+    last = count if end is None else min(count, -(-end // TEXT_PART_CHARS))
+    return range(min(start // TEXT_PART_CHARS, last), last)
+
+
+def _document(
+    collection: str, payload: dict[str, Any], text: str, offset: int, start: int, end: int | None
+) -> Document:
+    """The document with a part of its text, of which `text` has the characters from `offset`."""
+    chars = payload.get("chars", len(text))
+    if start and start >= chars:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"start is {start}, but the document has {chars} characters. It may have changed: "
+            "search again.",
+        )
+    stop = chars if end is None else min(end, chars)
+    summary = summary_of(collection, payload)
+    return Document(
+        collection=collection,
+        document_id=summary.document_id,
+        title=summary.title,
+        text=text[start - offset : stop - offset],
+        chunk_count=summary.chunk_count,
+        url=summary.url,
+        metadata=summary.metadata,
+        start=start,
+        end=stop,
+        chars=chars,
+        content_hash=payload.get("content_hash") or hash_of_text(text),
+    )

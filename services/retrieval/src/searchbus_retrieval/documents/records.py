@@ -1,0 +1,163 @@
+"""The points of a document in the store, of three kinds.
+
+    record      one per document: title, url, metadata, revision. Written last, it is the commit.
+    text        the whole text, in parts; no vectors, so no search finds it
+    chunk       a passage with its vectors
+
+Chunks and text parts have their document's revision, and `live`, which is false until the record
+is written. Metadata is under `m` and facts under `f`, so that no names clash.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+from searchbus_contracts.ingest import NAMESPACE, NewDocument, hash_of_text
+from searchbus_contracts.retrieval import DocumentSummary, FieldType, Metadata
+from searchbus_vectors import AllOf, Equals, Filter
+
+from .where import FieldSpec
+
+TEXT_PART_CHARS = 100_000
+_RULES = "."
+"""Between the parts of a stored revision."""
+_FILTERED = ("document_id", "title", "section", "url")
+"""A caller may filter by them."""
+OWN_FIELDS: dict[str, FieldType] = {
+    "live": "bool", "kind": "keyword", "revision": "keyword",
+    **{name: "keyword" for name in _FILTERED},
+}  # fmt: skip
+"""Indexed in every collection."""
+_KINDS: dict[type, FieldType] = {bool: "bool", int: "integer", float: "float"}
+
+is_live: Filter = Equals("live", True)
+"""For searches: only chunks have vectors, so their kind needs no check at each candidate."""
+is_record: Filter = Equals("kind", "record")
+is_live_chunk: Filter = AllOf((Equals("kind", "chunk"), is_live))
+
+
+def point_id(
+    kind: Literal["chunk", "text", "record", "collection", "background"], *parts: str | int
+) -> str:
+    """The id of a point (RFC 4122, version 5).
+
+    Args:
+        parts: document, revision and number of a chunk or a part of the text; document of its
+            record; name of the collection for what is kept of it.
+    """
+    return str(uuid.uuid5(NAMESPACE, "/".join((kind, *map(str, parts)))))
+
+
+def of_document(document_id: str) -> Filter:
+    """Every point of a document."""
+    return Equals("document_id", document_id)
+
+
+def field_specs(
+    fields: Mapping[str, FieldType], facts: Mapping[str, FieldType] = MappingProxyType({})
+) -> dict[str, FieldSpec]:
+    """What a caller may filter by: the document's own fields, its facts and its metadata."""
+    own = {name: FieldSpec(name, OWN_FIELDS[name]) for name in _FILTERED}
+    read = {name: FieldSpec(fact_path(name), kind) for name, kind in facts.items()}
+    return own | read | {name: FieldSpec(f"m.{name}", kind) for name, kind in fields.items()}
+
+
+def store_fields(
+    fields: Mapping[str, FieldType], facts: Mapping[str, FieldType] = MappingProxyType({})
+) -> dict[str, FieldType]:
+    """The store's field paths and types for a collection's metadata fields and facts."""
+    read = {fact_path(name): kind for name, kind in facts.items()}
+    if read:
+        read["fact"] = "keyword"
+    return OWN_FIELDS | read | {f"m.{name}": kind for name, kind in fields.items()}
+
+
+def fact_path(name: str) -> str:
+    """Where a fact stands in a payload: apart from the metadata that the document came with."""
+    return f"f.{name}"
+
+
+def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
+    """Field types from one document's values; ISO dates are dates."""
+    kinds = {name: _KINDS[type(value)] for name, value in metadata.items() if type(value) in _KINDS}
+    for name, value in metadata.items():
+        if isinstance(value, str):
+            kinds[name] = "datetime" if _is_date(value) else "keyword"
+    return kinds
+
+
+def _is_date(text: str) -> bool:
+    if not 10 <= len(text) <= 40 or text[4] != "-":
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def record_payload(document: NewDocument, revision: str, *, chunks: int) -> dict[str, Any]:
+    """The payload of a document's record.
+
+    Args:
+        revision: as it is stored.
+        chunks: number of its passages, with those of its facts.
+    """
+    return {
+        "kind": "record",
+        "document_id": document.document_id,
+        "title": document.title,
+        "url": document.url,
+        "m": document.metadata,
+        "revision": revision,
+        "chunks": chunks,
+        "content_hash": hash_of_text(document.text),
+        "chars": len(document.text),
+        "size_bytes": len(document.text.encode()),
+        "text_parts": -(-len(document.text) // TEXT_PART_CHARS),
+    }
+
+
+def chunk_payload(document: NewDocument, revision: str) -> dict[str, Any]:
+    """What the payloads of all passages of a document have in common."""
+    return {
+        "kind": "chunk",
+        "live": False,
+        "document_id": document.document_id,
+        "title": document.title,
+        "url": document.url,
+        "m": document.metadata,
+        "revision": revision,
+        "content_hash": hash_of_text(document.text),
+    }
+
+
+def stored_revision(revision: str, rules: str) -> str:
+    """The revision of a document's points: of its content, and of the rules that read its facts."""
+    return f"{revision}{_RULES}{rules}" if rules else revision
+
+
+def summary_of(
+    collection: str, payload: dict[str, Any], rules: str | None = None
+) -> DocumentSummary:
+    """A record as a message.
+
+    Args:
+        rules: by which facts are read now; a document that was read by others has no revision, so
+            that it is sent again.
+    """
+    revision, _, own = payload["revision"].partition(_RULES)
+    return DocumentSummary(
+        collection=collection,
+        document_id=payload["document_id"],
+        title=payload["title"],
+        url=payload.get("url"),
+        metadata=payload.get("m") or {},
+        chunk_count=payload["chunks"],
+        revision=revision if rules in (None, own) else "",
+        size_bytes=payload["size_bytes"],
+    )

@@ -1,0 +1,296 @@
+"""Stores a document completely or not at all, and repairs the collection after a crash.
+
+Steps for one document: (1) write its chunks and text, not live; (2) write its record, the commit;
+(3) delete the points of the old revision; (4) make the new points live. `repair` undoes what a
+crash left before step 2, and repeats steps 3 and 4 behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from types import MappingProxyType
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+from searchbus_bus import telemetry
+from searchbus_contracts.ingest import (
+    MAX_DOCUMENT_BYTES,
+    Chunk,
+    IngestResult,
+    NewDocument,
+    revision_of,
+)
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import (
+    AllOf,
+    CollectionDamagedError,
+    Equals,
+    Not,
+    Point,
+    StorageFullError,
+    VectorStore,
+)
+
+from ..question.profiles import Profile
+from .collections import Models, Schemas
+from .facts import Facts, fact_fields, facts_of, rules_of
+from .records import (
+    TEXT_PART_CHARS,
+    chunk_payload,
+    infer_fields,
+    is_record,
+    of_document,
+    point_id,
+    record_payload,
+    stored_revision,
+)
+
+log = logging.getLogger("searchbus.retrieval")
+_CHUNKS_PER_BATCH, _TEXTS_PER_BATCH = 64, 16
+
+
+class Writer:
+    """Writes to one store. `schemas` and `models` are shared with the reader.
+
+    Args:
+        profiles: collection → which facts are read of its documents.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        models: Models,
+        schemas: Schemas,
+        profiles: Mapping[str, Profile] = MappingProxyType({}),
+    ) -> None:
+        self._store = store
+        self._profiles = profiles
+        self._models = models
+        self._schemas = schemas
+        # A lock exists as long as a task holds it or waits for it.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._commits: set[asyncio.Task[None]] = set()
+
+    async def store(
+        self, collection: str, document: NewDocument, fields: dict[str, FieldType]
+    ) -> IngestResult:
+        """Store one document; repeating it changes nothing.
+
+        Args:
+            fields: declared types of metadata fields; the type of another comes from its value.
+
+        Raises:
+            Fault: unavailable; this service does not have the collection's model.
+        """
+        reason = _refusal(document)
+        if reason is not None:
+            return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
+        schema = await self._schemas.find(collection)
+        model = self._models.of_new(collection) if schema is None else schema.model
+        embedder = await self._models.embedder(collection, model)
+        fields = {**infer_fields(document.metadata), **fields}
+        profile = self._profiles.get(collection, Profile())
+        await self._schemas.ensure(collection, fields, embedder, fact_fields(profile))
+        async with AsyncExitStack() as locked:
+            await locked.enter_async_context(self._lock(collection, document.document_id))
+            return await self._store_locked(collection, document, profile, locked)
+
+    def _lock(self, collection: str, document_id: str) -> asyncio.Lock:
+        return self._locks.setdefault((collection, document_id), asyncio.Lock())
+
+    async def _store_locked(
+        self, collection: str, document: NewDocument, profile: Profile, locked: AsyncExitStack
+    ) -> IngestResult:
+        document_id = document.document_id
+        revision = stored_revision(revision_of(document), rules_of(profile))
+        key = point_id("record", document_id)
+        present = await self._store.get(collection, [key])
+        if present and present[0].payload["revision"] == revision:
+            chunks = present[0].payload["chunks"]
+            return IngestResult(document_id=document_id, outcome="unchanged", chunks=chunks)
+        facts = await asyncio.to_thread(facts_of, profile, document)
+        for problem in facts.problems:
+            telemetry.count_failed("facts")
+            log.warning("%s: a fact cannot be read: %s", document_id, problem)
+        read = {"f": facts.fields} if facts.fields else {}
+        passages = _passages(document, facts)
+        await self._write_text(collection, document, revision)
+        await self._write_passages(collection, document, revision, passages, read)
+        payload = record_payload(document, revision, chunks=len(passages))
+        record = Point(key, payload | read)
+        await self._finish(self._commit(collection, document_id, record, locked.pop_all()))
+        outcome: Literal["replaced", "stored"] = "replaced" if present else "stored"
+        return IngestResult(document_id=document_id, outcome=outcome, chunks=len(passages))
+
+    async def _write_text(self, collection: str, document: NewDocument, revision: str) -> None:
+        common = {"document_id": document.document_id, "revision": revision, "live": False}
+        texts = [
+            Point(
+                point_id("text", document.document_id, revision, ordinal),
+                common | {"kind": "text", "text": document.text[start : start + TEXT_PART_CHARS]},
+            )
+            for ordinal, start in enumerate(range(0, len(document.text), TEXT_PART_CHARS))
+        ]
+        for start in range(0, len(texts), _TEXTS_PER_BATCH):
+            await self._store.upsert(collection, texts[start : start + _TEXTS_PER_BATCH])
+
+    async def _write_passages(
+        self,
+        collection: str,
+        document: NewDocument,
+        revision: str,
+        passages: list[tuple[Chunk, str | None]],
+        read: dict[str, Any],
+    ) -> None:
+        # The collection's own model: another replica may have created it meanwhile.
+        schema = await self._schemas.get(collection)
+        embedder = await self._models.embedder(collection, schema.model)
+        common = chunk_payload(document, revision) | read
+        for first in range(0, len(passages), _CHUNKS_PER_BATCH):
+            batch = passages[first : first + _CHUNKS_PER_BATCH]
+            texts = [document.text[chunk.start : chunk.end] for chunk, _ in batch]
+            vectors = await embedder.embed_documents(
+                [
+                    embedded_text(document, chunk.section, text)
+                    for (chunk, _), text in zip(batch, texts, strict=True)
+                ]
+            )
+            points: list[Point] = []
+            for (chunk, fact), text, vector in zip(batch, texts, vectors, strict=True):
+                number = first + len(points)
+                key = point_id("chunk", document.document_id, revision, number)
+                payload = common | {
+                    "section": chunk.section, "text": text, "start": chunk.start, "end": chunk.end,
+                }  # fmt: skip
+                points.append(Point(key, payload | ({"fact": fact} if fact else {}), vector))
+            await self._store.upsert(collection, points)
+
+    async def _finish(self, commit: Coroutine[Any, Any, None]) -> None:
+        """Run a commit to its end, also when the request is cancelled: the document's passages
+        would be missing until the next start.
+        """
+        task = asyncio.get_running_loop().create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_report_failure)
+            raise
+
+    async def _commit(
+        self, collection: str, document_id: str, record: Point, locked: AsyncExitStack
+    ) -> None:
+        """Make a revision the document's.
+
+        Args:
+            locked: holds the document's lock, until the end of this commit rather than of its
+                request: another writer in between would lose its passages to the switch.
+        """
+        async with locked:
+            await self._store.upsert(collection, [record])
+            await self._switch(collection, document_id, record.payload["revision"])
+
+    async def _switch(self, collection: str, document_id: str, revision: str) -> None:
+        own = Equals("revision", revision)
+        others = Not(AllOf((is_record,)))
+        await self._store.delete(collection, AllOf((of_document(document_id), Not(own), others)))
+        await self._store.set_payload(
+            collection, AllOf((of_document(document_id), own, others)), {"live": True}
+        )
+
+    async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
+        """Delete documents, or the whole collection where no ids are given; returns how many."""
+        if not document_ids:
+            try:
+                records = await self._store.count(collection, is_record)
+            except (CollectionDamagedError, StorageFullError) as error:
+                log.warning("a damaged collection is deleted: %s", error)
+                records = 0
+            await self._store.drop_collection(collection)
+            self._schemas.forget(collection)
+            return records
+        deleted = 0
+        for document_id in document_ids:
+            async with self._lock(collection, document_id):
+                record = await self._store.get(collection, [point_id("record", document_id)])
+                deleted += len(record)
+                await self._store.delete(collection, of_document(document_id))
+        return deleted
+
+    async def repair(self, collection: str) -> int:
+        """Finish or undo what a crash interrupted; returns the number of documents repaired."""
+        touched: set[tuple[str, str]] = set()
+        start_id: str | None = None
+        while True:
+            page = await self._store.scroll(
+                collection, where=Equals("live", False), limit=500, start_id=start_id
+            )
+            touched |= {(r.payload["document_id"], r.payload["revision"]) for r in page.records}
+            start_id = page.next_id
+            if start_id is None:
+                break
+        for document_id, revision in sorted(touched):
+            record = await self._store.get(collection, [point_id("record", document_id)])
+            if record and record[0].payload["revision"] == revision:
+                await self._switch(collection, document_id, revision)
+            else:
+                leftover = AllOf((of_document(document_id), Equals("revision", revision)))
+                await self._store.delete(collection, leftover)
+        if touched:
+            log.warning("repaired %d interrupted document(s) in %s", len(touched), collection)
+        return len(touched)
+
+
+def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, str | None]]:
+    """The document's passages, then those of its facts, each with the name of its facts."""
+    found: list[tuple[Chunk, str | None]] = [(chunk, None) for chunk in document.chunks]
+    for passage in facts.passages:
+        around = (n for n, c in enumerate(document.chunks) if c.start <= passage.start < c.end)
+        number = next(around, None)
+        if passage.own:
+            section = None if number is None else document.chunks[number].section
+            chunk = Chunk(start=passage.start, end=passage.end, section=section)
+            found.append((chunk, passage.fact))
+        elif number is not None:
+            found[number] = (document.chunks[number], passage.fact)
+    return found
+
+
+def _report_failure(commit: asyncio.Task[None]) -> None:
+    """Log and count the failure of a commit whose caller has left."""
+    if not commit.cancelled() and (error := commit.exception()) is not None:
+        telemetry.count_failed("commit")
+        log.error("a document was not committed; the next start repairs it", exc_info=error)
+
+
+def embedded_text(document: NewDocument, section: str | None, passage: str) -> str:
+    """The text to embed for a passage: title, date and section stand before the passage.
+
+    Statements repeat each other almost literally; without this their vectors are nearly equal.
+    """
+    head = document.title
+    for value in document.metadata.values():
+        if isinstance(value, str) and len(value) == 10 and value[4:5] == "-" == value[7:8]:
+            head = f"{head} ({value})"
+            break
+    return f"{head}. {section}. {passage}" if section else f"{head}. {passage}"
+
+
+def _refusal(document: NewDocument) -> str | None:
+    size_bytes = len(document.text.encode("utf-8", "surrogatepass"))
+    if size_bytes > MAX_DOCUMENT_BYTES:
+        limit = MAX_DOCUMENT_BYTES // 1024 // 1024
+        return f"The text is {size_bytes:,} bytes; a document may have {limit} MiB. Split it."
+    if not document.text.strip():
+        return "The document has no text."
+    end = len(document.text)
+    if any(not 0 <= chunk.start < chunk.end <= end for chunk in document.chunks):
+        return "A chunk is outside of the text."
+    for name in document.metadata:
+        if not name.replace("_", "a").isalnum() or len(name) > 64 or not name.isascii():
+            return f"The metadata field {name[:64]!r} must be 1 to 64 letters, digits or _."
+    return None

@@ -1,0 +1,233 @@
+"""Words of a question that are compared with passages: its phrase, its names, its synonyms, and
+words that exclude each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from searchbus_vectors import STOPWORDS, Sparse, terms
+
+_LONG = 8
+"""Words from which on a phrase is a quotation rather than a name."""
+_LEAST_PART = 4
+"""Words of a quotation in one passage, where it goes on in the next one."""
+
+_WORD = re.compile(r"\w+")
+_WORD_CHARS = 40
+"""The end of a text in which its last word stands."""
+_DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
+_DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
+_CLASSES = {
+    char: f"[{re.escape(same)}]"
+    for same in (_DASHES, _SINGLE_QUOTES, _DOUBLE_QUOTES)
+    for char in same
+}
+
+
+class Phrase:
+    """The query without the stopwords and the punctuation around it ("What is the … ?").
+
+    White space, case, and the many forms of dashes and quotes make no difference.
+    """
+
+    def __init__(self, query: str) -> None:
+        self.text = query
+        core = _core(query.casefold())
+        self._sequence = _WORD.findall(core)
+        self.is_long = len(self._sequence) >= _LONG
+        self.has_words = len(self._sequence) > 1
+        self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
+        # Whole words only, so that "cook" is not found in "cookie".
+        self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")
+
+    def stands_in(self, *texts: str) -> bool:
+        """Whether one of the texts contains the phrase; False for a query without a word."""
+        return bool(self._words) and any(map(self._stands_in, texts))
+
+    def part_in(self, text: str) -> float:
+        """The share of a long phrase that begins or ends the text, as where a passage was cut."""
+        if not self.is_long:
+            return 0.0
+        wanted, count = self._sequence, len(self._sequence)
+        read_chars = 2 * sum(map(len, wanted)) + count
+        end, beginning = text[-read_chars:].casefold(), text[:read_chars].casefold()
+        # Hardly any passage ends or begins with a word of the phrase.
+        last, first = _WORD.findall(end[-_WORD_CHARS:])[-1:], _WORD.search(beginning)
+        tail = _WORD.findall(end) if last and last[0] in self._words else []
+        head = _WORD.findall(beginning) if first and first[0] in self._words else []
+        for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
+            if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
+                return words / count
+        return 0.0
+
+    def _stands_in(self, text: str) -> bool:
+        text = text.casefold()
+        # Hardly any text has all the words; a pattern takes a hundred times as long to say so.
+        if not all(word in text for word in self._words):
+            return False
+        return self._pattern.search(text) is not None
+
+
+def _core(query: str) -> str:
+    words = list(_WORD.finditer(query))
+    if not words:
+        return ""
+    telling = [word for word in words if word[0] not in STOPWORDS] or words
+    return query[telling[0].start() : telling[-1].end()]
+
+
+def _pattern_of(core: str) -> str:
+    return r"\s+".join(
+        "".join(_CLASSES.get(char) or re.escape(char) for char in word) for word in core.split()
+    )
+
+
+_NAME = re.compile(r"(?<!^)(?<![^A-Z][.?!:] )\b[A-Z]\w{2,}|\b[A-Z]{3,}\b")
+_OPENING = re.compile(r"(?:^|(?<=[^A-Z][.?!:] ))[^\w\s]*([A-Z]\w{2,})")
+_QUOTED = re.compile(
+    r'["\u201c\u201d\u201e\u00ab\u00bb]([^"\u201c\u201d\u201e\u00ab\u00bb]{2,80})["\u201c\u201d\u00ab\u00bb]'
+)
+_MOST_NAMES = 6
+
+
+def name_words(question: str) -> list[str]:
+    """Words with a capital that do not begin the sentence, and acronyms; as they are written."""
+    return list(dict.fromkeys(_NAME.findall(question)))[:_MOST_NAMES]
+
+
+def opening_words(question: str) -> list[str]:
+    """The words with a capital that begin a sentence, which may be names, without stopwords."""
+    found = dict.fromkeys(_OPENING.findall(question))
+    return [word for word in found if word.lower() not in STOPWORDS][:_MOST_NAMES]
+
+
+def is_name_in(texts: Iterable[str], word: str) -> bool:
+    """Whether the texts that have the word write it with its capital, all of them."""
+    small = word[0].lower() + word[1:]
+    there = False
+    for text in texts:
+        if has_word(text, small):
+            return False
+        there = there or has_word(text, word)
+    return there
+
+
+def most_rare(passages: int) -> int:
+    """The most of so many passages that may have a word that is rare."""
+    return math.isqrt(max(0, passages))
+
+
+def quoted(question: str) -> list[Phrase]:
+    """The phrases that stand in quotes."""
+    return [Phrase(text) for text in _QUOTED.findall(question)]
+
+
+def has_word(text: str, start: str) -> bool:
+    """Whether a word of the text begins so. Faster than a pattern, which tries every place."""
+    place = text.find(start)
+    while place > 0 and text[place - 1].isalnum():
+        place = text.find(start, place + 1)
+    return place >= 0
+
+
+T = TypeVar("T")
+
+SYNONYM_WEIGHT = 0.25
+"""A word of the question weighs 1."""
+
+
+class Phrases(Generic[T]):
+    """Phrases of questions, and what they mean.
+
+    Args:
+        declared: what is meant → phrases.
+    """
+
+    def __init__(self, declared: Mapping[T, Sequence[str]]) -> None:
+        self._meant = {_stems(phrase): m for m, phrases in declared.items() for phrase in phrases}
+        self._longest = max(map(len, self._meant), default=0)
+
+    def __len__(self) -> int:
+        """The number of different phrases."""
+        return len(self._meant)
+
+    def said_in(self, question: str) -> dict[tuple[str, ...], T]:
+        """The phrases that the question has, by their stems, in order."""
+        stems = _stems(question) if self._meant else ()
+        parts = (
+            stems[start:end]
+            for start in range(len(stems))
+            for end in range(start + 1, min(start + self._longest, len(stems)) + 1)
+        )
+        return {part: self._meant[part] for part in parts if part in self._meant}
+
+
+class Synonyms:
+    """What the documents may say in place of a question's words.
+
+    Args:
+        phrases: of questions, and the words of the documents.
+    """
+
+    def __init__(self, phrases: Phrases[str], question: str) -> None:
+        found = phrases.said_in(question)
+        self.words = ", ".join(dict.fromkeys(found.values()))
+        self.replaced = frozenset(stem for phrase in found for stem in phrase)
+        """Stems of the question for which the documents have other words."""
+        self.question = f"{question} ({self.words})" if self.words else question
+        """The question with these words."""
+
+    def added(self, own: Sparse, others: Sparse) -> Sparse:
+        """The words of the question and those of the synonyms that it lacks.
+
+        Args:
+            own: of the question.
+            others: of `words`.
+        """
+        known = set(own.indices)
+        new = [index for index in others.indices if index not in known]
+        return Sparse([*own.indices, *new], [*own.values, *[SYNONYM_WEIGHT] * len(new)])
+
+
+def _stems(text: str) -> tuple[str, ...]:
+    """Stems of all words, stopwords as they are: "out of work" is not "work"."""
+    return tuple(map(_stem, _WORD.findall(text.lower())))
+
+
+@lru_cache(20_000)
+def _stem(word: str) -> str:
+    return (terms(word) or [word])[0]
+
+
+class Directions:
+    """What a question says of the direction of a change: to raise is not to lower.
+
+    Args:
+        groups: of words that mean the same direction; each group excludes the others.
+        question: with words of one group; where it has none, or of several, everything agrees.
+
+    Attributes:
+        own_words: of the question's direction, as the profile has them; empty without one.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[str]], question: str) -> None:
+        stems = [frozenset(terms(" ".join(group))) for group in groups]
+        asked = frozenset(terms(question))
+        own = [number for number, group in enumerate(stems) if group & asked]
+        self.own_words = tuple(groups[own[0]]) if len(own) == 1 else ()
+        self._own = stems[own[0]] if len(own) == 1 else frozenset()
+        self._others = frozenset().union(*stems) - self._own
+
+    def __bool__(self) -> bool:
+        return bool(self._own)
+
+    def agree(self, sentence: str) -> bool:
+        """False for a sentence that has words of another direction, and none of the question's."""
+        words = frozenset(terms(sentence))
+        return not self._own or bool(words & self._own) or not words & self._others

@@ -1,0 +1,241 @@
+"""The first or the latest document that says something: "when was … first mentioned?"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from typing import Literal
+
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import Hit, terms
+
+from ..question.dates import MONTHS, Period, dates_of
+from ..question.profiles import Profile
+from ..question.words import Phrase, has_word, name_words, quoted
+from .preferences import metadata, wanted_type
+
+_ORDER_LIFT = 1.0
+"""How far the first by date is above the best match; the second by half, the next by a third."""
+_BEHIND_BEST = 0.4
+_COSINE_BEHIND_BEST = 0.2
+"""A passage further behind the best does not take part in the order of dates."""
+_SHARE_OF_WORDS = 0.85
+"""A passage must have this share of the most of the question's words, by rarity, that any has."""
+_SHARE_OF_LITERAL_WORDS = 0.7
+"""The same where all have the rare words."""
+_MONTHS = "|".join(MONTHS)
+_FIRST = re.compile(
+    r"\b(?:when|since when) (?:did|has|have) .{1,80}\b(?:begin|began|begun|start|started)\b"
+    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))",
+    re.I,
+)
+_LATEST = re.compile(
+    r"\b(?:latest|most recent|newest"
+    r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
+    rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
+    re.I,
+)
+_ASKING = frozenset(
+    terms(
+        "first earliest latest most recent newest final last time times when ever mention speak say"
+        " says said"
+        " appear come came up refer describe discuss discussion call contain include use using word"
+        " phrase keep kept still raised begin began begun start started"
+        " talk talked talks promise promised bring brought"
+    )
+)
+"""Words of such questions that say nothing of the passage."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The question wants the first or the latest document that says something.
+
+    Attributes:
+        words: how the words begin that a passage should have → the word in the question.
+        names: the beginnings of those with a capital.
+        phrases: that it must have, where any passage has them.
+        pairs: of words that follow each other in the question → finds them near each other.
+        periods: in which the document is, where any passage is.
+        wanted_type: value of the type field, where the question names it.
+        until: years that the document says something will last to; it must name them.
+    """
+
+    profile: Profile
+    wanted: Literal["first", "latest"]
+    words: Mapping[str, str]
+    phrases: tuple[Phrase, ...] = ()
+    periods: tuple[Period, ...] = ()
+    names: frozenset[str] = frozenset()
+    pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
+    wanted_type: str | None = None
+    until: tuple[str, ...] = ()
+
+    def apply(
+        self,
+        ranked: Sequence[Hit],
+        shares: Mapping[str, float],
+        rarity: Mapping[str, float],
+        rare: Collection[str] = (),
+        answers: Callable[[Hit], bool] = lambda hit: False,
+    ) -> list[Hit]:
+        """Raise the hits that match best, in the order of their dates.
+
+        Args:
+            shares: id → share of the question's quantities; only hits with the most take part.
+            rarity: word → its weight.
+            rare: words that hardly any passage has: what is asked about.
+            answers: whether a hit states the facts that are asked for; where any does, only those
+                take part.
+        """
+        chosen = self._chosen(ranked, shares, rarity, rare, answers)
+        dates = sorted({self._date(hit) for hit in chosen}, reverse=self.wanted == "latest")
+        places = {date: place for place, date in enumerate(dates)}
+        best = max((hit.score for hit in ranked), default=0.0)
+        raised = {
+            hit.id: hit.scored(best + _ORDER_LIFT / (1 + places[self._date(hit)])) for hit in chosen
+        }
+        # The sort is stable: passages of one date stay in their order.
+        return sorted((raised.get(hit.id, hit) for hit in ranked), key=lambda hit: -hit.score)
+
+    def _chosen(
+        self,
+        ranked: Sequence[Hit],
+        shares: Mapping[str, float],
+        rarity: Mapping[str, float],
+        rare: Collection[str],
+        answers: Callable[[Hit], bool],
+    ) -> list[Hit]:
+        cosine_floor = max((hit.cosine for hit in ranked), default=0.0) - _COSINE_BEHIND_BEST
+        found = [
+            hit
+            for hit in ranked
+            if (rare or hit.cosine >= cosine_floor)
+            and self._date(hit)
+            and self.wanted_type in (None, metadata(hit, self.profile.type_field))
+        ]
+        found = [hit for hit in found if any(self._date(hit) in p for p in self.periods)] or found
+        named = [hit for hit in found if all(has_word(hit.payload["text"], y) for y in self.until)]
+        found = named or found
+        floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
+        near = [hit for hit in found if hit.score >= floor]
+        stated = [hit for hit in found if answers(hit)]
+        found = stated or found
+        quoted = self._with_phrases(found)
+        # One quoted word is a word of what is asked about, not all of it.
+        exact = any(phrase.has_words for phrase in self.phrases) and quoted
+        exact = exact or self._with_names(found, rare)
+        literal = exact or quoted or self._with_rare_words(found, rarity, rare)
+        found = literal or near
+        most = max((shares.get(hit.id, 0.0) for hit in found), default=0.0)
+        found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
+        if exact:
+            return found
+        weights = {hit.id: self._weight(hit, rarity) for hit in found}
+        share = _SHARE_OF_LITERAL_WORDS if literal or stated else _SHARE_OF_WORDS
+        least = share * max(weights.values(), default=0.0)
+        return [hit for hit in found if weights[hit.id] >= least]
+
+    def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
+        if not self.phrases:
+            return []
+        return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
+
+    def _with_names(self, hits: list[Hit], rare: Collection[str]) -> list[Hit]:
+        """The hits with all rare names: of the problems of Greece, Greece is what it is about."""
+        names = [_ending(word) for word in self.words if word in rare and word in self.names]
+        if not names:
+            return []
+        return [hit for hit in hits if all(n.search(" ".join(_texts(hit)).lower()) for n in names)]
+
+    def _with_rare_words(
+        self, hits: list[Hit], rarity: Mapping[str, float], rare: Collection[str]
+    ) -> list[Hit]:
+        """The hits with all rare words, or with those that weigh most."""
+        wanted = [word for word in self.words if word in rare]
+        weights: dict[str, float] = {}
+        for hit in hits if wanted else ():
+            text = " ".join(_texts(hit)).lower()
+            weights[hit.id] = sum(rarity.get(word, 0.0) for word in wanted if has_word(text, word))
+        most = max(weights.values(), default=0.0)
+        return [hit for hit in hits if most and weights[hit.id] == most]
+
+    def _weight(self, hit: Hit, rarity: Mapping[str, float]) -> float:
+        text = " ".join(_texts(hit)).lower()
+        there = {word for word in self.words if has_word(text, word)}
+        weight = sum(rarity.get(word, 0.0) for word in there)
+        for (word, following), pattern in self.pairs.items():
+            if word in there and following in there and pattern.search(text):
+                weight += (rarity.get(word, 0.0) + rarity.get(following, 0.0)) / 2
+        return weight
+
+    def _date(self, hit: Hit) -> str:
+        return metadata(hit, self.profile.date_field)
+
+
+def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -> Order | None:
+    """The order that the question asks for, if it does and the documents have dates."""
+    if profile.date_field is None or profile.date_field not in fields:
+        return None
+    first, latest = _FIRST.search(question), _LATEST.search(question)
+    # "The last meeting before July 2023" has a date; nothing is to be put in an order.
+    dates = dates_of(question)
+    if bool(first) == bool(latest) or dates.beside:
+        return None
+    rest = question
+    for pattern in profile.named.values():
+        rest = pattern.sub(" ", rest)
+    wanted = wanted_type(profile, fields, question)
+    for word in profile.subject:
+        rest = re.sub(rf"\b{re.escape(word)}\b", " ", rest)
+    beginnings = dict(_beginnings(rest.lower()))
+    capitals = {start for name in name_words(rest) for start, _ in _beginnings(name.lower())}
+    return Order(
+        profile,
+        "first" if first else "latest",
+        beginnings,
+        tuple(quoted(question)),
+        dates.periods,
+        frozenset(capitals),
+        {pair: _near(*pair) for pair in pairwise(beginnings)},
+        wanted.value if wanted is not None and wanted.named else None,
+        tuple(
+            str(limit.last_day.year)
+            for limit in dates.limits
+            # What ended before is reported, not promised: "inflation through November".
+            if limit.before and all(period.start <= limit.last_day for period in dates.periods)
+        ),
+    )
+
+
+def _beginnings(text: str) -> Iterator[tuple[str, str]]:
+    """What every form of each word has in common with its stem, and the word: `polic`, policy."""
+    for word in _WORD.findall(text):
+        for stem in terms(word):
+            if stem not in _ASKING and not stem.isdecimal():
+                same = sum(
+                    1
+                    for _ in takewhile(
+                        lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)
+                    )
+                )
+                yield word[:same], word
+
+
+def _near(word: str, following: str) -> re.Pattern[str]:
+    """Finds two words in this order, with at most two others between them."""
+    return re.compile(rf"\b{re.escape(word)}\w*\W+(?:\w+\W+){{0,2}}{re.escape(following)}")
+
+
+@lru_cache(1_000)
+def _ending(start: str) -> re.Pattern[str]:
+    """Finds a word that begins so and is hardly longer: the Fed is not all that is federal."""
+    return re.compile(rf"\b{re.escape(start)}\w{{0,3}}\b")
+
+
+def _texts(hit: Hit) -> tuple[str, str]:
+    return hit.payload["title"], hit.payload["text"]

@@ -1,0 +1,159 @@
+"""Which of several documents on one event, or on two, a question means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import AllOf, Filter, Hit, VectorStore
+
+from ..question.dates import NextTo, Period, asks_for_change, dates_of
+from ..question.profiles import Profile
+from .preferences import WantedType, in_order, metadata, within
+
+_SHARED = 0.5
+"""What the wanted document gains of its distance to the best passage of its event."""
+_ALIKE = 0.2
+"""Passages no further behind the best match the question alike."""
+_RAISED = 0.1
+_MOST_DAYS = 366
+"""Between a date and the event before or after it."""
+
+
+async def day_beside(
+    store: VectorStore, collection: str, condition: Filter, path: str, beside: NextTo
+) -> Period | None:
+    """The last day with documents before a period, or the first after it; None within a year.
+
+    It counts in ever shorter ranges, so that the documents are not read.
+
+    Args:
+        condition: that documents must meet.
+        path: of the date in a passage's payload.
+    """
+    edge = beside.period.start if beside.before else beside.period.end
+
+    def reached(days: int) -> Period:
+        far = timedelta(days=days)
+        return Period(edge - far, edge) if beside.before else Period(edge, edge + far)
+
+    least, most = 0, _MOST_DAYS + 1
+    while most - least > 1:
+        days = (least + most) // 2
+        period = reached(days)
+        if await store.count(collection, AllOf((condition, within(path, period)))):
+            most = days
+        else:
+            least = days
+    if most > _MOST_DAYS:
+        return None
+    period, one = reached(most), timedelta(days=1)
+    if beside.before:
+        return Period(period.start, period.start + one)
+    return Period(period.end - one, period.end)
+
+
+def choose_within_events(ranked: Sequence[Hit], profile: Profile, wanted: WantedType) -> list[Hit]:
+    """Raise the best passage of the wanted type by what others of its date match better."""
+    best: dict[str, float] = {}
+    chosen: dict[str, Hit] = {}
+    for hit in ranked:
+        date = metadata(hit, profile.date_field)
+        own = hit.score
+        if metadata(hit, profile.type_field) == wanted.value:
+            chosen.setdefault(date, hit)
+            own -= wanted.lift
+        best[date] = max(best.get(date, own), own)
+    raised = {}
+    for date, hit in chosen.items():
+        behind = best[date] - (hit.score - wanted.lift)
+        if date and behind > 0:
+            raised[hit.id] = hit.scored(hit.score + _SHARED * behind)
+    return in_order(raised.get(hit.id, hit) for hit in ranked)
+
+
+def raise_earliest(
+    ranked: Sequence[Hit], profile: Profile, wanted: WantedType, shares: Mapping[str, float]
+) -> list[Hit]:
+    """Put the earliest of the passages that match alike first.
+
+    Args:
+        shares: id → share of the question's quantities; only passages with the most count.
+    """
+    if not ranked:
+        return []
+    most, best = max(shares.values()), ranked[0].score
+    alike = [
+        hit
+        for hit in ranked
+        if metadata(hit, profile.type_field) == wanted.value
+        and shares[hit.id] == most
+        and hit.score >= best - _ALIKE
+        and metadata(hit, profile.date_field)
+    ]
+    if not alike:
+        return list(ranked)
+    first = min(alike, key=lambda hit: metadata(hit, profile.date_field))
+    raised = first.scored(best + _RAISED)
+    return [raised, *(hit for hit in ranked if hit.id != first.id)]
+
+
+LATER_LIFT, NEW_LIFT = 0.15, 0.3
+"""For the later document, and for a passage of it in which every sentence is new."""
+_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*")
+_SPACE = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The question compares documents of an earlier and a later period."""
+
+    profile: Profile
+    earlier: tuple[Period, ...]
+    later: Period
+
+    @classmethod
+    def of(cls, profile: Profile, fields: Mapping[str, FieldType], question: str) -> Change | None:
+        """None where the question compares nothing, or not two dates."""
+        if profile.date_field not in fields or not asks_for_change(question):
+            return None
+        periods = sorted(dates_of(question).periods, key=lambda period: period.start)
+        if len(periods) < 2 or periods[-1].start < periods[-2].end:
+            return None
+        return cls(profile, tuple(periods[:-1]), periods[-1])
+
+    def lifts(self, hits: Sequence[Hit]) -> dict[str, float]:
+        """Id → what it gains, of passages of the later period's documents."""
+        known: dict[str, set[str]] = {}
+        for hit in hits:
+            if any(self._date(hit) in period for period in self.earlier):
+                known.setdefault(self._type(hit), set()).update(_sentences(hit.payload["text"]))
+        found = {}
+        for hit in hits:
+            if self._date(hit) in self.later:
+                found[hit.id] = LATER_LIFT + NEW_LIFT * _share_new(hit, known.get(self._type(hit)))
+        return found
+
+    def _type(self, hit: Hit) -> str:
+        return metadata(hit, self.profile.type_field)
+
+    def _date(self, hit: Hit) -> str:
+        return metadata(hit, self.profile.date_field)
+
+
+def _share_new(hit: Hit, known: set[str] | None) -> float:
+    """The share of the passage, in characters, that no earlier document has."""
+    if known is None:
+        return 0.0
+    sentences = _sentences(hit.payload["text"])
+    count = sum(map(len, sentences))
+    return sum(len(s) for s in sentences if s not in known) / count if count else 0.0
+
+
+def _sentences(text: str) -> set[str]:
+    """Sentences in small letters, without punctuation; one of few characters says nothing."""
+    found = (_SPACE.sub(" ", match[0]).strip().lower() for match in _SENTENCE.finditer(text))
+    return {sentence for sentence in found if len(sentence) > 20}

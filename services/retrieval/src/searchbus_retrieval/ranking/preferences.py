@@ -1,0 +1,283 @@
+"""Documents that a question seems to mean, by date, type and facts; they are ranked above others.
+
+None is a filter, because a later document may have the answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from searchbus_contracts.retrieval import FieldType
+from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Filter, Hit, IsIn, Match, NumberRange
+
+from ..documents.records import fact_path
+from ..question.dates import Period, asks_for_change, dates_of
+from ..question.profiles import Profile
+from ..question.quantities import Quantities
+from ..question.words import Directions, name_words, opening_words
+
+_WORTH, _WORTH_FAR = (40, 20), (60, 60)
+"""Matches to read by score, and by words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Documents that the question seems to mean, and what that adds to their score (0..1).
+
+    Attributes:
+        name: what it is by, for explanations: date or type.
+        instead: what it means where no document is so.
+    """
+
+    condition: Filter
+    lift: float
+    name: str = ""
+    instead: Preference | None = None
+
+
+def rank(
+    overall: Sequence[Match],
+    preferred: Sequence[tuple[Preference, Sequence[Match]]],
+    payloads: Mapping[str, dict[str, Any]],
+    lift: Callable[[Hit], float],
+) -> list[Hit]:
+    """Merge one search over all with one for each preference; best first, ties by id.
+
+    A hit of several preferences gets the lift of each.
+
+    Args:
+        payloads: id → payload, of the matches that are to be ranked.
+        lift: what a hit's own text adds to its score.
+    """
+    lifts: defaultdict[str, float] = defaultdict(float)
+    for preference, matches in preferred:
+        for match in matches:
+            lifts[match.id] += preference.lift
+    best = best_matches(overall, preferred)
+    hits = [
+        Hit(key, best[key].score + lifts[key], best[key].cosine, payload)
+        for key, payload in payloads.items()
+    ]
+    return in_order(hit.scored(hit.score + lift(hit)) for hit in hits)
+
+
+def best_matches(
+    overall: Sequence[Match], preferred: Sequence[tuple[Preference, Sequence[Match]]]
+) -> dict[str, Match]:
+    """Id → the match with the best score of those that the searches found."""
+    best: dict[str, Match] = {}
+    for matches in (overall, *(matches for _, matches in preferred)):
+        for match in matches:
+            if match.id not in best or best[match.id].score < match.score:
+                best[match.id] = match
+    return best
+
+
+def in_order(hits: Iterable[Hit]) -> list[Hit]:
+    """Best first, ties by id."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
+
+def metadata(hit: Hit, field: str | None) -> str:
+    """A metadata value of the hit's document as text; empty without it."""
+    return str((hit.payload.get("m") or {}).get(field) or "")
+
+
+def worth_reading(
+    overall: Sequence[Match],
+    preferred: Sequence[Sequence[Match]],
+    limit: int,
+    *,
+    far: bool,
+    quotation: bool = False,
+) -> list[str]:
+    """Ids of the matches whose payload is worth its time.
+
+    Those with the best score of each search, and those with the best words: among these are the
+    passages in which the query stands word for word.
+
+    Args:
+        limit: of the hits wanted.
+        far: whether what the passages say may turn the order round, so that more are read.
+        quotation: whether the query may be one, so that more are read that have its words.
+    """
+    scores, words = _WORTH_FAR if far else _WORTH
+    most = max(limit, scores)
+    chosen = [*overall[:most], *_best_words(overall, _WORTH_FAR[1] if quotation else words)]
+    for matches in preferred:
+        chosen += [*matches[:most], *_best_words(matches, words)] if far else matches[:most]
+    return list(dict.fromkeys(match.id for match in chosen))
+
+
+def _best_words(matches: Sequence[Match], count: int) -> list[Match]:
+    return heapq.nlargest(count, matches, key=lambda match: match.words)
+
+
+DATE_LIFT = 0.6
+NEAR_LIFT = 0.4
+"""Where no document has the date: it may be the day on which began what they announced."""
+LIMIT_LIFT = 0.2
+EVENT_LIFT = 0.3
+"""The question names what happened, not when: it may as well be about what came of it."""
+TYPE_LIFT = 0.4
+ASKED_LIFT = 0.25
+"""Less than where the question names the type: its words may mean another one."""
+DATE_NAMES = ("date", "near date")
+"""The names of the preferences for documents of a date, and for those around it."""
+_EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
+"""How far documents may be from a date that none has."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedType:
+    """The type of document that answers a question.
+
+    Attributes:
+        named: the question calls it by its name.
+    """
+
+    value: str
+    named: bool
+
+    @property
+    def lift(self) -> float:
+        """What it adds to the score of such a document."""
+        return TYPE_LIFT if self.named else ASKED_LIFT
+
+
+def wanted_type(
+    profile: Profile, fields: Mapping[str, FieldType], question: str
+) -> WantedType | None:
+    """The type that the question names, or whose words it has; names of two types say nothing."""
+    if profile.type_field not in fields:
+        return None
+    named = [value for value, pattern in profile.named.items() if pattern.search(question)]
+    if named:  # a name says more than words that ask
+        return WantedType(named[0], named=True) if len(named) == 1 else None
+    asked = (value for value, pattern in profile.asked.items() if pattern.search(question))
+    first = next(asked, None)
+    if first is None and Quantities(question):
+        first = next((value for value, kind in profile.types.items() if kind.has_quantities), None)
+    if first is None and asks_for_change(question):
+        first = next((value for value, kind in profile.types.items() if kind.compared), None)
+    return None if first is None else WantedType(first, named=False)
+
+
+def preferences(
+    profile: Profile, fields: Mapping[str, FieldType], question: str
+) -> list[Preference]:
+    """The documents that the question seems to mean, by date and by type.
+
+    Args:
+        fields: of the collection; a profile's field that it lacks says nothing.
+    """
+    found = []
+    if profile.date_field in fields:
+        path = f"m.{profile.date_field}"
+        dates = dates_of(question)
+        if dates.periods:
+            found.append(dated(path, dates.periods))
+        elif events := profile.dated_phrases.said_in(question):
+            happened = within(path, *dict.fromkeys(events.values()))
+            found.append(Preference(happened, EVENT_LIFT, "event"))
+        for limit in dates.limits[:1]:
+            day = limit.day.isoformat()
+            side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)
+            name = "before date" if limit.before else "after date"
+            found.append(Preference(side, LIMIT_LIFT, name))
+    wanted = wanted_type(profile, fields, question)
+    if wanted is not None:
+        condition = Equals(f"m.{profile.type_field}", wanted.value)
+        found.append(Preference(condition, wanted.lift, f"type {wanted.value}"))
+    return found
+
+
+def dated(path: str, periods: Sequence[Period]) -> Preference:
+    """The documents of these periods; where there are none, those of the days around them.
+
+    Args:
+        path: of the date in a passage's payload.
+    """
+    date, near_date = DATE_NAMES
+    near = Preference(shortly_beside(path, periods), NEAR_LIFT, near_date)
+    return Preference(within(path, *periods), DATE_LIFT, date, near)
+
+
+def shortly_beside(path: str, periods: Sequence[Period]) -> AnyOf:
+    """Documents of the periods, and those shortly before and after them."""
+    return within(path, *(Period(p.start - _EARLIER, p.end + _LATER) for p in periods))
+
+
+def within(path: str, *periods: Period) -> AnyOf:
+    """Documents of the periods."""
+    return AnyOf(
+        tuple(DateRange(path, gte=p.start.isoformat(), lt=p.end.isoformat()) for p in periods)
+    )
+
+
+NAMED_LIFT, VOTES_LIFT, DECISION_LIFT = 0.7, 0.5, 0.3
+"""Votes of those named, votes with anybody against, decisions of the question's direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFacts:
+    """Facts that a question asks for.
+
+    Attributes:
+        preference: for the passages that state them.
+        fact: name of the facts.
+        field: that has one of `values`, where the question says which ones.
+    """
+
+    preference: Preference
+    fact: str
+    field: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, profile: Profile, facts: Mapping[str, FieldType], question: str
+    ) -> AskedFacts | None:
+        """None where the question is about something else, or no such facts were read."""
+        asked = profile.asked_facts
+        if "dissenters" in facts and "votes" in asked and asked["votes"].search(question):
+            return _votes(question)
+        if "decision" in facts and "decision" in asked and asked["decision"].search(question):
+            return _decision(profile, question)
+        return None
+
+    def states(self, hit: Hit) -> bool:
+        """Whether the hit states such facts."""
+        return bool(hit.payload.get("fact") == self.fact)
+
+    def answers(self, hit: Hit) -> bool:
+        """Whether the hit states those facts, with one of the values that the question says."""
+        found = (hit.payload.get("f") or {}).get(self.field) or ()
+        have = (found,) if isinstance(found, str) else found
+        return self.states(hit) and any(v in have for v in self.values)
+
+
+def _votes(question: str) -> AskedFacts:
+    """Votes against of those who are named; else votes with anybody against."""
+    is_vote = Equals("fact", "votes")
+    anybody = AllOf((is_vote, NumberRange(fact_path("dissents"), gte=1)))
+    preference = Preference(anybody, VOTES_LIFT, "votes")
+    names = tuple(dict.fromkeys([*name_words(question), *opening_words(question)]))
+    if names:
+        named = AllOf((is_vote, IsIn(fact_path("dissenters"), names)))
+        preference = Preference(named, NAMED_LIFT, "votes of those named", preference)
+    return AskedFacts(preference, "votes", "dissenters", names)
+
+
+def _decision(profile: Profile, question: str) -> AskedFacts:
+    """Decisions of the question's direction: "lower" for a question about a cut; else any."""
+    ways = Directions(profile.opposites, question).own_words
+    wanted: Filter = Equals("fact", "decision")
+    if ways:
+        wanted = AllOf((wanted, IsIn(fact_path("decision"), ways)))
+    return AskedFacts(Preference(wanted, DECISION_LIFT, "decision"), "decision", "decision", ways)

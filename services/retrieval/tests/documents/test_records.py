@@ -1,0 +1,60 @@
+"""Points of documents, and their ids, which stored collections depend on."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_contracts.ingest import hash_of_text
+from searchbus_retrieval.documents.records import (
+    field_specs,
+    infer_fields,
+    point_id,
+    record_payload,
+    stored_revision,
+    summary_of,
+)
+from searchbus_retrieval.documents.where import FieldSpec
+
+from ..conftest import document
+
+
+def test_ids_never_change():
+    """A change would orphan every stored point."""
+    assert point_id("chunk", "d", "r", 0) == "3085bb98-7deb-547c-be3e-01c919884317"
+    assert point_id("text", "d", "r", 0) == "ec7a2b1a-dba2-5670-a346-f3aefbe1918c"
+    assert point_id("record", "d") == "fc69a3c6-0428-562f-837a-a72f18e7f7c2"
+    assert point_id("collection", "c") == "4ba57d18-c533-5f60-bd83-12732bd8ed44"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(True, "bool"), (1, "integer"), (1.5, "float"), ("x", "keyword"), ("2024-01-31", "datetime"),
+     ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword")],
+)  # fmt: skip
+def test_types_of_fields_come_from_values(value, kind):
+    """A boolean is not an integer; only a valid date is a date."""
+    assert infer_fields({"f": value}) == {"f": kind}
+
+
+def test_metadata_cannot_hide_a_field_of_the_document():
+    """It is stored under `m`; a filter on `title` means the metadata where it has that name."""
+    specs = field_specs({"year": "integer", "title": "integer"})
+    assert specs["year"] == FieldSpec("m.year", "integer")
+    assert specs["title"] == FieldSpec("m.title", "integer")
+    assert specs["url"] == FieldSpec("url", "keyword")
+    facts = field_specs({"year": "integer"}, {"dissents": "integer", "year": "integer"})
+    assert facts["dissents"] == FieldSpec("f.dissents", "integer")
+    assert facts["year"] == FieldSpec("m.year", "integer")
+
+
+def test_record_is_read_back_as_a_summary():
+    """All but the text, which has points of its own."""
+    new = document("w", "x" * 250_000, url="https://example.org", metadata={"n": 1})
+    payload = record_payload(new, stored_revision("r", "1"), chunks=251)
+    assert (payload["text_parts"], payload["chars"]) == (3, 250_000)
+    assert payload["content_hash"] == hash_of_text(new.text)
+    summary = summary_of("c", payload)
+    assert (summary.document_id, summary.title) == (new.document_id, new.title)
+    assert (summary.chunk_count, summary.size_bytes, summary.revision) == (251, 250_000, "r")
+    assert summary_of("c", payload, "1").revision == "r"
+    assert summary_of("c", payload, "2").revision == summary_of("c", payload, "").revision == ""

@@ -1,0 +1,196 @@
+"""A document is stored completely or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from searchbus_contracts import Fault
+from searchbus_contracts.ingest import document_id
+from searchbus_retrieval.documents.writing import embedded_text
+from searchbus_retrieval.library import Library
+from searchbus_testing import until
+from searchbus_vectors import Equals
+
+from ..conftest import document
+
+
+async def test_refusals_say_why(library):
+    """A document that cannot be stored is refused with the reason."""
+    good = document("w", "Whales sing.")
+    odd = msgspec.structs.replace(good, metadata={"no spaces": 1})
+    assert "metadata field" in (await library.store("c", odd)).reason
+    outside = msgspec.structs.replace(good, text="short")
+    assert "outside of the text" in (await library.store("c", outside)).reason
+    huge = msgspec.structs.replace(good, text="x" * (17 * 1024 * 1024))
+    assert "16 MiB" in (await library.store("c", huge)).reason
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+@pytest.mark.parametrize("existing", [False, True])
+async def test_crash_between_any_two_steps_leaves_no_half_document(
+    library, embedder, monkeypatch, step, existing
+):
+    """After a crash and repair the document is as before or as after, never in between."""
+    old, new = "Whales sing in the old sea. " * 100, "Dolphins whistle in the new sea. " * 100
+    if existing:
+        await library.store("c", document("w", old))
+    else:
+        await library.store("c", document("other", "Something else."))
+    store = library._store
+    calls = 0
+
+    class Crash(Exception):
+        pass
+
+    def crashing(method):
+        async def call(*arguments, **options):
+            nonlocal calls
+            calls += 1
+            if calls > step:
+                raise Crash
+            return await method(*arguments, **options)
+
+        return call
+
+    for name in ("upsert", "delete", "set_payload"):
+        monkeypatch.setattr(store, name, crashing(getattr(store, name)))
+    try:
+        await library.store("c", document("w", new))
+        crashed = False
+    except Crash:
+        crashed = True
+    monkeypatch.undo()
+    reopened = await Library.open(store, embedder)
+    texts = {h.text for h in await reopened.search("c", "sea animals sing whistle", limit=50)}
+    texts.discard("Something else.")
+    has_old, has_new = any("old sea" in t for t in texts), any("new sea" in t for t in texts)
+    assert not (has_old and has_new)
+    try:
+        whole = (await reopened.get_from(["c"], document_id("c", "w"))).text
+    except Fault:
+        whole = None
+    assert whole == (old if has_old else new if has_new else None)
+    assert whole in ((old, new) if existing else (None, new))
+    assert crashed or whole == new
+    # Doing it again ends in the same state as an undisturbed run.
+    await reopened.store("c", document("w", new))
+    assert (await reopened.get_from(["c"], document_id("c", "w"))).text == new
+    assert await store.count("c", Equals("live", False)) == 0
+
+
+async def test_request_that_is_cancelled_after_the_commit_is_finished(library, monkeypatch):
+    """The client does not send the document again: its revision is stored."""
+    store, reached, go_on = library._store, asyncio.Event(), asyncio.Event()
+    set_payload = store.set_payload
+
+    async def slow(*arguments, **options):
+        reached.set()
+        await go_on.wait()
+        return await set_payload(*arguments, **options)
+
+    monkeypatch.setattr(store, "set_payload", slow)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    go_on.set()
+
+    async def found() -> bool:
+        return bool(await library.search("c", "whales"))
+
+    async with asyncio.timeout(60):
+        while not await found():
+            await asyncio.sleep(0.01)
+
+
+async def test_commit_that_fails_after_its_caller_has_left_is_logged_and_counted(
+    library, monkeypatch, caplog
+):
+    """Nobody receives the failure; the next start repairs the document."""
+    reached, go_on, counted = asyncio.Event(), asyncio.Event(), []
+    monkeypatch.setattr("searchbus_bus.telemetry.count_failed", counted.append)
+
+    async def failing(*arguments, **options):
+        reached.set()
+        await go_on.wait()
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(library._store, "set_payload", failing)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    assert counted == []
+    go_on.set()
+    await until(lambda: counted == ["commit"])
+    assert "the disk is gone" in caplog.text
+
+
+async def test_next_writer_waits_for_the_commit_of_a_caller_that_has_left(library, monkeypatch):
+    """The commit would delete the next revision's passages as those of another revision."""
+    store, reached, go_on = library._store, asyncio.Event(), asyncio.Event()
+    delete = store.delete
+
+    async def slow(*arguments, **options):
+        if not reached.is_set():
+            reached.set()
+            await go_on.wait()
+        return await delete(*arguments, **options)
+
+    await library.store("c", document("w", "Whales are silent."))
+    monkeypatch.setattr(store, "delete", slow)
+    storing = asyncio.create_task(library.store("c", document("w", "Whales sing.")))
+    await reached.wait()
+    storing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await storing
+    again = asyncio.create_task(library.store("c", document("w", "Whales sing again.")))
+    await asyncio.wait([again], timeout=0.2)
+    go_on.set()
+    assert (await again).outcome == "replaced"
+    assert [hit.text for hit in await library.search("c", "whales")] == ["Whales sing again."]
+    assert await store.count("c", Equals("kind", "chunk")) == 1
+
+
+async def test_concurrent_ingest_of_one_document_ends_with_one(library):
+    """Racing writers of the same id leave exactly one revision."""
+    texts = [f"Whales sing song number {i}. " * 80 for i in range(4)]
+    await asyncio.gather(*(library.store("c", document("w", text)) for text in texts))
+    hits = await library.search("c", "whales", limit=50)
+    whole = (await library.get_from(["c"], document_id("c", "w"))).text
+    assert whole in texts
+    assert all(hit.text in whole for hit in hits)
+
+
+async def test_lock_of_a_document_exists_only_while_it_is_written(library):
+    """A million documents leave no million locks."""
+    writer = library._writer
+    await asyncio.gather(
+        *(library.store("c", document("w", f"Whales sing song {i}.")) for i in range(3)),
+        library.store("c", document("v", "Dolphins whistle.")),
+    )
+    assert await library.delete("c", (document_id("c", "v"),)) == 1
+    assert len(writer._locks) == 0
+
+
+async def test_field_types_come_from_the_values_unless_declared(library):
+    """An ISO date is a date; a declared type wins."""
+    new = document("w", "Whales.", metadata={"day": "2024-01-31", "code": "2024-01-31", "n": 1})
+    await library.store("c", new, {"code": "keyword"})
+    (info,) = await library.list_collections()
+    assert info.fields == {"day": "datetime", "code": "keyword", "n": "integer"}
+    assert (info.documents, info.chunks) == (1, 1)
+
+
+def test_title_date_and_section_are_embedded_with_a_passage():
+    """Statements of different meetings differ in little else."""
+    new = document("s", "x", title="FOMC Statement", metadata={"n": 1, "date": "2024-01-31"})
+    assert embedded_text(new, "Votes", "All agreed.") == (
+        "FOMC Statement (2024-01-31). Votes. All agreed."
+    )
+    assert embedded_text(document("s", "x", title="T"), None, "Text.") == "T. Text."

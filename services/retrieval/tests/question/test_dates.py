@@ -1,0 +1,224 @@
+"""Dates of questions."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchbus_retrieval.question.dates import (
+    Limit,
+    NextTo,
+    Period,
+    dates_of,
+)
+
+
+def periods_of(question: str) -> list[Period]:
+    return list(dates_of(question).periods)
+
+
+def limits_of(question: str) -> list[Limit]:
+    return list(dates_of(question).limits)
+
+
+def beside_of(question: str) -> list[NextTo]:
+    return list(dates_of(question).beside)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("why did rates rise in March 2022?", [("2022-03-01", "2022-04-01")]),
+        ("the January 30-31, 2024 meeting", [("2024-01-30", "2024-02-01")]),
+        ("on March 3, 2020", [("2020-03-03", "2020-03-05")]),
+        ("statement 2008-12-16", [("2008-12-16", "2008-12-17")]),
+        ("policy in Q3 2021", [("2021-07-01", "2021-10-01")]),
+        ("the fourth quarter of 1999", [("1999-10-01", "2000-01-01")]),
+        ("late 2019 strains", [("2019-09-01", "2020-01-01")]),
+        (
+            "from Sept. 2001 and in 2005",
+            [("2001-09-01", "2001-10-01"), ("2005-01-01", "2006-01-01")],
+        ),
+        ("low at least through mid-2013", []),
+        ("purchases by the end of the second quarter of 2011", []),
+        ("a rate of 2000 basis points", [("2000-01-01", "2001-01-01")]),
+        ("February 31, 2020", []),
+        ("30 February 2015", []),
+        ("2015-02-30 or 31/31/2015", []),
+        ("the season 2019-20", [("2019-01-01", "2020-01-01")]),
+        ("no dates at all", []),
+    ],
+)
+def test_periods(question, expected):
+    """Each form of a date, in the order of the question."""
+    found = [(p.start.isoformat(), p.end.isoformat()) for p in periods_of(question)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("low at least through mid-2013", [Limit(date(2013, 9, 1), before=True)]),
+        ("to begin in October 2017", [Limit(date(2017, 11, 1), before=True)]),
+        ("after the 2003 easing", [Limit(date(2004, 1, 1), before=False)]),
+        ("until at least the middle of 2013", [Limit(date(2013, 9, 1), before=True)]),
+        ("pushed out to mid-2015", [Limit(date(2015, 9, 1), before=True)]),
+        ("extended to June 2011", [Limit(date(2011, 7, 1), before=True)]),
+        ("in March 2022", []),
+    ],
+)
+def test_dates_that_are_only_mentioned_are_limits(question, expected):
+    """Documents that plan until a day are from before it."""
+    assert limits_of(question) == expected
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_without_harm(text):
+    """Every period is a real one."""
+    for period in periods_of(text):
+        assert period.start < period.end <= date(2100, 1, 1)
+
+
+MONTHS = {
+    name: number
+    for number, name in enumerate(
+        "January February March April May June July August September October November December"
+        .split(), 1,
+    )
+}  # fmt: skip
+OF_THE_MEETING = (
+    "the statement after the {month} {year} meeting",
+    "What did the Fed announce after the {month} {year} FOMC meeting?",
+    "the statement following the {month} {year} meeting on inflation",
+    "minutes following the meeting of {month} {year}",
+    "the decision at the {month} {year} meeting",
+    "what was said in {month} {year} about prices",
+    "credit conditions {short} '{two}",
+    "credit conditions {short}. \u2019{two}, in brief",
+    "purchases {number}/{two}",
+    "purchases {number:02}/{year}",
+    "{month} of {year}",
+)
+SINCE = (
+    "mentions of supply since the {month} {year} meeting",
+    "since the meeting in {month} {year}",
+)
+BEFORE = (
+    "What was decided at the meeting before the {month} {year} meeting?",
+    "the previous meeting before {month} {year}",
+    "the statement before the {month} {year} meeting",
+    "the meeting preceding that of {month} {year}",
+    "the outlook before the {month} {year} emergency meeting",
+)
+AFTER = (
+    "What was decided at the meeting after the {month} {year} meeting?",
+    "the next meeting after {month} {year}",
+    "the next statement after the {month} {year} meeting",
+    "the meeting following the one in {month} {year}",
+    "What was decided at the meeting that followed {month} {year}?",
+)
+
+
+def month_after(year: int, month: int) -> date:
+    return date(year + month // 12, month % 12 + 1, 1)
+
+
+@pytest.mark.parametrize("year", [1994, 1999, 2003, 2009, 2016, 2023])
+@pytest.mark.parametrize("month", MONTHS)
+def test_every_way_to_name_a_meeting_of_a_month(month, year):
+    """What is issued after a meeting is of that meeting; the meeting after it is another one."""
+    number = MONTHS[month]
+    words = {
+        "month": month, "short": month[:3], "year": year, "two": f"{year % 100:02}", "number": number
+    }  # fmt: skip
+    whole = Period(date(year, number, 1), month_after(year, number))
+    for template in OF_THE_MEETING:
+        question = template.format(**words)
+        assert periods_of(question) == [whole], question
+        assert limits_of(question) == beside_of(question) == [], question
+    for template in SINCE:
+        question = template.format(**words)
+        assert periods_of(question) == [Period(whole.start, date(2100, 1, 1))], question
+    for templates, before in ((BEFORE, True), (AFTER, False)):
+        for template in templates:
+            question = template.format(**words)
+            assert beside_of(question) == [NextTo(whole, before=before)], question
+            assert periods_of(question) == [], question
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("26 January {y}", (1, 26), (1, 28)),
+        ("the 3rd of May {y}", (5, 3), (5, 5)),
+        ("9/18/{y}", (9, 18), (9, 19)),
+        ("January 31-February 1, {y}", (1, 31), (2, 2)),
+        ("{y} Q2", (4, 1), (7, 1)),
+        ("2Q {y}", (4, 1), (7, 1)),
+        ("the 2nd quarter of {y}", (4, 1), (7, 1)),
+        ("late in {y}", (9, 1), (13, 1)),
+        ("the start of {y}", (1, 1), (4, 1)),
+        ("the second half of {y}", (7, 1), (13, 1)),
+        ("the summer of {y}", (6, 1), (10, 1)),
+        ("between March {y} and June {y}", (3, 1), (7, 1)),
+        ("from the March {y} to the June {y} meeting", (3, 1), (7, 1)),
+    ],
+)
+def test_days_quarters_seasons_and_ranges(question, start, end):
+    """In any year."""
+    for year in range(1994, 2026):
+        last = date(year + 1, 1, 1) if end[0] == 13 else date(year, *end)
+        assert periods_of(question.format(y=year)) == [Period(date(year, *start), last)]
+
+
+@pytest.mark.parametrize(
+    ("question", "day", "before"),
+    [
+        ("inflation as given at the first meeting of 2022", date(2022, 1, 1), False),
+        ("the first FOMC meeting in the year 2022?", date(2022, 1, 1), False),
+        ("What was decided at the last meeting of 2015?", date(2016, 1, 1), True),
+        ("final policy meeting of Q2 2019", date(2019, 7, 1), True),
+    ],
+)
+def test_first_and_last_meeting_of_a_period_are_beside_its_ends(question, day, before):
+    """And no order of what documents say, nor the period itself."""
+    assert beside_of(question) == [NextTo(Period(day, day), before)]
+    assert periods_of(question) == []
+
+
+def test_first_meeting_that_did_something_is_an_order():
+    """Of all that did so in the period."""
+    question = "the first meeting of 2022 at which members spoke of rents"
+    assert beside_of(question) == []
+    assert periods_of(question) == [Period(date(2022, 1, 1), date(2023, 1, 1))]
+
+
+@pytest.mark.parametrize(
+    "question", ["1/2 percent", "5/16 percent", "a 25/75 split", "may 20 people vote", "on Dec 8"]
+)
+def test_fractions_and_days_are_no_years(question):
+    """Two digits are a year only where nothing else fits."""
+    assert periods_of(question) == []
+
+
+@pytest.mark.parametrize("years", ["2008-09", "2008/2009", "2008\u201309"])
+def test_winter_of_two_years_is_one(years):
+    """From December to March."""
+    winter = Period(date(2008, 12, 1), date(2009, 4, 1))
+    assert periods_of(f"strains in the winter of {years}") == [winter]
+
+
+def test_comparison_with_a_year_is_a_limit():
+    """ "The highest since 1981" was said later."""
+    assert limits_of("the highest since 1981") == [Limit(date(1981, 1, 1), before=False)]
+
+
+def test_period_has_its_first_day_and_not_its_end():
+    """The end is the day after the last."""
+    (march,) = periods_of("rates in March 2022")
+    assert [day in march for day in ("2022-02-28", "2022-03-01", "2022-03-31", "2022-04-01")] == [
+        False, True, True, False,
+    ]  # fmt: skip

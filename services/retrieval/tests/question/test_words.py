@@ -1,0 +1,184 @@
+"""Phrases, names, synonyms and words that exclude each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_retrieval.question.words import (
+    SYNONYM_WEIGHT,
+    Directions,
+    Phrase,
+    Phrases,
+    Synonyms,
+    has_word,
+    is_name_in,
+    most_rare,
+    name_words,
+    opening_words,
+    quoted,
+)
+from searchbus_vectors import Sparse
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Lisa D. Cook", "PRESENT: Jerome H. Powell, LISA D.\n  COOK, Esther L. George"),
+        ("Who is Lisa D. Cook?", "Present: Lisa D. Cook."),
+        ("\u201cLisa D. Cook\u201d", "Lisa D. Cook"),
+        ("what is the bank term funding program", "the new Bank Term\u00a0Funding Program, which"),
+        ("the labor market's slack", "the labor market\u2019s slack"),
+        ("March 21-22, 2023", "on March 21\u201322, 2023."),
+        ("a long\u2014run goal", "the long-run goal"),
+        ('the "neutral" rate', "its \u201cneutral\u201d rate"),
+        ("Growth slowed. Inflation rose.", "Growth slowed. Inflation rose. Trade fell."),
+        ("C++ (2023)", "It is written in C++ (2023)."),
+        ("to be or not to be", "To be, or not: to be or not to be."),
+    ],
+)
+def test_phrase_is_found(query, text):
+    """Case, white space, dashes, quotes and the words of a question make no difference."""
+    assert Phrase(query).stands_in("Another text.", text)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Cook", "a cookie and a precook"),
+        ("Lisa D. Cook", "Cook, Lisa D."),
+        ("rates rose in March", "rates rose in May"),
+        ("", "anything"),
+        ("?!", "anything ?!"),
+        ("a.c", "abc"),
+    ],
+)
+def test_other_text_is_not(query, text):
+    """Whole words in the order of the query; a query without a word is in no text."""
+    assert not Phrase(query).stands_in(text)
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("effects of the SARS epidemic on Asian economies", ["SARS", "Asian"]),
+        ("Who is Lisa D. Cook?", ["Lisa", "Cook"]),
+        ("SARS and its effects. What followed?", ["SARS"]),
+        ("why did rates rise", []),
+        ("", []),
+    ],
+)
+def test_names_have_capitals(question, names):
+    """But for the first word of a sentence; an acronym is one everywhere."""
+    assert name_words(question) == names
+
+
+def test_phrases_in_quotes():
+    """In every kind of quotes."""
+    for question in ('the phrase "considerable time"', "the phrase \u201cconsiderable time\u201d"):
+        (phrase,) = quoted(question)
+        assert phrase.stands_in("for a considerable  time after")
+        assert not phrase.stands_in("for some time")
+    assert quoted("the phrase considerable time") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "there"), [("(Brexit)", True), ("a Brexiteer", True), ("Brexit", True), ("noBrexit", False), ("", False)]
+)  # fmt: skip
+def test_words_are_found_at_their_beginning(text, there):
+    """Not within a word."""
+    assert has_word(text, "Brexit") is there
+    assert has_word(f"noBrexit {text}", "Brexit") is there
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Miran on rates", ["Miran"]), ("Who is Cook?", []), ("Of it? Brexit. And pears", ["Brexit"]),
+        ("why", []), ("", []),
+    ],
+)  # fmt: skip
+def test_first_words_may_be_names(question, words):
+    """Stopwords are not."""
+    assert sorted(opening_words(question)) == words
+
+
+def test_name_is_written_with_its_capital():
+    """By every passage that has it."""
+    assert is_name_in(["said Miran", "others"], "Miran")
+    assert not is_name_in(["Effects of it", "its effects"], "Effects")
+    assert not is_name_in(["others"], "Miran")
+
+
+@pytest.mark.parametrize(
+    ("passages", "most"), [(0, 0), (1, 1), (20, 4), (15_000, 122), (100_000, 316)]
+)
+def test_rarity_grows_with_the_square_root_of_the_collection(passages, most):
+    """So that it holds in a small and in a large one."""
+    assert most_rare(passages) == most
+
+
+PHRASES = Phrases(
+    {
+        "voting against": ["dissent", "went against"],
+        "employment": ["jobs"],
+        "unemployment": ["out of work"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Why did George dissent?", "voting against"),
+        ("He Went AGAINST it, a dissenting vote", "voting against"),
+        ("dissent over jobs", "voting against, employment"),
+        ("dissenters and their job", "voting against, employment"),
+        ("work of a jobless union: who went, against", "voting against"),
+        ("people out-of-work", "unemployment"),
+        ("voting against employment", ""),
+    ],
+)
+def test_words_are_those_of_the_documents_for_phrases_of_the_question(question, words):
+    """Phrases are compared by the stems of all their words, in their order."""
+    assert Synonyms(PHRASES, question).words == words
+
+
+def test_question_is_embedded_with_the_documents_words():
+    """Its words for which they have others are known."""
+    synonyms = Synonyms(PHRASES, "Out of work, Poe went against it")
+    assert synonyms.question == "Out of work, Poe went against it (unemployment, voting against)"
+    assert synonyms.replaced == {"out", "of", "work", "went", "against"}
+    assert Synonyms(PHRASES, "pears").question == "pears"
+
+
+def test_synonyms_weigh_less_than_words():
+    """And nothing beside a word of the question."""
+    added = Synonyms(Phrases({}), "").added(Sparse([1, 2], [1.0, 1.8]), Sparse([2, 3], [1.0, 1.8]))
+    assert added == Sparse([1, 2, 3], [1.0, 1.8, SYNONYM_WEIGHT])
+    assert SYNONYM_WEIGHT < 1
+
+
+GROUPS = (("raise", "increase"), ("lower", "cut", "reduction"), ("keep",))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "agrees"),
+    [
+        ("decided to lower the target", True),
+        ("a reduction to 1 percent after the increases of last year", True),
+        ("decided to raise the target", False),
+        ("decided to keep it", False),
+        ("the target is 1 percent", True),
+    ],
+)
+def test_sentence_of_another_direction_does_not_agree(sentence, agrees):
+    """Unless it has the question's direction, too; in every form of the words."""
+    assert Directions(GROUPS, "when was the rate cut to 1 percent?").agree(sentence) is agrees
+
+
+@pytest.mark.parametrize("question", ["a rate of 1 percent", "was it raised or lowered?"])
+def test_question_without_one_direction_excludes_nothing(question):
+    """Nor does a collection without such words."""
+    assert not Directions(GROUPS, question)
+    assert Directions(GROUPS, question).agree("raise")
+    assert Directions((), "raise it").agree("lower it")

@@ -1,0 +1,122 @@
+"""Documents of one event, or of two."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_retrieval.question.profiles import Profile, load_profiles
+from searchbus_retrieval.ranking.events import (
+    LATER_LIFT,
+    NEW_LIFT,
+    Change,
+    choose_within_events,
+    raise_earliest,
+)
+from searchbus_retrieval.ranking.preferences import WantedType, wanted_type
+from searchbus_vectors import Hit
+
+FOMC = load_profiles()["fomc"]
+STATEMENT = WantedType("statement", named=False)
+
+
+def hit(key: str, score: float, kind: str, date: str) -> Hit:
+    return Hit(key, score, 0.7, {"m": {"date": date, "type": kind}})
+
+
+def test_wanted_document_gains_by_what_others_of_its_date_match_better():
+    """Half of it; a document of another date gains nothing."""
+    ranked = [
+        hit("minutes", 1.5, "minutes", "2008-01-30"),
+        hit("same", 0.5, "statement", "2008-01-30"),
+        hit("other", 0.5, "statement", "2007-12-11"),
+        hit("undated", 0.4, "statement", ""),
+    ]
+    scores = {h.id: h.score for h in choose_within_events(ranked, FOMC, STATEMENT)}
+    assert scores["same"] == pytest.approx(0.5 + (1.5 - (0.5 - STATEMENT.lift)) / 2)
+    assert (scores["other"], scores["undated"], scores["minutes"]) == (0.5, 0.4, 1.5)
+
+
+def test_only_its_best_passage_gains():
+    """And none where it is the best already."""
+    ranked = [hit("a", 0.9, "statement", "2008-01-30"), hit("b", 0.8, "statement", "2008-01-30")]
+    assert choose_within_events(ranked, FOMC, STATEMENT) == ranked
+    assert choose_within_events([], FOMC, STATEMENT) == []
+
+
+def test_earliest_of_those_that_match_alike_comes_first():
+    """With as many of the quantities, of the wanted type, and not far behind."""
+    ranked = [
+        hit("again", 1.0, "statement", "2010-12-14"),
+        hit("first", 0.9, "statement", "2010-11-03"),
+        hit("minutes", 0.9, "minutes", "2010-11-02"),
+        hit("less", 0.9, "statement", "2010-09-21"),
+        hit("far", 0.5, "statement", "2009-03-18"),
+    ]
+    shares = {h.id: 0.5 if h.id == "less" else 1.0 for h in ranked}
+    order = [h.id for h in raise_earliest(ranked, FOMC, STATEMENT, shares)]
+    assert order == ["first", "again", "minutes", "less", "far"]
+
+
+def test_nothing_alike_leaves_the_order():
+    """Nor is anything raised where nothing was found."""
+    minutes = [hit("minutes", 0.9, "minutes", "2010-11-02")]
+    assert raise_earliest(minutes, FOMC, STATEMENT, {"minutes": 1.0}) == minutes
+    assert raise_earliest([], FOMC, STATEMENT, {}) == []
+
+
+FIELDS = {"date": "datetime", "type": "keyword"}
+OLD = "The harvest of pears has been poor in most districts. "
+NEW = "The price of plums has risen in the north and in the south. "
+
+
+def passage(key: str, date: str, text: str, kind: str = "statement") -> Hit:
+    return Hit(key, 0.5, 0.7, {"title": "", "text": text, "m": {"date": date, "type": kind}})
+
+
+def test_new_sentences_of_the_later_document_are_raised():
+    """By their share; what the earlier one of its type said is not new."""
+    change = Change.of(FOMC, FIELDS, "March 2024 compared with January 2024")
+    assert change is not None
+    hits = [
+        passage("before", "2024-01-31", OLD), passage("same", "2024-03-20", OLD.upper()),
+        passage("new", "2024-03-20", NEW), passage("both", "2024-03-20", OLD + "Also, the price of plums has risen in most places."),
+        passage("minutes", "2024-03-20", NEW, "minutes"), passage("other", "2023-03-22", NEW),
+    ]  # fmt: skip
+    lifts = change.lifts(hits)
+    assert lifts["new"] == pytest.approx(LATER_LIFT + NEW_LIFT)
+    assert lifts["same"] == lifts["minutes"] == LATER_LIFT  # no earlier minutes are there
+    assert lifts["same"] < lifts["both"] < lifts["new"]
+    assert set(lifts) == {"same", "new", "both", "minutes"}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was the harvest of March 2024 larger than in January 2024?",
+        "Was that of March 2024 as big as in January 2024?",
+        "What did the harvest of January 2024 turn into in March 2024?",
+    ],
+)
+def test_comparisons_are_said_in_many_ways(question):
+    """The later date is the one that is meant."""
+    change = Change.of(FOMC, FIELDS, question)
+    assert change is not None
+    assert change.later.start.isoformat() == "2024-03-01"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["pears in March 2024", "what changed in March 2024", "pears in March 2024 and January 2024", "what changed"],
+)  # fmt: skip
+def test_other_questions_compare_nothing(question):
+    """A change needs two dates, and two dates are no change."""
+    assert Change.of(FOMC, FIELDS, question) is None
+    assert Change.of(Profile(), FIELDS, "March 2024 compared with January 2024") is None
+
+
+def test_change_is_asked_of_the_type_that_is_compared():
+    """Unless the question asks for another one."""
+    question = "pears in March 2024 compared with January 2024"
+    assert wanted_type(FOMC, FIELDS, question).value == "statement"
+    assert wanted_type(FOMC, FIELDS, f"views of {question}").value == "minutes"
+    assert wanted_type(FOMC, FIELDS, "pears in March 2024") is None

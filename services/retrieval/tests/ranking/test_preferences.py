@@ -1,0 +1,236 @@
+"""What a question prefers."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_retrieval.documents.facts import fact_fields
+from searchbus_retrieval.question.profiles import Profile, load_profiles
+from searchbus_retrieval.ranking.preferences import (
+    ASKED_LIFT,
+    DATE_LIFT,
+    DECISION_LIFT,
+    EVENT_LIFT,
+    LIMIT_LIFT,
+    NAMED_LIFT,
+    NEAR_LIFT,
+    TYPE_LIFT,
+    VOTES_LIFT,
+    AskedFacts,
+    Preference,
+    in_order,
+    metadata,
+    preferences,
+    rank,
+    worth_reading,
+)
+from searchbus_vectors import AnyOf, DateRange, Equals, Hit, Match
+
+
+def no(_: Hit) -> float:
+    return 0.0
+
+
+def match(key: str, score: float, words: float = 0.0) -> Match:
+    return Match(key, score, 0.5, words)
+
+
+def ranked(overall, preferred=(), lift=no) -> list[tuple[str, float]]:
+    found = {m.id for matches in (overall, *(p[1] for p in preferred)) for m in matches}
+    hits = rank(overall, preferred, {key: {} for key in found}, lift)
+    return [(hit.id, round(hit.score, 3)) for hit in hits]
+
+
+def test_preferred_hit_stands_before_a_better_match():
+    """By the preference's lift; without preferences the order stays."""
+    overall = [match("a", 0.9), match("b", 0.8)]
+    assert ranked(overall) == [("a", 0.9), ("b", 0.8)]
+    preference = Preference(Equals("kind", "x"), 0.4)
+    found = ranked(overall, [(preference, [match("b", 1.0), match("c", 0.2)])])
+    assert found == [("b", 1.4), ("a", 0.9), ("c", 0.6)]
+
+
+def test_hit_of_two_preferences_gets_both_lifts():
+    """Ties are in order of id."""
+    one, two = Preference(Equals("k", "x"), 0.4), Preference(Equals("k", "y"), 0.6)
+    equal = [match("b", 0.5), match("a", 0.5)]
+    found = ranked(equal, [(one, [match("a", 0.5)]), (two, [match("a", 0.5)])])
+    assert found == [("a", 1.5), ("b", 0.5)]
+    assert [key for key, _ in ranked(equal)] == ["a", "b"]
+
+
+def test_hit_with_the_words_of_the_query_stands_first():
+    """Before every other that no preference raises; the others keep their order."""
+    overall = [match("a", 1.0), match("b", 0.9), match("c", 0.01)]
+    found = ranked(overall, lift=lambda hit: float(hit.id == "c"))
+    assert [key for key, _ in found] == ["c", "a", "b"]
+
+
+def test_only_what_was_read_is_ranked():
+    """A match whose payload is not there was not worth reading, or was deleted meanwhile."""
+    hits = rank([match("a", 1.0), match("b", 0.9)], [], {"b": {"title": "B"}}, no)
+    assert [(hit.id, hit.payload) for hit in hits] == [("b", {"title": "B"})]
+
+
+def test_best_scores_and_best_words_are_worth_reading():
+    """More of both, where passages may turn the order round; always as many as are wanted."""
+    overall = [match(f"{n:03}", 1 - n / 400, words=n / 400) for n in range(300)]
+    preferred = [match(f"p{n:03}", 1 - n / 400, words=n / 400) for n in range(300)]
+    read = worth_reading(overall, [preferred], 5, far=False)
+    assert {"000", "039", "280", "299", "p000", "p039"} <= set(read)
+    assert {"040", "279", "p040", "p299"}.isdisjoint(read)
+    assert len(read) == len(set(read)) == 100
+    assert {"p079", "079"} <= set(worth_reading(overall, [preferred], 80, far=False))
+    quoted = worth_reading(overall, [preferred], 5, far=False, quotation=True)
+    assert set(read) < set(quoted)
+    far = worth_reading(overall, [preferred, preferred], 5, far=True)
+    assert {"059", "240", "p059", "p240"} <= set(far)
+    assert len(far) == len(set(far)) == 240
+
+
+def test_hits_have_metadata_and_an_order():
+    """A field that is not there is empty."""
+    hit = Hit("a", 0.5, 0.5, {"m": {"date": "2020-01-01"}})
+    assert [metadata(hit, name) for name in ("date", "type", None)] == ["2020-01-01", "", ""]
+    assert metadata(Hit("b", 0.5, 0.5, {}), "date") == ""
+    assert [h.id for h in in_order([Hit("b", 1.0, 0, {}), hit, Hit("a0", 1.0, 0, {})])] == [
+        "a0", "b", "a"
+    ]  # fmt: skip
+
+
+FIELDS = {"date": "datetime", "type": "keyword"}
+FOMC = load_profiles()["fomc"]
+
+
+def found(question: str, fields=FIELDS):
+    return [(p.condition, p.lift) for p in preferences(FOMC, fields, question)]
+
+
+def test_dates_and_document_types_are_preferences():
+    """They guide the ranking; two names of types say nothing."""
+    march = AnyOf((DateRange("m.date", gte="2022-03-01", lt="2022-04-01"),))
+    assert found("What did the minutes of March 2022 say?") == [
+        (march, DATE_LIFT), (Equals("m.type", "minutes"), TYPE_LIFT),
+    ]  # fmt: skip
+    assert found("Compare the minutes with the statement.") == []
+
+
+def test_event_says_when_it_was():
+    """Less surely than a date, which says more."""
+    profile = Profile(date_field="date", events={"2001-09/2001-12": ("twin towers", "fire")})
+    autumn = AnyOf((DateRange("m.date", gte="2001-09-01", lt="2002-01-01"),))
+    (event,) = preferences(profile, FIELDS, "Fires: when the Twin Towers fell")
+    assert (event.condition, event.lift) == (autumn, EVENT_LIFT)
+    assert EVENT_LIFT < DATE_LIFT
+    (dated,) = preferences(profile, FIELDS, "the twin towers in March 2003")
+    assert dated.lift == DATE_LIFT
+    assert preferences(profile, {}, "the twin towers") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What was decided about the target rate?", "statement"),
+        ("Which announcement ended the purchases?", "statement"),
+        ("What did participants argue about a cut?", "minutes"),
+        ("Who argued against the decision?", "minutes"),
+    ],
+)
+def test_words_ask_for_a_type(question, kind):
+    """Less than its name; the type that stands first in the profile comes first."""
+    assert found(question) == [(Equals("m.type", kind), ASKED_LIFT)]
+
+
+def test_name_of_a_type_says_more_than_words_that_ask():
+    """The words then say nothing."""
+    assert found("the statement on which participants differed") == [
+        (Equals("m.type", "statement"), TYPE_LIFT)
+    ]
+
+
+def test_quantity_asks_for_the_type_that_decides_them():
+    """Unless other words ask for another type."""
+    assert found("threshold of 6-1/2 percent") == [(Equals("m.type", "statement"), ASKED_LIFT)]
+    assert found("why participants argued for 2 percent") == [
+        (Equals("m.type", "minutes"), ASKED_LIFT)
+    ]
+
+
+def test_dates_around_count_where_no_document_has_the_date():
+    """45 days before, 15 after."""
+    (exact,) = preferences(FOMC, FIELDS, "holdings shrink on 2022-06-01")
+    assert exact.instead is not None
+    assert exact.instead.lift == NEAR_LIFT
+    assert exact.instead.condition == AnyOf(
+        (DateRange("m.date", gte="2022-04-17", lt="2022-06-17"),)
+    )
+    assert exact.instead.instead is None
+
+
+def test_date_that_is_an_end_prefers_one_side_of_it():
+    """What is planned until then was said before."""
+    assert found("holdings shrink through 2022") == [
+        (DateRange("m.date", lt="2023-01-01"), LIMIT_LIFT)
+    ]
+    assert found("holdings after 2022") == [(DateRange("m.date", gte="2023-01-01"), LIMIT_LIFT)]
+
+
+def test_fields_that_a_collection_lacks_say_nothing():
+    """Nothing could match them."""
+    assert found("the minutes of March 2022", {"type": "keyword"}) == [
+        (Equals("m.type", "minutes"), TYPE_LIFT)
+    ]
+    assert found("the minutes of March 2022", {}) == []
+
+
+FACTS = fact_fields(FOMC)
+
+
+def hit(fact: str, **fields) -> Hit:
+    return Hit("a", 0.5, 0.7, {"fact": fact, "f": fields})
+
+
+def test_dissent_of_somebody_is_preferred_to_those_of_others():
+    """Who is nobody's name falls back to any dissent."""
+    asked = AskedFacts.of(FOMC, FACTS, "Why did Poe dissent?")
+    assert asked is not None
+    assert asked.preference.lift == NAMED_LIFT
+    assert asked.preference.instead is not None
+    assert asked.preference.instead.lift == VOTES_LIFT
+    assert asked.answers(hit("votes", dissenters=["Ann B. Poe", "Poe"]))
+    assert not asked.answers(hit("votes", dissenters=["Day"]))
+    assert not asked.answers(hit("decision", dissenters=["Poe"]))
+    assert not asked.answers(Hit("a", 0.5, 0.7, {}))
+
+
+def test_first_word_may_be_who_dissented():
+    """A question may begin with the name."""
+    asked = AskedFacts.of(FOMC, FACTS, "Poe voting against it")
+    assert asked is not None
+    assert asked.values == ("Poe",)
+
+
+def test_decision_of_the_direction_is_preferred():
+    """A cut is what was lowered."""
+    asked = AskedFacts.of(FOMC, FACTS, "the latest rate cut")
+    assert asked is not None
+    assert asked.preference.lift == DECISION_LIFT
+    assert asked.answers(hit("decision", decision="lower"))
+    assert not asked.answers(hit("decision", decision="raise"))
+
+
+def test_decision_without_a_direction_is_any():
+    """What the target range was says the decision to keep it as well."""
+    asked = AskedFacts.of(FOMC, FACTS, "the funds range after the meeting")
+    assert asked is not None
+    assert asked.preference.condition == Equals("fact", "decision")
+    assert asked.states(hit("decision", decision="maintain"))
+    assert not asked.states(hit("votes"))
+
+
+@pytest.mark.parametrize("question", ["what of pears?", "a devoted member", ""])
+def test_other_questions_ask_for_no_facts(question):
+    """Nor do any where none were read, or declared."""
+    assert AskedFacts.of(FOMC, FACTS, question) is None
+    assert AskedFacts.of(FOMC, {}, "Why did Poe dissent?") is None
+    assert AskedFacts.of(Profile(), FACTS, "Why did Poe dissent?") is None

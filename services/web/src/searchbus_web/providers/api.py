@@ -1,0 +1,360 @@
+"""HTTP APIs of search providers: keys in rotation, a shared rate limit, and what a reply means.
+
+Whether a provider found nothing or failed depends on the shape of its reply: only a list without
+rows says that nothing matches. A row that cannot be read costs no other row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol, Self, TypeVar
+
+import msgspec
+from opentelemetry import metrics
+from pydantic import Field
+
+from searchbus_bus import KeyValue
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_runtime import Process
+from searchbus_upstream import (
+    Breaker,
+    HttpClient,
+    Reply,
+    Request,
+    RetryBudget,
+    SharedPace,
+    UpstreamClient,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    retry_after_s,
+    with_retries,
+)
+from searchbus_upstream.text import inert, plain
+
+from .base import Provider
+
+log = logging.getLogger("searchbus.web")
+_lost = metrics.get_meter("searchbus.web").create_counter(
+    "searchbus.web.rows_lost", description="Rows of providers that could not be read."
+)
+
+RequestsPerMinute = Annotated[
+    float,
+    Field(ge=0, description="Requests per minute of one key; 95 % of it is used. 0: no limit."),
+]
+MAX_BYTES = 16 * 2**20
+COOLDOWN_S = 3600.0
+"""How long a key is not used that was refused or whose plan is used up."""
+_USED_SHARE = 0.95
+"""Share of the provider's rate limit that is used, since its clock and ours differ."""
+_TYPICAL_REPLY_S = 1.0
+"""A slot that leaves less time than this is refused: the call would be paid for and time out."""
+_ATTEMPT_TIMEOUT_S = 20.0
+_QUOTA = re.compile(r"quota|credit|billing|payment|usage.?limit|\bplan\b", re.I)
+_LIMITED = re.compile(r"rate.?limit|too.?many.?requests|throttl|slow.?down", re.I)
+_MAX_REASON_CHARS = 500
+
+
+class _HasUrl(Protocol):
+    url: str
+
+
+T = TypeVar("T")
+R = TypeVar("R", bound=_HasUrl)
+
+
+class _Key:
+    def __init__(self, title: str, secret: str, kv: KeyValue | None, rate_per_s: float) -> None:
+        digest = hashlib.sha256(secret.encode()).hexdigest()[:8]
+        self.name = f"{title}-{digest}"
+        self.secret = secret
+        self.pace = SharedPace(kv, f"pace-{digest}", rate_per_s=rate_per_s, burst=2, name=self.name)
+        self.breaker = Breaker(self.name, max_cooldown_s=COOLDOWN_S)
+
+
+class ApiProvider(Provider):
+    """Base class of providers behind an HTTP API.
+
+    Its settings are `<name>_url`, `<name>_rpm` and, where the API has keys, `<name>_api_keys`.
+
+    Args:
+        title: in messages and metrics.
+        keyed: whether the API has keys.
+        costly: whether a search is paid for.
+        limited_s: the wait after HTTP 429 without a Retry-After.
+        base_url: of the API, without the path of an endpoint.
+        kv: shares the rate limit between replicas.
+        rate_per_minute: the provider's limit for one key; 95 % of it is used. 0: unknown.
+    """
+
+    title: str
+    has_news = True
+    keyed = True
+    costly = True
+    limited_s = 1.0
+
+    def __init__(
+        self,
+        client: UpstreamClient,
+        base_url: str,
+        keys: Sequence[str] = ("",),
+        *,
+        kv: KeyValue | None = None,
+        rate_per_minute: float = 0.0,
+    ) -> None:
+        self._client = client
+        self._base_url = base_url.rstrip("/")
+        self._budget = RetryBudget()
+        self._next = 0
+        rate_per_s = _USED_SHARE * rate_per_minute / 60
+        self._keys = [_Key(self.title, secret, kv, rate_per_s) for secret in keys]
+
+    @classmethod
+    def required_setting(cls) -> str:
+        """The setting without which the provider is not configured."""
+        return f"{cls.name}_api_keys" if cls.keyed else f"{cls.name}_url"
+
+    @classmethod
+    async def open(cls, process: Process[Any]) -> Self:
+        """The provider by its settings; its connections are closed with the process."""
+        client = HttpClient(cls.name)
+        process.resources.push_async_callback(client.close)
+        secrets = getattr(process.settings, f"{cls.name}_api_keys") if cls.keyed else ()
+        return cls(
+            client,
+            getattr(process.settings, f"{cls.name}_url"),
+            [secret.get_secret_value() for secret in secrets] or [""],
+            kv=await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20),
+            rate_per_minute=getattr(process.settings, f"{cls.name}_rpm"),
+        )
+
+    @property
+    def usable(self) -> bool:
+        """Whether a key may be used now: False during the cooldown after a refusal."""
+        return any(key.breaker.usable for key in self._keys)
+
+    async def call(
+        self, request: Callable[[str], Request], reply_type: type[T], *, timeout_s: float
+    ) -> T:
+        """Send `request(key)` and decode the reply.
+
+        Raises:
+            Fault: upstream_limited, upstream_failed, quota_exhausted, rate_limited,
+                invalid_argument.
+        """
+
+        async def attempt(left_s: float) -> T:
+            return await self._attempt(request, reply_type, left_s)
+
+        return await with_retries(attempt, timeout_s=timeout_s, budget=self._budget)
+
+    async def _attempt(
+        self, request: Callable[[str], Request], reply_type: type[T], left_s: float
+    ) -> T:
+        key = self._choose()
+        await key.pace.slot(max(0.0, left_s - _TYPICAL_REPLY_S))
+        if not key.breaker.usable:  # refused meanwhile, by another request's reply
+            key = self._choose()
+        probing = key.breaker.try_probe()
+        try:
+            reply = await self._client.send(
+                request(key.secret),
+                timeout_s=min(left_s, _ATTEMPT_TIMEOUT_S),
+                max_bytes=MAX_BYTES,
+            )
+            return await self._read(key, reply, reply_type)
+        except UpstreamTimeout:
+            raise _failed(f"{self.title} did not answer in time.", retryable=True) from None
+        except UpstreamUnreachable as error:
+            raise _failed(f"{self.title} cannot be reached ({error}).", retryable=True) from None
+        finally:
+            if probing:
+                key.breaker.abandon()
+
+    async def _read(self, key: _Key, reply: Reply, reply_type: type[T]) -> T:
+        fault = self.fault_of(reply)
+        if fault is None:
+            try:
+                decoded = read_reply(reply.body, reply_type)
+            except (ValueError, RecursionError):
+                fault = self._refused_inside(reply.body)
+            else:
+                key.breaker.succeeded()
+                return decoded
+        if reply.status in (401, 403, 432, 433) or fault.code == ErrorCode.QUOTA_EXHAUSTED:
+            key.breaker.refused(COOLDOWN_S)
+            log.error("%s: HTTP %d; the key is not used for an hour", key.name, reply.status)
+            if self.usable:
+                # With another key the request may succeed.
+                raise Fault(fault.code, fault.failure.message, retryable=True)
+        elif reply.status == 429 or fault.code == ErrorCode.UPSTREAM_LIMITED:
+            await key.pace.pause(retry_after_s(reply.headers) or 1.0)
+        raise fault
+
+    def _choose(self) -> _Key:
+        """The next key that may be used."""
+        for _ in self._keys:
+            key = self._keys[self._next % len(self._keys)]
+            self._next += 1
+            if key.breaker.usable:
+                return key
+        wait_s = min((key.breaker.remaining_s for key in self._keys), default=COOLDOWN_S)
+        raise Fault(
+            ErrorCode.QUOTA_EXHAUSTED,
+            f"{self.title} refuses every configured key, or its plan is used up. The next "
+            f"attempt is in {wait_s:.0f} s; the operator of this service has to check the keys.",
+            retryable=False,
+            retry_after_ms=int(wait_s * 1000),
+        )
+
+    @classmethod
+    def refusal(cls, reply: Reply) -> Fault | None:
+        """The failure that a status stands for with this provider only; None for any other."""
+        return None
+
+    @classmethod
+    def fault_of(cls, reply: Reply) -> Fault | None:
+        """The failure that a reply stands for; None for a success."""
+        status = reply.status
+        if status < 300:
+            return None
+        if (fault := cls.refusal(reply)) is not None:
+            return fault
+        setting = f"SEARCHBUS_{cls.name.upper()}"
+        if status in (401, 403) and cls.keyed:
+            return Fault(
+                ErrorCode.UPSTREAM_FAILED,
+                f"{cls.title} refuses the API key. The operator of this service has to set a "
+                f"valid one in {setting}_API_KEYS.",
+                retryable=False,
+            )
+        if status == 429:
+            wait_s = retry_after_s(reply.headers) or cls.limited_s
+            return Fault(
+                ErrorCode.UPSTREAM_LIMITED,
+                f"{cls.title} limits requests. Try again in {wait_s:.0f} s.",
+                retry_after_ms=int(wait_s * 1000),
+            )
+        if status == 408 or status >= 500:
+            return _failed(f"{cls.title} answers HTTP {status}.", retryable=True)
+        check = f"The operator of this service has to check {setting}_URL."
+        return _failed(f"{cls.title} answers HTTP {status}. {check}")
+
+    @classmethod
+    def _refused_inside(cls, body: bytes) -> Fault:
+        """The failure that a body names although its status is a success."""
+        reason = reason_in(body)
+        if not reason:
+            return _failed(f"{cls.title} sent an answer that cannot be read.")
+        if _QUOTA.search(reason):
+            return Fault(
+                ErrorCode.QUOTA_EXHAUSTED,
+                f"The plan at {cls.title} is used up: {reason} Use another search tool.",
+                retryable=False,
+            )
+        if _LIMITED.search(reason):
+            return Fault(
+                ErrorCode.UPSTREAM_LIMITED,
+                f"{cls.title} limits requests: {reason} Try again in 1 s.",
+                retry_after_ms=1000,
+            )
+        return _failed(f"{cls.title} failed: {reason}")
+
+    def read_rows(self, rows: Sequence[Any], row_type: type[R]) -> list[R]:
+        """The rows that can be read and have an http or https address; the others are counted.
+
+        Raises:
+            Fault: upstream_failed; there are rows, and none can be read.
+        """
+        found: list[R] = []
+        for raw in rows:
+            try:
+                row = msgspec.convert(raw, row_type)
+            except msgspec.ValidationError:
+                continue
+            if row.url.lower().startswith(("http://", "https://")):
+                found.append(row)
+        if lost := len(rows) - len(found):
+            _lost.add(lost, {"provider": self.title})
+            log.warning("%s: %d of %d rows cannot be read", self.title, lost, len(rows))
+        if rows and not found:
+            raise _failed(f"{self.title} sent rows that cannot be read.")
+        return found
+
+
+def _failed(what: str, *, retryable: bool = False) -> Fault:
+    advice = "Try again shortly." if retryable else "Use another search tool."
+    return Fault(ErrorCode.UPSTREAM_FAILED, f"{what} {advice}", retryable=retryable)
+
+
+class ListReply(msgspec.Struct):
+    """A reply with rows at its top level.
+
+    Raises:
+        msgspec.ValidationError: it has no list of rows, or an error in place of rows.
+    """
+
+    results: list[Any]
+    error: Any = None
+    detail: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.results and (self.error or self.detail):
+            raise ValueError("an error in place of rows")
+
+
+def read_reply(body: bytes, reply_type: type[T]) -> T:
+    """Decode a body; NaN and broken characters, which some servers write, cost no row.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or not a reply of this type.
+    """
+    try:
+        return msgspec.json.decode(body, type=reply_type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        lenient = json.loads(body, parse_constant=lambda _: None)
+        text = json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(text, type=reply_type)
+
+
+def reason_in(body: bytes) -> str:
+    """The provider's own words about a failure, as one sentence; empty without any.
+
+    They stand in `detail`, `error` or `message`: a text, an object of texts, or a list of
+    {loc, msg}.
+    """
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ""
+    if not isinstance(raw, dict):
+        return ""
+    told = raw.get("detail") or raw.get("error") or raw.get("message")
+    text = inert(plain(_texts(told)))[:_MAX_REASON_CHARS]
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _texts(told: Any) -> str:
+    if isinstance(told, dict):
+        names = ("error", "message", "detail", "code")
+        text = " ".join(told[name] for name in names if isinstance(told.get(name), str))
+        for item in _objects(told.get("failed_results")):
+            text += f" {str(item.get('url'))[:200]}: {item.get('error')}"
+        return text
+    if isinstance(told, list):
+        return "; ".join(f"{_path(item.get('loc'))}: {item.get('msg')}" for item in _objects(told))
+    return told if isinstance(told, str) else ""
+
+
+def _path(loc: Any) -> str:
+    return ".".join(str(part) for part in loc) if isinstance(loc, list) else ""
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
