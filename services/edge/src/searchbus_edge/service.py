@@ -50,7 +50,7 @@ async def start(process: Process[EdgeSettings]) -> None:
             most=settings.max_connections, most_per_address=settings.max_connections_per_address
         ),
         trusted_proxies=settings.trusted_proxies,
-        # httptools leaves trailing spaces in header values; requests/head.py removes them.
+        # httptools leaves trailing spaces in header values; http/head.py removes them.
         timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
         server_header=False,
     )

@@ -41,7 +41,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         (), description="Accepted values of `aud`, besides the addresses of the endpoints."
     )
     role_paths: tuple[str, ...] = Field(
-        DEFAULT_PATHS, description="Claims that hold roles; see auth/roles.py."
+        DEFAULT_PATHS, description="Claims that hold roles; see auth/identity.py."
     )
     keys_file: Path | None = Field(
         None, description="The file of static keys; default <data>/keys.json."

@@ -321,3 +321,10 @@ def test_what_cannot_be_listed_is_logged(caplog):
     assert "odd of toolset office is not listed: invalid input schema" in caplog.text
     assert "send of toolset office is listed once" in caplog.text
     assert "the schema of old of toolset office is of dialect" in caplog.text
+
+
+def test_search_beside_call_tool_finds_all_that_it_can_call(directory, make_tool):
+    """On the endpoint of the edge's own tools; every other one searches its own."""
+    registry = Registry(directory, (), own=(make_tool("call_tool", toolset="lazy").descriptor,))
+    assert registry.searched("lazy") is registry.view(None)
+    assert registry.searched("dictionary") is registry.view("dictionary")

@@ -419,3 +419,14 @@ async def test_pending_events_are_limited(context, monkeypatch):
         for step in range(10):
             on_event(progress(step))
     assert [step for step, *_ in ctx.sent] == [0, 1, 2]
+
+
+async def test_own_tools_count_what_they_do_themselves(build, registry, reader, clock):
+    """Not against the limit of calls: a search has a limit of its own."""
+    view = registry.view(None)
+    view.tools.update({own.name: ListedTool(own.name, own, "") for own in own_tools()})
+    calls = build(limiter=LocalLimiter(1, 1, clock=clock))
+    for _ in range(2):
+        request = ToolRequest(reader, calls.resolver.target(view, "find_tools", {}), {})
+        reply = (await calls.call(request)).reply
+        assert reply.value["error"]["code"] == "unavailable"  # no index is running

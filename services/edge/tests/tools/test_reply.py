@@ -25,7 +25,9 @@ from searchbus_edge.tools.reply import (
     RawReply,
     Reply,
     tool_result,
-    with_text,
+)
+from searchbus_edge.tools.reply import (
+    shown as shown_by,
 )
 
 LARGE = {"text": "é鯨" * 50_000}
@@ -112,7 +114,7 @@ def test_text_is_made_of_the_structured_value(make_tool, renderer, text):
     """As the renderer says; non-ASCII letters stay readable."""
     structured = {"results": [{"a": "é"}]}
     reply = Reply.of(ToolReply(structured=structured))
-    result = with_text(make_tool(renderer=renderer), reply)
+    result = shown_by(make_tool(renderer=renderer), reply)
     assert result.value == structured
     assert result.content == ()
     if text is None:
@@ -125,7 +127,7 @@ def test_text_is_made_of_the_structured_value(make_tool, renderer, text):
 def test_text_of_a_reply_without_results_is_null(make_tool):
     """The renderer "results" finds none."""
     reply = Reply.of(ToolReply(structured={"items": []}))
-    assert with_text(make_tool(renderer="results"), reply).text == b"null"
+    assert shown_by(make_tool(renderer="results"), reply).text == b"null"
 
 
 def test_content_of_the_worker_is_kept(make_tool):
@@ -133,7 +135,7 @@ def test_content_of_the_worker_is_kept(make_tool):
     reply = ToolReply(
         content=(TextContent(text="own"),), structured={"a": 1}, is_error=True, meta={"x": 1}
     )
-    shown = with_text(make_tool(renderer="json"), Reply.of(reply))
+    shown = shown_by(make_tool(renderer="json"), Reply.of(reply))
     result = tool_result(shown.decoded())
     assert [block.text for block in result.content] == ["own"]
     assert result.is_error

@@ -84,7 +84,7 @@ class TokenVerifier:
 
     Args:
         issuer: the exact value of `iss`.
-        role_paths: where the roles are, see roles.py.
+        role_paths: where the roles are, see identity.py.
         clock: seconds of the epoch.
     """
 

@@ -125,11 +125,11 @@ class EndpointServer:
             },
             get_tool_input_schema=self._input_schema,
             on_call_tool=_guarded(self._call_tool),
-            on_list_prompts=_guarded(self._list_prompts),
+            on_list_prompts=_guarded(self._listing(handlers.pages.prompts)),
             on_get_prompt=_guarded(self._get_prompt),
             on_completion=_guarded(self._complete),
             on_list_resources=_guarded(self._list_resources),
-            on_list_resource_templates=_guarded(self._list_templates),
+            on_list_resource_templates=_guarded(self._listing(handlers.pages.templates)),
             on_read_resource=_guarded(self._read_resource),
             on_subscribe_resource=_guarded(self._accept),
             on_unsubscribe_resource=_guarded(self._accept),
@@ -211,11 +211,6 @@ class EndpointServer:
                 )
             )  # fmt: skip
 
-    async def _list_prompts(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        return self._handlers.pages.prompts(self._actor(ctx), self.view, _cursor(params))
-
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
@@ -228,24 +223,27 @@ class EndpointServer:
     ) -> types.CompleteResult:
         return await self._handlers.prompts.complete(self._actor(ctx), self.view, params)
 
-    async def _list_resources(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        return await self._handlers.resources.list_page(
-            self._actor(ctx), self.view, _cursor(params)
-        )
-
-    async def _list_templates(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return self._handlers.pages.templates(self._actor(ctx), self.view, _cursor(params))
-
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         return await self._handlers.resources.read(
             self._actor(ctx), self.view, str(params.uri), revision=ctx.protocol_version
         )
+
+    def _listing(
+        self, list_page: Callable[[Actor, View, str | None], R]
+    ) -> Callable[[Context, types.PaginatedRequestParams | None], Awaitable[R]]:
+        async def handler(ctx: Context, params: types.PaginatedRequestParams | None) -> R:
+            cursor = params.cursor if params is not None else None
+            return list_page(self._actor(ctx), self.view, cursor)
+
+        return handler
+
+    async def _list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        cursor = params.cursor if params is not None else None
+        return await self._handlers.resources.list_page(self._actor(ctx), self.view, cursor)
 
     async def _accept(self, ctx: Context, params: Any) -> types.EmptyResult:
         """Accept without effect: a stateless edge keeps nothing between requests.
@@ -316,10 +314,6 @@ def request_input(
     return types.InputRequiredResult.model_validate(
         {"inputRequests": required.requests or None, "requestState": required.state}
     )
-
-
-def _cursor(params: types.PaginatedRequestParams | None) -> str | None:
-    return params.cursor if params is not None else None
 
 
 def _guarded(

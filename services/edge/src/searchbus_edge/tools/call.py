@@ -38,13 +38,12 @@ from searchbus_contracts import (
     encode,
 )
 
-from ..catalog.render import marked_untrusted
 from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
 from .faults import failed_reply, internal_error
 from .limits import Limiter
-from .reply import RawReply, Reply, with_text
+from .reply import RawReply, Reply, shown
 from .resolve import Resolver, Target
 
 OnEvent = Callable[[ToolEvent], None]
@@ -210,9 +209,7 @@ class ToolCalls:
             await self._admit(request.actor, listed)
             ask = self._serve if listed.own else self._ask
             reply = await ask(listed, request)
-            if listed.descriptor.untrusted:
-                reply = replace(reply, meta=marked_untrusted(reply.meta))
-            return Served(listed, with_text(listed, reply))
+            return Served(listed, shown(listed, reply))
         except Fault as fault:
             if not request.for_composite:
                 span.set_attribute("error.type", fault.code)
@@ -224,7 +221,10 @@ class ToolCalls:
         """The call that call_tool makes, with every policy of the tool that it names."""
         name, called = request.arguments["name"], request.target.called
         if called is not None and called.own:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{name} cannot be called through itself.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"{name} cannot be called through itself. Use another tool.",
+            )
         try:
             return await self.call(
                 replace(

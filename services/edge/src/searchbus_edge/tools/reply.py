@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from searchbus_contracts import Content, TextContent, ToolReply, decode, encode
-from searchbus_contracts.tools import InputRequired
+from searchbus_contracts.tools import UNTRUSTED, InputRequired
 
 from ..catalog.render import content_block
 from ..catalog.view import ListedTool
@@ -97,19 +97,23 @@ class Reply(Struct, frozen=True, kw_only=True):
         )
 
 
-def with_text(listed: ListedTool, reply: Reply) -> Reply:
-    """The reply with its text.
+def shown(listed: ListedTool, reply: Reply) -> Reply:
+    """The reply with its text, and with the mark of a tool whose results others wrote.
 
     With the renderers "json" and "results" the text is the structured content or a part of it, byte
     by byte, so that the two cannot differ.
     """
-    renderer = listed.descriptor.renderer
-    text = reply.structured
-    if reply.content or text is None or renderer == "content":
-        return reply
-    if renderer == "results":
+    descriptor = listed.descriptor
+    meta, text = reply.meta, reply.structured
+    if descriptor.untrusted:
+        meta = {**(meta or {}), UNTRUSTED: True}
+    if reply.content or descriptor.renderer == "content":
+        text = None
+    elif text is not None and descriptor.renderer == "results":
         text = bytes(_parts.decode(text).get("results", b"null"))
-    return msgspec.structs.replace(reply, text=text)
+    if meta is reply.meta and text is None:
+        return reply
+    return msgspec.structs.replace(reply, meta=meta, text=text)
 
 
 def tool_result(reply: ToolReply) -> types.CallToolResult:
