@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchbus_passages.budget import BudgetTooSmall, Layout, excerpt, share
+from searchbus_passages.budget import BudgetTooSmallError, Layout, excerpt, share
 from searchbus_passages.sentences import sentences
 from searchbus_passages.tokens import Ruler, count
 
@@ -137,5 +137,5 @@ def test_last_texts_are_left_out_where_little_would_be_left_of_each():
 @pytest.mark.parametrize("texts", [["Rates rose again. " * 50], []])
 def test_budget_that_is_too_small_is_refused(texts):
     """With what is needed."""
-    with pytest.raises(BudgetTooSmall):
+    with pytest.raises(BudgetTooSmallError):
         Layout(texts, 4, rendered(texts))

@@ -12,8 +12,8 @@ from searchbus_upstream import (
     GuardedBackend,
     HttpClient,
     Request,
-    UpstreamTimeout,
-    UpstreamUnreachable,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
 )
 
 PLAIN = b"hello " * 100
@@ -90,14 +90,14 @@ async def test_body_arrives_decoded(url, client, path):
 
 async def test_dripping_upstream_ends_at_the_deadline(url, client):
     """Though every single read is quick enough."""
-    with pytest.raises(UpstreamTimeout):
+    with pytest.raises(UpstreamTimeoutError):
         await get(client, url + "/drip", timeout_s=0.4)
 
 
 @pytest.mark.parametrize("path", ["/bomb", "/large"])
 async def test_body_over_the_limit_is_refused(url, client, path):
     """Whether it is over the limit as sent or only once decoded."""
-    with pytest.raises(UpstreamUnreachable, match="over 1000000 bytes"):
+    with pytest.raises(UpstreamUnreachableError, match="over 1000000 bytes"):
         await get(client, url + path)
 
 
@@ -116,7 +116,7 @@ async def test_redirects_are_not_followed(url, client):
 @pytest.mark.parametrize("path", ["/reset", "/odd", "/broken"])
 async def test_broken_responses_are_unreachable(url, client, path):
     """The error has a type, and its text names no address."""
-    with pytest.raises(UpstreamUnreachable) as caught:
+    with pytest.raises(UpstreamUnreachableError) as caught:
         await get(client, url + path)
     assert "127.0.0.1" not in str(caught.value)
 
@@ -171,5 +171,5 @@ def test_proxy_and_backend_exclude_each_other():
 @pytest.mark.parametrize("url", ["http://", "nonsense", "http://[::1", "http://a b/"])
 async def test_invalid_urls_are_unreachable(client, url):
     """No other error leaves the client."""
-    with pytest.raises(UpstreamUnreachable):
+    with pytest.raises(UpstreamUnreachableError):
         await get(client, url)

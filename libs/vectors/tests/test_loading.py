@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from searchbus_vectors import ModelNotFound, load_embedder, open_store, resolve_model
+from searchbus_vectors import ModelNotFoundError, load_embedder, open_store, resolve_model
 from searchbus_vectors.embedded import EmbeddedStore
 from searchbus_vectors.hash_embedder import HashEmbedder
 from searchbus_vectors.loading import ENGINES
@@ -21,7 +21,7 @@ async def test_hash_needs_no_model(tmp_path):
 
 async def test_incomplete_model_is_refused(tmp_path):
     """By name of what is missing."""
-    with pytest.raises(ModelNotFound, match="model_optimized"):
+    with pytest.raises(ModelNotFoundError, match="model_optimized"):
         await load_embedder("model", folder=tmp_path)
 
 
@@ -32,11 +32,11 @@ async def test_other_models_of_fastembed_load_from_their_folder(tmp_path):
     assert (embedder.model, embedder.dimensions) == (name, 384)
     assert len((await embedder.embed_query("rates")).dense) == 384
     await embedder.close()
-    with pytest.raises(ModelNotFound, match="bge-small-en lacks"):
+    with pytest.raises(ModelNotFoundError, match="bge-small-en lacks"):
         await load_embedder(model=name, folder=tmp_path)
-    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_FOLDERS"):
+    with pytest.raises(ModelNotFoundError, match="SEARCHBUS_MODEL_FOLDERS"):
         await load_embedder(model=name)
-    with pytest.raises(ModelNotFound, match="no embedding model"):
+    with pytest.raises(ModelNotFoundError, match="no embedding model"):
         await load_embedder(model="nobody/nothing")
 
 

@@ -9,7 +9,7 @@ from searchbus_vectors import (
     MINILM,
     MODEL_NAME,
     MULTILINGUAL,
-    ModelNotFound,
+    ModelNotFoundError,
     model_of,
     resolve_model,
 )
@@ -40,7 +40,7 @@ def test_models_of_fastembed_are_known(name, dimensions, query_prefix, passage_p
 
 def test_unknown_model_is_a_typed_error():
     """The message says where names come from."""
-    with pytest.raises(ModelNotFound, match=r"'nobody/nothing'.*fastembed"):
+    with pytest.raises(ModelNotFoundError, match=r"'nobody/nothing'.*fastembed"):
         model_of("nobody/nothing")
 
 
@@ -56,22 +56,22 @@ def test_cosines_of_the_multilingual_model_are_brought_to_the_default_scale():
 def test_folder_of_another_model_has_its_weights(tmp_path):
     """Or the model is fetched, where that is allowed; the default one has a check of its own."""
     model = model_of("thenlper/gte-base")
-    with pytest.raises(ModelNotFound, match=r"gte-base lacks onnx/model\.onnx"):
+    with pytest.raises(ModelNotFoundError, match=r"gte-base lacks onnx/model\.onnx"):
         resolve_model(tmp_path, name=model.name, allow_download=True)
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.onnx").touch()
     assert resolve_model(tmp_path, name=model.name, allow_download=False) == tmp_path
     assert resolve_model(None, name=model.name, allow_download=True) is None
-    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_FOLDERS"):
+    with pytest.raises(ModelNotFoundError, match="SEARCHBUS_MODEL_FOLDERS"):
         resolve_model(None, name=model.name, allow_download=False)
-    with pytest.raises(ModelNotFound, match="model_optimized"):
+    with pytest.raises(ModelNotFoundError, match="model_optimized"):
         resolve_model(tmp_path, allow_download=True)
 
 
 def test_incomplete_folder_names_what_is_missing(tmp_path):
     """An explicit folder is checked file by file."""
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelNotFound, match=r"model_optimized\.onnx"):
+    with pytest.raises(ModelNotFoundError, match=r"model_optimized\.onnx"):
         resolve_model(tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_missing_wheel_says_what_to_do(monkeypatch):
     """Without folder, wheel and download the message lists the remedies."""
     files = {"model_optimized.onnx": ("no-such-distribution", "model.onnx")}
     monkeypatch.setitem(CARRIED, MODEL_NAME, files)
-    with pytest.raises(ModelNotFound, match="make setup"):
+    with pytest.raises(ModelNotFoundError, match="make setup"):
         resolve_model()
     assert resolve_model(allow_download=True) is None
 

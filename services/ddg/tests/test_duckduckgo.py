@@ -13,7 +13,7 @@ from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, RefusedQueries
 from searchbus_ddg.outcome import Outcome
 from searchbus_ddg.search import RefusedError, SearchRows
 from searchbus_ddg.settings import DdgSettings
-from searchbus_upstream import Reply, SharedCache, UpstreamTimeout
+from searchbus_upstream import Reply, SharedCache, UpstreamTimeoutError
 
 
 class FakeSearch:
@@ -327,7 +327,7 @@ async def test_instant_answers_are_cached(service):
     [
         (Reply(500, b""), "upstream_failed", "HTTP 500"),
         (Reply(429, b""), "upstream_limited", "60 seconds"),
-        (UpstreamTimeout("no answer"), "upstream_failed", "in time"),
+        (UpstreamTimeoutError("no answer"), "upstream_failed", "in time"),
         (Reply(200, b"<html>"), "upstream_failed", "not JSON"),
     ],
 )

@@ -20,7 +20,13 @@ from searchbus_ddg.egress import (
     open_client,
 )
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome
-from searchbus_upstream import HttpClient, Pace, Request, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import (
+    HttpClient,
+    Pace,
+    Request,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
 
 
 @pytest.fixture
@@ -265,11 +271,11 @@ async def test_request_keeps_the_browsers_own_headers(client):
 
 async def test_failures_are_those_of_every_client(client):
     """Timeouts, errors of curl, bodies over the limit."""
-    with pytest.raises(UpstreamTimeout):
+    with pytest.raises(UpstreamTimeoutError):
         await client.send(Request("GET", "https://hang"), timeout_s=0.01, max_bytes=100)
-    with pytest.raises(UpstreamUnreachable, match="RuntimeError"):
+    with pytest.raises(UpstreamUnreachableError, match="RuntimeError"):
         await client.send(Request("GET", "https://fail"), timeout_s=30, max_bytes=100)
-    with pytest.raises(UpstreamUnreachable) as caught:
+    with pytest.raises(UpstreamUnreachableError) as caught:
         await client.send(Request("GET", "https://a"), timeout_s=30, max_bytes=8)
     assert caught.value.kind == "too_large"
 

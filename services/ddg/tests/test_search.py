@@ -11,7 +11,7 @@ from searchbus_contracts.web import WebResult, WebSearchRequest
 from searchbus_ddg.egress import Egress
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
 from searchbus_ddg.search import PageClient, Search, quote_bangs
-from searchbus_upstream import Pace, Reply, Request, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import Pace, Reply, Request, UpstreamTimeoutError, UpstreamUnreachableError
 
 
 def page(*numbers: int, more: bool = True) -> ResultPage:
@@ -181,8 +181,8 @@ async def test_next_page_sends_the_form_of_the_page_before():
 @pytest.mark.parametrize(
     ("result", "outcome", "detail"),
     [
-        (UpstreamTimeout("no answer within 5.0 s"), Outcome.TIMEOUT, "no answer"),
-        (UpstreamUnreachable("ConnectError"), Outcome.UPSTREAM_ERROR, "ConnectError"),
+        (UpstreamTimeoutError("no answer within 5.0 s"), Outcome.TIMEOUT, "no answer"),
+        (UpstreamUnreachableError("ConnectError"), Outcome.UPSTREAM_ERROR, "ConnectError"),
         (Reply(303, b""), Outcome.UPSTREAM_ERROR, "redirects"),
         (Reply(500, b"oops"), Outcome.UPSTREAM_ERROR, "HTTP 500"),
         (Reply(202, b""), Outcome.BLANK, "blank page"),

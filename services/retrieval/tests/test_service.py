@@ -23,7 +23,7 @@ from searchbus_retrieval.settings import RetrievalSettings
 from searchbus_runtime import Process
 from searchbus_testing import until
 from searchbus_testing.folders import quick_folder
-from searchbus_vectors import ModelNotFound
+from searchbus_vectors import ModelNotFoundError
 
 from .conftest import document
 
@@ -39,9 +39,9 @@ def test_worker_offers_what_the_declaration_says():
 async def test_other_models_come_from_their_folders(tmp_path):
     """Where the settings name none, nothing is fetched without leave."""
     settings = RetrievalSettings(model_folders={"thenlper/gte-base": tmp_path})
-    with pytest.raises(ModelNotFound, match=f"{tmp_path} of thenlper/gte-base lacks"):
+    with pytest.raises(ModelNotFoundError, match=f"{tmp_path} of thenlper/gte-base lacks"):
         await load_model(settings, "thenlper/gte-base")
-    with pytest.raises(ModelNotFound, match="SEARCHBUS_MODEL_DOWNLOAD"):
+    with pytest.raises(ModelNotFoundError, match="SEARCHBUS_MODEL_DOWNLOAD"):
         await load_model(settings, "thenlper/gte-large")
 
 

@@ -16,7 +16,7 @@ from searchbus_cli.output import err, fail, print_table
 from searchbus_contracts import Fault
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.settings import ToolindexSettings
-from searchbus_vectors import ModelNotFound
+from searchbus_vectors import ModelNotFoundError
 
 from . import CatalogueError, Report, evaluate, read_catalogue
 
@@ -63,7 +63,7 @@ def bench(
 
         try:
             report = asyncio.run(measure())
-        except (ModelNotFound, Fault) as error:
+        except (ModelNotFoundError, Fault) as error:
             raise fail(str(error)) from None
     if as_json:
         typer.echo(json.dumps(asdict(report)))

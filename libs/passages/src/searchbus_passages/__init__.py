@@ -3,7 +3,7 @@
 from .bm25 import bm25
 from .budget import (
     DEFAULT_TOKENS,
-    BudgetTooSmall,
+    BudgetTooSmallError,
     Layout,
     beginning,
     excerpt,
@@ -19,7 +19,7 @@ __all__ = [
     "DEFAULT_TOKENS",
     "MAX_CHARS_PER_TOKEN",
     "MAX_QUOTE_CHARS",
-    "BudgetTooSmall",
+    "BudgetTooSmallError",
     "Comparisons",
     "Difference",
     "Layout",

@@ -17,7 +17,7 @@ Relevance = Callable[[Sequence[str]], Sequence[float]]
 """Scores sentences: 0 or more each, more is better."""
 
 
-class BudgetTooSmall(ValueError):
+class BudgetTooSmallError(ValueError):
     """An answer does not fit, even without any text.
 
     Attributes:
@@ -41,7 +41,7 @@ def fit_beginning(text: str, most: int, render: Callable[[int], bytes]) -> int:
         render: the answer as JSON with so many characters of the text.
 
     Raises:
-        BudgetTooSmall
+        BudgetTooSmallError
     """
     if holds(render(len(text)), most):
         return len(text)
@@ -53,7 +53,7 @@ def fit_beginning(text: str, most: int, render: Callable[[int], bytes]) -> int:
         if excess <= 0:
             return length
         left -= excess
-    raise BudgetTooSmall(frame)
+    raise BudgetTooSmallError(frame)
 
 
 def share(wanted: Sequence[int], most: int) -> list[int]:
@@ -165,7 +165,7 @@ class Layout:
         render: the answer as JSON, with these parts of the first texts.
 
     Raises:
-        BudgetTooSmall: not even the first text fits, cut to a few words.
+        BudgetTooSmallError: not even the first text fits, cut to a few words.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Layout:
 
         self.kept = bisect_right(range(1, len(texts) + 1), most, key=least)
         if self.kept == 0:
-            raise BudgetTooSmall(least(min(1, len(texts))))
+            raise BudgetTooSmallError(least(min(1, len(texts))))
         self._texts = texts[: self.kept]
         self._rulers, self._wanted = rulers[: self.kept], wanted[: self.kept]
 

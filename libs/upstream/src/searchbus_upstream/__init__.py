@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         Reply,
         Request,
         UpstreamClient,
-        UpstreamTimeout,
-        UpstreamUnreachable,
+        UpstreamTimeoutError,
+        UpstreamUnreachableError,
     )
     from .pace import Pace, SharedPace
     from .retries import RetryBudget, retry_after_s, with_retries
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "Pace", "Reply", "Request",
-    "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient", "UpstreamTimeout",
-    "UpstreamUnreachable", "canonical_key", "count_limit", "is_public_host", "is_public_url",
+    "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient", "UpstreamTimeoutError",
+    "UpstreamUnreachableError", "canonical_key", "count_limit", "is_public_host", "is_public_url",
     "retry_after_s", "upstream_span", "with_retries", "without_trackers",
 ]  # fmt: skip
 
@@ -42,8 +42,8 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ("Cached", "Fetched", "SharedCache"),
         "guard": ("GuardedBackend",),
         "http": (
-            "HttpClient", "Reply", "Request", "UpstreamClient", "UpstreamTimeout",
-            "UpstreamUnreachable",
+            "HttpClient", "Reply", "Request", "UpstreamClient", "UpstreamTimeoutError",
+            "UpstreamUnreachableError",
         ),
         "pace": ("Pace", "SharedPace"),
         "retries": ("RetryBudget", "retry_after_s", "with_retries"),

@@ -3,8 +3,8 @@
     client = HttpClient("Tavily")
     reply = await client.send(Request("GET", url), timeout_s=5.0, max_bytes=2**20)
 
-    UpstreamTimeout         no complete response by the deadline
-    UpstreamUnreachable     no response; `kind` says why
+    UpstreamTimeoutError         no complete response by the deadline
+    UpstreamUnreachableError     no response; `kind` says why
 
 httpx's own timeouts apply to single operations, so an upstream that sends one byte at a time never
 exceeds them; its decoders inflate a whole chunk, however large it becomes. This module enforces
@@ -32,11 +32,11 @@ from .telemetry import upstream_span
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 
-class UpstreamTimeout(Exception):
+class UpstreamTimeoutError(Exception):
     """The upstream did not finish by the deadline."""
 
 
-class UpstreamUnreachable(Exception):
+class UpstreamUnreachableError(Exception):
     """There is no response; the message says why.
 
     Args:
@@ -105,7 +105,7 @@ class UpstreamClient(Protocol):
             max_bytes: of the body, both as sent and decoded.
 
         Raises:
-            UpstreamTimeout, UpstreamUnreachable: there is no response.
+            UpstreamTimeoutError, UpstreamUnreachableError: there is no response.
         """
 
     async def close(self) -> None:
@@ -152,11 +152,11 @@ class HttpClient:
                     reply = await self._receive(self._prepared(request, timeout_s), max_bytes)
             except (TimeoutError, httpx.TimeoutException):
                 span.failed("timeout")
-                raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
+                raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
                 span.failed(_kind_of(error))
-                raise UpstreamUnreachable(type(error).__name__, _kind_of(error)) from None
-            except UpstreamUnreachable as error:
+                raise UpstreamUnreachableError(type(error).__name__, _kind_of(error)) from None
+            except UpstreamUnreachableError as error:
                 span.failed(error.kind)
                 raise
             span.replied(reply.status)
@@ -185,7 +185,7 @@ class HttpClient:
                     raw_bytes += len(chunk)
                     body += decode(chunk, max_bytes + 1 - len(body))
                     if len(body) > max_bytes or raw_bytes > max_bytes:
-                        raise UpstreamUnreachable(
+                        raise UpstreamUnreachableError(
                             f"the answer is over {max_bytes} bytes", "too_large"
                         )
             except (httpx.RemoteProtocolError, httpx.ReadError):
@@ -220,6 +220,6 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
     if kind in ("", "identity"):
         return lambda chunk, limit: chunk[:limit]
     if kind not in ("gzip", "x-gzip", "deflate"):
-        raise UpstreamUnreachable(f"the answer has the encoding {kind[:20]!r}", "encoding")
+        raise UpstreamUnreachableError(f"the answer has the encoding {kind[:20]!r}", "encoding")
     engine = zlib.decompressobj(47 if "gzip" in kind else 15)  # 47: gzip or zlib by its header
     return lambda chunk, limit: engine.decompress(chunk, max(1, limit))

@@ -4,7 +4,7 @@ from .bm25 import STOPWORDS, terms
 from .embedder import Embedder, QueryCache
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
-from .models import MINILM, MODEL_NAME, MULTILINGUAL, ModelNotFound, model_of, resolve_model
+from .models import MINILM, MODEL_NAME, MULTILINGUAL, ModelNotFoundError, model_of, resolve_model
 from .points import (
     DIMENSIONS,
     Hit,
@@ -51,7 +51,7 @@ __all__ = [
     "IsIn",
     "Legs",
     "Match",
-    "ModelNotFound",
+    "ModelNotFoundError",
     "Not",
     "NumberRange",
     "Page",

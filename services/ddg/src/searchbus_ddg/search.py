@@ -16,8 +16,8 @@ from searchbus_upstream import (
     Reply,
     Request,
     UpstreamClient,
-    UpstreamTimeout,
-    UpstreamUnreachable,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
     retry_after_s,
 )
 
@@ -217,9 +217,9 @@ async def send(
     """Send a request to DuckDuckGo; raises DuckDuckGoError where there is no response."""
     try:
         return await client.send(request, timeout_s=timeout_s, max_bytes=max_bytes)
-    except UpstreamTimeout as error:
+    except UpstreamTimeoutError as error:
         raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
-    except UpstreamUnreachable as error:
+    except UpstreamUnreachableError as error:
         raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
 
 

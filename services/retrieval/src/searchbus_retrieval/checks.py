@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from searchbus_vectors import ModelNotFound, resolve_model
+from searchbus_vectors import ModelNotFoundError, resolve_model
 
 from .settings import RetrievalSettings
 
@@ -16,6 +16,6 @@ def model(folder: Path) -> tuple[str, bool, str]:
         return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"
     try:
         found = resolve_model(settings.model_dir, allow_download=settings.model_download)
-    except ModelNotFound as error:
+    except ModelNotFoundError as error:
         return "embedding model", False, str(error)
     return "embedding model", True, str(found or "will be downloaded")

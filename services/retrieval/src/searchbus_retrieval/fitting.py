@@ -19,7 +19,7 @@ import numpy as np
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_passages import BudgetTooSmall, Layout, Span, bm25, holds
+from searchbus_passages import BudgetTooSmallError, Layout, Span, bm25, holds
 from searchbus_vectors import Embedder
 
 MAX_EMBEDDED = 48
@@ -136,7 +136,7 @@ async def fit(
         layout = await asyncio.to_thread(
             Layout, [hit.text for hit in hits], most, lambda spans: encode(render(fitted(spans)))
         )
-    except BudgetTooSmall as error:
+    except BudgetTooSmallError as error:
         raise too_small(most, error.least) from None
     scores = await _scores(hits[: layout.kept], layout.sentences, query, highlights)
     return fitted(await asyncio.to_thread(layout.fill, scores))

@@ -15,7 +15,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_runtime.files import space_for_start
 from searchbus_runtime.process import keep_freed_memory
-from searchbus_vectors import Embedder, ModelNotFound, StoreError, load_embedder, open_store
+from searchbus_vectors import Embedder, ModelNotFoundError, StoreError, load_embedder, open_store
 
 from . import SERVICE
 from .access import OPEN, Access
@@ -105,7 +105,7 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
 
 
 async def load_model(settings: RetrievalSettings, name: str) -> Embedder:
-    """The embedder of another model than the default one; raises ModelNotFound."""
+    """The embedder of another model than the default one; raises ModelNotFoundError."""
     return await load_embedder(
         model=name,
         folder=settings.model_folders.get(name),
@@ -139,7 +139,7 @@ async def start(process: Process[RetrievalSettings]) -> None:
             document_threads=settings.embed_threads,
         )
         process.resources.push_async_callback(embedder.close)
-    except (StoreError, ModelNotFound) as error:
+    except (StoreError, ModelNotFoundError) as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     models = Models(
         embedder,

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, field_validator
 
 from searchbus_runtime import ServiceSettings, data_folder
-from searchbus_vectors import EmbedderKind, ModelNotFound, model_of
+from searchbus_vectors import EmbedderKind, ModelNotFoundError, model_of
 
 from .question.profiles import load_profiles
 
@@ -54,7 +54,7 @@ class RetrievalSettings(ServiceSettings):
         for name in chosen.values():
             try:
                 model_of(name)
-            except ModelNotFound as error:
+            except ModelNotFoundError as error:
                 raise ValueError(str(error)) from None
         return chosen
 

@@ -12,7 +12,7 @@ from searchbus_bus import Call, Toolset, WithMeta, prompt, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_contracts.retrieval import EXPLANATION, MAX_TOP_K, Document, Explanation, SearchHit
-from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, fit_beginning
+from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, fit_beginning
 
 from .access import OPEN, Access
 from .fitting import Fitted, fit, offset_of
@@ -301,7 +301,7 @@ def _fitted(part: Part, document: Document, most: int) -> FomcDocument:
 
     try:
         return _shown(part, document, fit_beginning(document.text, most, json_of))
-    except BudgetTooSmall as error:
+    except BudgetTooSmallError as error:
         raise too_small(most, error.least) from None
 
 

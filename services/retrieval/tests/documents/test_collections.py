@@ -14,7 +14,7 @@ from searchbus_vectors import (
     CollectionDamagedError,
     CollectionMissingError,
     Embedder,
-    ModelNotFound,
+    ModelNotFoundError,
     Point,
     QueryVectors,
     StorageFullError,
@@ -139,7 +139,7 @@ class Loader:
 
     async def __call__(self, name: str) -> Embedder:
         if name != SHORT:
-            raise ModelNotFound(f"The model {name} is not on this machine.")
+            raise ModelNotFoundError(f"The model {name} is not on this machine.")
         self.loaded.append(ShortEmbedder())
         return self.loaded[-1]
 

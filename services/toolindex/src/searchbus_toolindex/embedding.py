@@ -22,7 +22,7 @@ from searchbus_vectors import (
     MINILM,
     Embedder,
     EmbedderKind,
-    ModelNotFound,
+    ModelNotFoundError,
     Vector,
     load_embedder,
 )
@@ -102,7 +102,7 @@ async def load_tool_embedder(
         second: whether to use the second model. It is left out where it is not installed.
 
     Raises:
-        ModelNotFound: the first model is missing; the message says what to do.
+        ModelNotFoundError: the first model is missing; the message says what to do.
     """
     load = functools.partial(
         load_embedder,
@@ -116,7 +116,7 @@ async def load_tool_embedder(
     second_folder = None if folder is None else folder / MINILM.rpartition("/")[2]
     try:
         other = await load(model=MINILM, folder=second_folder)
-    except ModelNotFound as error:
+    except ModelNotFoundError as error:
         log.warning("tools are ranked by one model (SEARCHBUS_SECOND_MODEL=false): %s", error)
         return first
     return PairedEmbedder(first, other)

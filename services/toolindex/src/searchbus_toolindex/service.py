@@ -10,7 +10,7 @@ from searchbus_contracts.services import toolset_owners
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_runtime import Process
 from searchbus_runtime.services import known_services
-from searchbus_vectors import ModelNotFound
+from searchbus_vectors import ModelNotFoundError
 
 from .embedding import load_tool_embedder
 from .finder import Finder
@@ -63,7 +63,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
             query_threads=settings.query_threads,
             second=settings.second_model,
         )
-    except ModelNotFound as error:
+    except ModelNotFoundError as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     process.resources.push_async_callback(embedder.close)
     services = known_services()

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpcore
 import pytest
 
-from searchbus_upstream import GuardedBackend, Reply, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import GuardedBackend, Reply, UpstreamTimeoutError, UpstreamUnreachableError
 from searchbus_upstream.addresses import is_public_address
 from searchbus_web.extraction.fetching import Fetcher, FetchError, Robots
 from searchbus_web.extraction.reading import answer as answer_of
@@ -94,12 +94,12 @@ async def test_redirect_is_refused(location, status):
         (Reply(200, b"", {"cf-mitigated": "challenge"}), "challenge"),
         (Reply(503, b"<title>Just a moment...</title>", HTML), "challenge"),
         (Reply(200, b"\x89PNG", {"content-type": "image/png"}), "unsupported_type"),
-        (UpstreamTimeout("x"), "timeout"),
-        (UpstreamUnreachable("x", "dns"), "dns"),
-        (UpstreamUnreachable("x", "tls"), "tls"),
-        (UpstreamUnreachable("x", "address"), "blocked_by_policy"),
-        (UpstreamUnreachable("x", "too_large"), "too_large"),
-        (UpstreamUnreachable("ConnectError"), "unreachable"),
+        (UpstreamTimeoutError("x"), "timeout"),
+        (UpstreamUnreachableError("x", "dns"), "dns"),
+        (UpstreamUnreachableError("x", "tls"), "tls"),
+        (UpstreamUnreachableError("x", "address"), "blocked_by_policy"),
+        (UpstreamUnreachableError("x", "too_large"), "too_large"),
+        (UpstreamUnreachableError("ConnectError"), "unreachable"),
     ],
 )
 async def test_each_failure_has_its_status(reply, status):
@@ -289,8 +289,8 @@ async def test_one_request_per_origin_and_day(now_s):
         (Reply(404, b""), True, 86_000),
         (Reply(403, b""), True, 86_000),
         (Reply(500, b""), False, 290),
-        (UpstreamTimeout("x"), False, 290),
-        (UpstreamUnreachable("x"), True, 290),
+        (UpstreamTimeoutError("x"), False, 290),
+        (UpstreamUnreachableError("x"), True, 290),
     ],
 )
 async def test_missing_and_unreachable_rules(now_s, result, allowed, kept_s):

@@ -9,7 +9,7 @@ import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor, Fault
-from searchbus_upstream import Reply, Request, UpstreamTimeout, UpstreamUnreachable
+from searchbus_upstream import Reply, Request, UpstreamTimeoutError, UpstreamUnreachableError
 from searchbus_web.providers import PROVIDERS
 from searchbus_web.providers.api import ApiProvider, reason_in
 from searchbus_web.providers.base import Query
@@ -88,8 +88,8 @@ async def test_no_usable_key_is_an_exhausted_quota(fake_client):
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (UpstreamTimeout("x"), "did not answer in time"),
-        (UpstreamUnreachable("ConnectError"), "cannot be reached (ConnectError)"),
+        (UpstreamTimeoutError("x"), "did not answer in time"),
+        (UpstreamUnreachableError("ConnectError"), "cannot be reached (ConnectError)"),
         (Reply(500, b""), "HTTP 500"),
     ],
 )

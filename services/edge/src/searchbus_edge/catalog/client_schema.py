@@ -48,7 +48,7 @@ _SAYS_A_TYPE = frozenset(
     {"type", "$ref", "$dynamicRef", "enum", "const", "anyOf", "oneOf", "allOf"}
 )
 _NUMBER_FORMATS = frozenset({"int32", "int64", "float", "double"})
-"""Of OpenAPI; converters fail for a format that JSON Schema does not have."""
+"""Formats of OpenAPI; converters fail for a format that JSON Schema does not have."""
 
 
 def client_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import printable
 
 _DIGITS = 32
-"""Of a hash, shown and needed: who writes a definition could find a harmless and a harmful one
-whose hashes begin with the same dozen.
+"""Digits of a hash that are shown and needed: who writes a definition could find a harmless and a
+harmful one whose hashes begin with the same dozen.
 """
 pins = typer.Typer(
     help="Show and approve changed definitions of tools (SEARCHBUS_HOLD_CHANGES).",

@@ -28,7 +28,7 @@ from .view import View
 GET_TIMEOUT_S = 30.0
 MAX_ARGUMENT_CHARS = 100_000
 MAX_PROMPT_CHARS = 1_000_000
-"""Of a whole prompt: one that repeats a long argument would be many times the request."""
+"""Length of a whole prompt: one that repeats a long argument would be many times the request."""
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 _MAX_COMPLETIONS = 100
 

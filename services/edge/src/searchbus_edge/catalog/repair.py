@@ -19,7 +19,7 @@ _ABSENT = object()
 _LARGEST_INTEGER = 2**53
 """Above it a JSON number with a fraction does not name one integer (RFC 8259, 6)."""
 _MAX_DEPTH = 8
-"""Of references to references, and of choices within choices: schemas may be circular."""
+"""Levels of references to references and of choices within choices: schemas may be circular."""
 _TYPE_NAMES = {
     str: "string", bool: "boolean", int: "integer", float: "number",
     list: "array", dict: "object", type(None): "null",

@@ -25,8 +25,9 @@ from .repair import Repair
 LAZY = "lazy"
 """The toolset of the edge's own tools: find_tools and call_tool."""
 PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
-"""Of one text, a fifth of a millisecond; with the usual million one call with many texts could hold
-the loop for minutes. Only patterns with references to groups or looks around have steps back."""
+"""Limit for one text, a fifth of a millisecond; with the usual million, one call with many texts
+could hold the loop for minutes. Only patterns with references to groups or looks around have steps
+back."""
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
@@ -77,12 +78,12 @@ class ListedTool:
 
     @cached_property
     def span_name(self) -> str:
-        """Of the span of a call."""
+        """Name of the span of a call."""
         return f"tools/call {self.name}"
 
     @cached_property
     def span_attributes(self) -> dict[str, str]:
-        """Of the span of a call."""
+        """Attributes of the span of a call."""
         return {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": self.name,
@@ -96,7 +97,7 @@ class ListedTool:
 
     @cached_property
     def repair(self) -> Repair:
-        """Of arguments, before they are validated."""
+        """Repairs arguments before they are validated."""
         return Repair(with_nulls(self.descriptor.input_schema))
 
     @cached_property

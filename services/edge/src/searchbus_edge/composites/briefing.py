@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
-from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmall, Layout, Span, bm25, holds
+from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, Layout, Span, bm25, holds
 
 from .fetching import Budget
 from .focus import Compare, Text, focus
@@ -190,7 +190,7 @@ async def fit_brief(
         layout = await asyncio.to_thread(
             Layout, [text.text for text in inner], most, lambda spans: encode(fitted(spans))
         )
-    except BudgetTooSmall as error:
+    except BudgetTooSmallError as error:
         raise too_small(most, error.least) from None
     sentences = layout.sentences
     cosines = await compare([s for own in sentences for s in own]) if compare else None

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from searchbus_contracts import encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
-from searchbus_passages import BudgetTooSmall, fit_beginning
+from searchbus_passages import BudgetTooSmallError, fit_beginning
 
 from .passages import marked
 from .sources import UNTRUSTED, Fetched
@@ -81,7 +81,7 @@ def fit(part: Part, fetched: Fetched, most: int) -> FetchedDocument:
 
     try:
         return document(fit_beginning(fetched.text, most, lambda length: encode(document(length))))
-    except BudgetTooSmall as error:
+    except BudgetTooSmallError as error:
         raise too_small(most, error.least) from None
 
 

@@ -49,7 +49,7 @@ _PAGES = frozenset({"tools/list", "prompts/list", "resources/templates/list", "p
 """Methods whose results are kept as bytes; that of ping is empty."""
 _MAX_PAGES = 512
 _MAX_ENVELOPE_BYTES = 4096
-"""Of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
+"""Size of a client's name and capabilities: larger ones are not kept, so the kernel reads them."""
 _NO_RAW = Raw(b"")
 _RESERVED = "io.modelcontextprotocol/"
 

@@ -41,7 +41,7 @@ from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_re
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
-"""Of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""
+"""Revision of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""
 _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
 
 

@@ -187,7 +187,7 @@ class ClientMessages:
 
 
 def _method(message: Any) -> str:
-    """Of a request or a notification; empty for answers and for what is no JSON-RPC."""
+    """Method of a request or a notification; empty for answers and for what is not JSON-RPC."""
     return getattr(getattr(message, "message", None), "method", "")
 
 

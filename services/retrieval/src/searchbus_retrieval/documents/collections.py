@@ -19,7 +19,7 @@ from searchbus_vectors import (
     CollectionDamagedError,
     CollectionMissingError,
     Embedder,
-    ModelNotFound,
+    ModelNotFoundError,
     Point,
     QueryCache,
     StorageFullError,
@@ -193,7 +193,7 @@ class Schemas:
 
 
 Load = Callable[[str], Awaitable[Embedder]]
-"""Loads the embedder of a model; raises ModelNotFound."""
+"""Loads the embedder of a model; raises ModelNotFoundError."""
 
 
 class Models:
@@ -257,7 +257,7 @@ class Models:
             )
         try:
             embedder = await self._load(model)
-        except ModelNotFound as error:
+        except ModelNotFoundError as error:
             log.error("the model %s of collection %s: %s", model, collection, error)
             raise _unavailable(
                 f"Collection '{collection}' is embedded with {model}, which cannot be loaded. "

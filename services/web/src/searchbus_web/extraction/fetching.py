@@ -21,8 +21,8 @@ from searchbus_upstream import (
     Reply,
     Request,
     UpstreamClient,
-    UpstreamTimeout,
-    UpstreamUnreachable,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
     is_public_url,
 )
 from searchbus_upstream.guard import ALLOWED_PORTS
@@ -120,9 +120,9 @@ class Robots:
             reply = await self._client.send(
                 request, timeout_s=min(_ROBOTS_TIMEOUT_S, left_s), max_bytes=_ROBOTS_MAX_BYTES
             )
-        except UpstreamTimeout:
+        except UpstreamTimeoutError:
             return _Rules(False, _ROBOTS_RETRY_S)
-        except UpstreamUnreachable:
+        except UpstreamUnreachableError:
             return _Rules(True, _ROBOTS_RETRY_S)  # the fetch of the page itself reports why
         if reply.status >= 500:
             return _Rules(False, _ROBOTS_RETRY_S)
@@ -214,9 +214,9 @@ class Fetcher:
                     timeout_s=left_s,
                     max_bytes=self._max_bytes,
                 )
-            except UpstreamTimeout:
+            except UpstreamTimeoutError:
                 raise FetchError("timeout", "The site did not answer in time.") from None
-            except UpstreamUnreachable as error:
+            except UpstreamUnreachableError as error:
                 raise self._unreachable(error) from None
 
     def _page(self, url: str, reply: Reply) -> PageBytes:
@@ -232,7 +232,7 @@ class Fetcher:
             )
         return PageBytes(url, reply.body, media_type, _charset(content_type))
 
-    def _unreachable(self, error: UpstreamUnreachable) -> FetchError:
+    def _unreachable(self, error: UpstreamUnreachableError) -> FetchError:
         problems = {
             "address": ("blocked_by_policy", "The address is not of the public web."),
             "dns": ("dns", "The host has no address."),

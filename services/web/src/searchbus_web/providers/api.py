@@ -28,8 +28,8 @@ from searchbus_upstream import (
     RetryBudget,
     SharedPace,
     UpstreamClient,
-    UpstreamTimeout,
-    UpstreamUnreachable,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
     retry_after_s,
     with_retries,
 )
@@ -167,9 +167,9 @@ class ApiProvider(Provider):
                 max_bytes=MAX_BYTES,
             )
             return await self._read(key, reply, reply_type)
-        except UpstreamTimeout:
+        except UpstreamTimeoutError:
             raise _failed(f"{self.title} did not answer in time.", retryable=True) from None
-        except UpstreamUnreachable as error:
+        except UpstreamUnreachableError as error:
             raise _failed(f"{self.title} cannot be reached ({error}).", retryable=True) from None
         finally:
             if probing:
