@@ -28,7 +28,7 @@ from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing.folders import quick_folder
 from searchbus_toolindex.embedding import Embeds, load_tool_embedder
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.follower import Follower
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.service import build_worker as toolindex_worker
@@ -121,7 +121,7 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
             )
         )  # fmt: skip
         stack = Stack("", None, broker, library, follower, exit_)  # type: ignore[arg-type]
-        await stack.serve(toolindex_worker(Finder(index, embedder)))
+        await stack.serve(toolindex_worker(IndexFinder(index, embedder)))
         await stack.serve(retrieval_worker(library))
         await stack.serve(office())
         await stack.serve(secret_office())

@@ -17,7 +17,7 @@ import numpy as np
 
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 
 from .fit_gate import REFERENCE, logistic
 from .sets import EVERY_ROLE, Case, finder_of, read_sets
@@ -52,7 +52,7 @@ def fit(places: Sequence[Place]) -> tuple[float, float]:
     return float(found[0]), -float(found[1])
 
 
-async def places_of(group: str, cases: Sequence[Case], finder: Finder) -> list[Place]:
+async def places_of(group: str, cases: Sequence[Case], finder: IndexFinder) -> list[Place]:
     """The first ten entries of each query that the catalogue serves, without literal matches."""
     places = []
     for case in cases:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from searchbus_toolindex import cohort as cohorts
 from searchbus_toolindex import scoring as gates
 from searchbus_toolindex.embedding import Embeds, load_tool_embedder
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Scope
 from searchbus_toolindex.query import is_searchable
 from searchbus_toolindex.ranking import Ranker
@@ -119,7 +119,7 @@ def logit(gate: Gate, example: Example) -> float:
     return float((example.candidates @ np.array(gate.weights)).max() + gate.intercept)
 
 
-async def examples_of(tools: ToolSet, finder: Finder) -> list[Example]:
+async def examples_of(tools: ToolSet, finder: IndexFinder) -> list[Example]:
     """Examples of a set: its queries, nonsense, and those of parts of its catalogue."""
     scope = finder.index.scope(EVERY_ROLE, "tool")
     sorts: list[tuple[str, bool, Case, Scope]] = []
@@ -142,7 +142,7 @@ async def examples_of(tools: ToolSet, finder: Finder) -> list[Example]:
     ]
 
 
-def _parts(tools: ToolSet, finder: Finder) -> Iterator[tuple[str, bool, Case, Scope]]:
+def _parts(tools: ToolSet, finder: IndexFinder) -> Iterator[tuple[str, bool, Case, Scope]]:
     dice = random.Random(5)
     toolset_of = {entry.name: entry.toolset for entry in tools.entries}
     toolsets = sorted(set(toolset_of.values()))
@@ -161,7 +161,7 @@ def _parts(tools: ToolSet, finder: Finder) -> Iterator[tuple[str, bool, Case, Sc
                 yield sort, served, case, scope
 
 
-async def _candidates(finder: Finder, query: str, scope: Scope) -> NDArray[np.float64]:
+async def _candidates(finder: IndexFinder, query: str, scope: Scope) -> NDArray[np.float64]:
     parsed, facets = await finder.facets(query[:_MAX_CHARS].strip(), scope)
     rows = [
         _rows(finder.ranker, facet, scope)

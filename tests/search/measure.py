@@ -15,7 +15,7 @@ from statistics import mean
 
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 
 from ..bench.metrics import ndcg, recall
 from .sets import (
@@ -48,7 +48,7 @@ class Result:
 
 
 async def results(
-    finder: Finder, cases: Sequence[Case], *, with_toolset: bool = False
+    finder: IndexFinder, cases: Sequence[Case], *, with_toolset: bool = False
 ) -> list[Result]:
     """The results of each query."""
     found = []
@@ -77,7 +77,7 @@ def quality(cases: Sequence[Case], found: Sequence[Result]) -> dict[str, float]:
 _LEVELS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
-async def curves(finder: Finder, cases: Sequence[Case]) -> dict[str, float]:
+async def curves(finder: IndexFinder, cases: Sequence[Case]) -> dict[str, float]:
     """The share of the queries whose result would be empty, by least probability."""
     best = []
     for case in cases:

@@ -20,8 +20,8 @@ from searchbus_edge.search.lazy import own_tools
 from searchbus_evaluation import entry_of, read_catalogue
 from searchbus_retrieval.tools import FomcTools
 from searchbus_toolindex.embedding import Embeds
-from searchbus_toolindex.entries import Entry, entries_of
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.entries import IndexEntry, entries_of
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_web.tools import WebTools
 
@@ -56,7 +56,7 @@ class ToolSet:
     """A catalogue and its queries."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[IndexEntry, ...]
     cases: tuple[Case, ...]
 
 
@@ -106,14 +106,14 @@ def nonsense(name: str = NONSENSE[0]) -> list[Case]:
     return [Case(line) for line in lines]
 
 
-async def finder_of(entries: Sequence[Entry], embedder: Embeds) -> Finder:
+async def finder_of(entries: Sequence[IndexEntry], embedder: Embeds) -> IndexFinder:
     """A search over these entries."""
     texts = list(dict.fromkeys(text for e in entries for text in e.embedded))
     made = await embedder.embed_short(texts, urgent=False)
     vectors = dict(zip(texts, made, strict=True))
     index = Index(embedder.model)
     index.replace("set", entries, lambda e: [vectors[t] for t in e.embedded])
-    return Finder(index, embedder)
+    return IndexFinder(index, embedder)
 
 
 def _read(name: str, folder: Path) -> ToolSet:

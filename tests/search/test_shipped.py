@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 
 from .conftest import shared_tool_embedder
 from .measure import results, shipped_quality
@@ -16,7 +16,7 @@ from .sets import SHIPPED, finder_of, nonsense, shipped, shipped_cases
 
 
 @pytest.fixture
-async def finder() -> Finder:
+async def finder() -> IndexFinder:
     return await finder_of(shipped().entries, await shared_tool_embedder())
 
 

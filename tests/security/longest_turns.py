@@ -41,7 +41,7 @@ async def test_edge(port, monkeypatch) -> None:
 async def test_web() -> None:
     """Every page and every robots.txt."""
 
-    from searchbus_upstream import Reply, SharedCache
+    from searchbus_upstream import HttpReply, SharedCache
     from searchbus_web.extraction.extractor import Extractor
     from searchbus_web.extraction.fetching import Robots
     from searchbus_web.extraction.pool import ReaderPool
@@ -65,7 +65,7 @@ async def test_web() -> None:
 
             class Client:
                 async def send(self, request, *, timeout_s, max_bytes, rules=rules):
-                    return Reply(200, rules)
+                    return HttpReply(200, rules)
 
             robots = Robots(Client(), pool)
             turn_s = await longest_turn_s(robots.allows("http://a.example.org/" + "ab" * 2000, 60))

@@ -10,7 +10,7 @@ import pytest
 
 from searchbus_attach.commands.status import ask_status
 from searchbus_bus import Bus, Call, Worker, connect, endpoint
-from searchbus_bus.client.inbox import Question
+from searchbus_bus.client.inbox import InboxQuestion
 from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import (
@@ -260,7 +260,7 @@ async def test_a_service_cannot_pose_as_another(locked_bus):
     for name in ("web", "ddg"):
         await ddg.transport.announce(ServiceRecord(name, "9.0.0", "", metadata, []))
     await ddg.transport.flush()
-    question = Question("$SRV.INFO", DISCOVERY)
+    question = InboxQuestion("$SRV.INFO", DISCOVERY)
     (named,) = await edge._requester.inbox.collect([question], quiet_s=1.0, most_s=60)
     assert any(b'"web"' in reply for reply in named)
     assert {worker.service for worker in await edge.workers(quiet_s=1.0)} == {"ddg"}

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_upstream import Reply, SharedCache
+from searchbus_upstream import HttpReply, SharedCache
 from searchbus_web.extraction.extractor import Extractor
 from searchbus_web.extraction.fetching import MAX_BYTES, Robots
 from searchbus_web.extraction.pool import ReaderPool
@@ -85,7 +85,7 @@ async def test_no_robots_txt_blocks_the_loop(name, monkeypatch):
 
     class Client:
         async def send(self, request, *, timeout_s, max_bytes):
-            return Reply(200, RULES[name])
+            return HttpReply(200, RULES[name])
 
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()

@@ -11,10 +11,10 @@ from searchbus_contracts import Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import DuckDuckGo
 from searchbus_ddg.egress import Cooldowns, Egress, egress_id
-from searchbus_ddg.fleet import Fleet
+from searchbus_ddg.fleet import ScraperFleet
 from searchbus_ddg.lease import LEASE_TTL_S, lease_of
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
-from searchbus_ddg.search import Search
+from searchbus_ddg.search import ScrapedSearch
 from searchbus_ddg.service import build_worker
 from searchbus_ddg.settings import DdgSettings
 from searchbus_upstream import Pace, SharedCache
@@ -53,7 +53,7 @@ class Scrapers:
     count: int
     pages: list[Pages] = field(default_factory=list)
     egresses: list[Egress] = field(default_factory=list)
-    exits: list[Fleet] = field(default_factory=list)
+    exits: list[ScraperFleet] = field(default_factory=list)
 
     async def start(self) -> None:
         broker = self.world.broker()
@@ -72,10 +72,10 @@ class Scrapers:
             async def probe(egress: Egress = egress, pages: Pages = pages) -> bool:
                 return await egress.probe(lambda s: pages.first_page("html", _PROBE, s), 15.0)
 
-            fleet = Fleet(egress, key, f"h{number}", leases, refusals, probe)
+            fleet = ScraperFleet(egress, key, f"h{number}", leases, refusals, probe)
             await fleet.__aenter__()
             duckduckgo = DuckDuckGo(
-                bus, egress, Search(egress, pages), fleet, SharedCache(), DdgSettings()
+                bus, egress, ScrapedSearch(egress, pages), fleet, SharedCache(), DdgSettings()
             )
             fleet.manage(await bus.serve(build_worker(duckduckgo)))
             self.pages.append(pages)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from searchbus_attach.sessions.leases import LEASE_TTL_S, Holder, Lease, Leases, lease_key
+from searchbus_attach.sessions.leases import LEASE_TTL_S, Holder, Leases, SessionLease, lease_key
 from searchbus_contracts import Fault
 
 from .seeds import quick_steps, slow_steps
@@ -41,7 +41,7 @@ class SessionLeaseMachine(Clocked):
         leases.start(name)
         await leases.stop()  # the machine says when it renews
 
-    async def look(self, worker: int, key: str) -> Lease | Holder | None:
+    async def look(self, worker: int, key: str) -> SessionLease | Holder | None:
         """What a call does at a worker."""
         _, leases = self.alive[worker]
         place = await leases.take(key, lambda _: None)
@@ -104,7 +104,7 @@ class SessionLeaseMachine(Clocked):
             self.run(self.renewed(worker))
         places = [self.run(self.look(worker, key)) for worker in range(3)]
         holders = {place.instance for place in places if isinstance(place, Holder)}
-        (lease,) = (place for place in places if isinstance(place, Lease))
+        (lease,) = (place for place in places if isinstance(place, SessionLease))
         (name,) = (name for name, leases in self.alive if leases._held.get(key) is lease)
         assert holders == {name}
 

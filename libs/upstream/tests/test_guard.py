@@ -7,7 +7,7 @@ import ipaddress
 import httpcore
 import pytest
 
-from searchbus_upstream import GuardedBackend, HttpClient, Request, UpstreamUnreachableError
+from searchbus_upstream import GuardedBackend, HttpClient, HttpRequest, UpstreamUnreachableError
 from searchbus_upstream.guard import AddressRefusedError, NameUnknownError, resolve
 
 
@@ -102,10 +102,10 @@ async def test_client_connects_through_the_backend_only(monkeypatch):
     backend, recorder, resolved = guarded(["93.184.216.34"], ["10.0.0.1"])
     client = HttpClient(backend=backend)
     with pytest.raises(UpstreamUnreachableError, match="ConnectError"):
-        await client.send(Request("GET", "http://a.example.com/"), timeout_s=30, max_bytes=10)
+        await client.send(HttpRequest("GET", "http://a.example.com/"), timeout_s=30, max_bytes=10)
     assert (recorder.opened, resolved) == ([("93.184.216.34", 80)], ["a.example.com"])
     with pytest.raises(UpstreamUnreachableError) as caught:
-        await client.send(Request("GET", "https://a.example.com/"), timeout_s=30, max_bytes=10)
+        await client.send(HttpRequest("GET", "https://a.example.com/"), timeout_s=30, max_bytes=10)
     assert caught.value.kind == "address"
     assert len(recorder.opened) == 1
     await client.close()

@@ -11,7 +11,7 @@ import pytest
 from searchbus_upstream import (
     GuardedBackend,
     HttpClient,
-    Request,
+    HttpRequest,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
@@ -78,7 +78,7 @@ async def client():
 
 
 async def get(client, url, *, timeout_s=30.0, max_bytes=1_000_000):
-    return await client.send(Request("GET", url), timeout_s=timeout_s, max_bytes=max_bytes)
+    return await client.send(HttpRequest("GET", url), timeout_s=timeout_s, max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize("path", ["/plain", "/gzip", "/deflate"])
@@ -155,7 +155,7 @@ async def test_form_and_params_are_sent():
     server = await asyncio.start_server(handle_once, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
     client = HttpClient()
-    request = Request("POST", url, params={"a": "1"}, form={"b": "x y z"})
+    request = HttpRequest("POST", url, params={"a": "1"}, form={"b": "x y z"})
     assert (await client.send(request, timeout_s=30, max_bytes=10)).status == 200
     await client.close()
     server.close()

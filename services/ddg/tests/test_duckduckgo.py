@@ -13,7 +13,7 @@ from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, RefusedQueries
 from searchbus_ddg.outcome import Outcome
 from searchbus_ddg.search import RefusedError, SearchRows
 from searchbus_ddg.settings import DdgSettings
-from searchbus_upstream import Reply, SharedCache, UpstreamTimeoutError
+from searchbus_upstream import HttpReply, SharedCache, UpstreamTimeoutError
 
 
 class FakeSearch:
@@ -78,7 +78,7 @@ class FakeClient:
     """Replies to instant answers."""
 
     def __init__(self) -> None:
-        self.result: Reply | Exception = Reply(200, b'{"Answer": "42"}')
+        self.result: HttpReply | Exception = HttpReply(200, b'{"Answer": "42"}')
         self.sent = 0
 
     async def send(self, request, **options):
@@ -316,7 +316,7 @@ async def test_instant_answers_are_cached(service):
     assert (await service.duckduckgo.instant(call(), "life"))[1] is None
     assert service.client.sent == 1
     service.now_s += 5400
-    service.client.result = Reply(500, b"oops")
+    service.client.result = HttpReply(500, b"oops")
     answer, note = await service.duckduckgo.instant(call(), "life")
     assert answer.answer == "42"
     assert note.startswith("DuckDuckGo cannot be reached now")
@@ -325,10 +325,10 @@ async def test_instant_answers_are_cached(service):
 @pytest.mark.parametrize(
     ("result", "code", "said"),
     [
-        (Reply(500, b""), "upstream_failed", "HTTP 500"),
-        (Reply(429, b""), "upstream_limited", "60 seconds"),
+        (HttpReply(500, b""), "upstream_failed", "HTTP 500"),
+        (HttpReply(429, b""), "upstream_limited", "60 seconds"),
         (UpstreamTimeoutError("no answer"), "upstream_failed", "in time"),
-        (Reply(200, b"<html>"), "upstream_failed", "not JSON"),
+        (HttpReply(200, b"<html>"), "upstream_failed", "not JSON"),
     ],
 )
 async def test_failures_of_instant_answers_have_their_codes(service, result, code, said):

@@ -22,8 +22,8 @@ from searchbus_ddg.egress import (
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome
 from searchbus_upstream import (
     HttpClient,
+    HttpRequest,
     Pace,
-    Request,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
@@ -254,7 +254,7 @@ def client(monkeypatch):
 async def test_request_keeps_the_browsers_own_headers(client):
     """User-Agent and Accept are not overridden; redirects and the environment are ignored."""
     headers = {"User-Agent": "x", "Accept": "y", "Referer": "z"}
-    request = Request("POST", "https://a.example.com/", headers=headers, form={"q": "cats"})
+    request = HttpRequest("POST", "https://a.example.com/", headers=headers, form={"q": "cats"})
     reply = await client.send(request, timeout_s=30, max_bytes=100)
     assert (reply.status, reply.body, reply.headers) == (200, b"hello world", {"x-a": "1"})
     ((method, url, options),) = FakeSession.sent
@@ -272,11 +272,11 @@ async def test_request_keeps_the_browsers_own_headers(client):
 async def test_failures_are_those_of_every_client(client):
     """Timeouts, errors of curl, bodies over the limit."""
     with pytest.raises(UpstreamTimeoutError):
-        await client.send(Request("GET", "https://hang"), timeout_s=0.01, max_bytes=100)
+        await client.send(HttpRequest("GET", "https://hang"), timeout_s=0.01, max_bytes=100)
     with pytest.raises(UpstreamUnreachableError, match="RuntimeError"):
-        await client.send(Request("GET", "https://fail"), timeout_s=30, max_bytes=100)
+        await client.send(HttpRequest("GET", "https://fail"), timeout_s=30, max_bytes=100)
     with pytest.raises(UpstreamUnreachableError) as caught:
-        await client.send(Request("GET", "https://a"), timeout_s=30, max_bytes=8)
+        await client.send(HttpRequest("GET", "https://a"), timeout_s=30, max_bytes=8)
     assert caught.value.kind == "too_large"
 
 

@@ -14,7 +14,7 @@ from searchbus_bus import connect
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ddg.egress import Egress, egress_id
-from searchbus_ddg.fleet import Fleet, Others
+from searchbus_ddg.fleet import Others, ScraperFleet
 from searchbus_testing import until
 from searchbus_upstream import Breaker, Pace
 
@@ -56,7 +56,7 @@ def refusals():
     return Counted(ttl_s=3600)
 
 
-def member(leases, refusals, name: str, probe_succeeds: bool = True) -> tuple[Fleet, Egress]:
+def member(leases, refusals, name: str, probe_succeeds: bool = True) -> tuple[ScraperFleet, Egress]:
     """A worker with a lease; its probe closes the breaker or is refused again."""
     egress = Egress(name, None, Pace(0.0))
 
@@ -68,7 +68,7 @@ def member(leases, refusals, name: str, probe_succeeds: bool = True) -> tuple[Fl
                 egress.breaker.refused(60.0)
         return egress.breaker.closed
 
-    fleet = Fleet(
+    fleet = ScraperFleet(
         egress, egress_id(name), f"holder-{name}", leases, refusals, probe, update_every_s=0.01
     )
     return fleet, egress

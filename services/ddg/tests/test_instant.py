@@ -9,17 +9,17 @@ import pytest
 
 from searchbus_ddg.instant import Group, InstantAnswer, Topic, decode_instant
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome
-from searchbus_upstream import Reply
+from searchbus_upstream import HttpReply
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def decode(raw) -> InstantAnswer:
-    return decode_instant(Reply(200, json.dumps(raw).encode()))
+    return decode_instant(HttpReply(200, json.dumps(raw).encode()))
 
 
 def read(name: str) -> InstantAnswer:
-    return decode_instant(Reply(200, (FIXTURES / f"instant_{name}.json").read_bytes()))
+    return decode_instant(HttpReply(200, (FIXTURES / f"instant_{name}.json").read_bytes()))
 
 
 def test_article():
@@ -100,7 +100,7 @@ def test_answer_of_a_calculator_or_of_the_address_is_kept(kind, given, text):
 def test_unreadable_reply_is_an_error(status, body, outcome):
     """It is never shown as "no instant answer"."""
     with pytest.raises(DuckDuckGoError) as caught:
-        decode_instant(Reply(status, body))
+        decode_instant(HttpReply(status, body))
     assert caught.value.outcome is outcome
 
 

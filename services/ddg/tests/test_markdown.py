@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from searchbus_contracts.web import WebResult
 from searchbus_ddg.instant import InstantAnswer, decode_instant
 from searchbus_ddg.markdown import escape, heading, instant_text, search_text
-from searchbus_upstream import Reply
+from searchbus_upstream import HttpReply
 
 
 def blocks_of(reference, mark):
@@ -89,12 +89,12 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def decode(raw) -> InstantAnswer:
-    return decode_instant(Reply(200, json.dumps(raw).encode()))
+    return decode_instant(HttpReply(200, json.dumps(raw).encode()))
 
 
 def test_article_shows_abstract_facts_results_and_topics():
     """In this order, with the source below the abstract."""
-    answer = decode_instant(Reply(200, (FIXTURES / "instant_article.json").read_bytes()))
+    answer = decode_instant(HttpReply(200, (FIXTURES / "instant_article.json").read_bytes()))
     assert instant_text("blue whale", answer) == (
         '## Instant Answer for "blue whale"\n\n'
         "### Abstract\n"
@@ -111,7 +111,7 @@ def test_article_shows_abstract_facts_results_and_topics():
 
 def test_disambiguation_shows_meanings_by_group():
     """With their URLs."""
-    answer = decode_instant(Reply(200, (FIXTURES / "instant_disambiguation.json").read_bytes()))
+    answer = decode_instant(HttpReply(200, (FIXTURES / "instant_disambiguation.json").read_bytes()))
     assert instant_text("whale", answer) == (
         '## Instant Answer for "whale"\n\n'
         '### Disambiguation\n"WHALE" may refer to:\n\n'
@@ -124,7 +124,7 @@ def test_disambiguation_shows_meanings_by_group():
 
 def test_empty_answer_says_so_and_notes_are_shown():
     """The note of a stale answer stands before the source."""
-    answer = decode_instant(Reply(200, (FIXTURES / "instant_empty.json").read_bytes()))
+    answer = decode_instant(HttpReply(200, (FIXTURES / "instant_empty.json").read_bytes()))
     assert instant_text("q", answer, ["Old."]) == (
         '## Instant Answer for "q"\n\nNo instant answer available for this query.\n\n'
         "_Note: Old._\n\n_Source: DuckDuckGo Instant Answer API_"
@@ -155,7 +155,7 @@ def test_instant_text_is_the_specifications(reference):
 def test_recorded_answers(reference, name):
     """Each type shows what it has; checked by eye."""
     (path,) = (reference / "fixtures" / "instant_answer").glob(f"{name}*.json")
-    answer = decode_instant(Reply(200, path.read_bytes()))
+    answer = decode_instant(HttpReply(200, path.read_bytes()))
     text = instant_text("q", answer)
     if name == "A_rust":
         assert "### Abstract\nRust is" in text

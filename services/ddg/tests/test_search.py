@@ -10,8 +10,14 @@ from searchbus_contracts import Fault
 from searchbus_contracts.web import WebResult, WebSearchRequest
 from searchbus_ddg.egress import Egress
 from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
-from searchbus_ddg.search import PageClient, Search, quote_bangs
-from searchbus_upstream import Pace, Reply, Request, UpstreamTimeoutError, UpstreamUnreachableError
+from searchbus_ddg.search import PageClient, ScrapedSearch, quote_bangs
+from searchbus_upstream import (
+    HttpReply,
+    HttpRequest,
+    Pace,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
 
 
 def page(*numbers: int, more: bool = True) -> ResultPage:
@@ -44,7 +50,7 @@ class FakePages:
 async def run(limit: int, *outcomes, timeout_s: float = 60.0):
     """(rows' numbers, note, endpoints) of a search."""
     pages = FakePages(*outcomes)
-    search = Search(Egress("test", None, Pace(0.0)), pages)
+    search = ScrapedSearch(Egress("test", None, Pace(0.0)), pages)
     found = await search.run(WebSearchRequest(query="q", limit=limit), "caller", timeout_s)
     return [row.url.rpartition("/")[2] for row in found.rows], found.note, pages.endpoints
 
@@ -123,11 +129,11 @@ RESULTS = (Path(__file__).parent / "fixtures" / "results.html").read_bytes()
 class FakeClient:
     """Returns a reply or raises an error; keeps the requests."""
 
-    def __init__(self, outcome: Reply | Exception) -> None:
+    def __init__(self, outcome: HttpReply | Exception) -> None:
         self.outcome = outcome
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
 
-    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+    async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         self.requests.append(request)
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -137,7 +143,7 @@ class FakeClient:
         pass
 
 
-def pages_of(outcome: Reply | Exception) -> tuple[PageClient, FakeClient]:
+def pages_of(outcome: HttpReply | Exception) -> tuple[PageClient, FakeClient]:
     client = FakeClient(outcome)
     pages = PageClient(client, html_url="https://html.ddg.example/html/", lite_url="https://lite/")
     return pages, client
@@ -145,7 +151,7 @@ def pages_of(outcome: Reply | Exception) -> tuple[PageClient, FakeClient]:
 
 async def test_first_page_is_requested_as_a_browser_does():
     """Query, region, time and safe search in form and cookie."""
-    pages, client = pages_of(Reply(200, RESULTS))
+    pages, client = pages_of(HttpReply(200, RESULTS))
     request = WebSearchRequest(query="!g cats", region="de-de", time="w", safe="strict")
     page = await pages.first_page("html", request, 5.0)
     (sent,) = client.requests
@@ -159,7 +165,7 @@ async def test_first_page_is_requested_as_a_browser_does():
 
 async def test_lite_has_its_own_address():
     """The pages behind its first one, too."""
-    pages, client = pages_of(Reply(200, RESULTS))
+    pages, client = pages_of(HttpReply(200, RESULTS))
     request = WebSearchRequest(query="cats")
     page = await pages.first_page("lite", request, 5.0)
     await pages.next_page("lite", page.next_form, request, 5.0)
@@ -168,7 +174,7 @@ async def test_lite_has_its_own_address():
 
 async def test_next_page_sends_the_form_of_the_page_before():
     """Unchanged, with the same User-Agent: the token is bound to it."""
-    pages, client = pages_of(Reply(200, RESULTS))
+    pages, client = pages_of(HttpReply(200, RESULTS))
     request = WebSearchRequest(query="cats")
     page = await pages.first_page("html", request, 5.0)
     await pages.next_page("html", page.next_form, request, 5.0)
@@ -183,12 +189,12 @@ async def test_next_page_sends_the_form_of_the_page_before():
     [
         (UpstreamTimeoutError("no answer within 5.0 s"), Outcome.TIMEOUT, "no answer"),
         (UpstreamUnreachableError("ConnectError"), Outcome.UPSTREAM_ERROR, "ConnectError"),
-        (Reply(303, b""), Outcome.UPSTREAM_ERROR, "redirects"),
-        (Reply(500, b"oops"), Outcome.UPSTREAM_ERROR, "HTTP 500"),
-        (Reply(202, b""), Outcome.BLANK, "blank page"),
-        (Reply(200, b"<p>new", truncated=True), Outcome.UNKNOWN_MARKUP, "cut off"),
-        (Reply(200, b"<p>new"), Outcome.UNKNOWN_MARKUP, "markup has changed"),
-        (Reply(202, b"anomaly.js"), Outcome.CHALLENGE, "not a bot"),
+        (HttpReply(303, b""), Outcome.UPSTREAM_ERROR, "redirects"),
+        (HttpReply(500, b"oops"), Outcome.UPSTREAM_ERROR, "HTTP 500"),
+        (HttpReply(202, b""), Outcome.BLANK, "blank page"),
+        (HttpReply(200, b"<p>new", truncated=True), Outcome.UNKNOWN_MARKUP, "cut off"),
+        (HttpReply(200, b"<p>new"), Outcome.UNKNOWN_MARKUP, "markup has changed"),
+        (HttpReply(202, b"anomaly.js"), Outcome.CHALLENGE, "not a bot"),
     ],
 )
 async def test_other_replies_are_errors(result, outcome, detail):
@@ -202,7 +208,7 @@ async def test_other_replies_are_errors(result, outcome, detail):
 
 async def test_retry_after_is_kept():
     """For the cooldown of the address."""
-    pages, _ = pages_of(Reply(429, b"", {"retry-after": "7"}))
+    pages, _ = pages_of(HttpReply(429, b"", {"retry-after": "7"}))
     with pytest.raises(DuckDuckGoError) as caught:
         await pages.first_page("html", WebSearchRequest(query="cats"), 5.0)
     assert (caught.value.outcome, caught.value.retry_after_s) == (Outcome.RATE_LIMITED, 7.0)

@@ -12,8 +12,8 @@ from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.entries import Entry, entries_of
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.entries import IndexEntry, entries_of
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_vectors import DIMENSIONS, Vector
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
@@ -53,7 +53,7 @@ def tool(name: str, description: str, toolset: str = "office", **more) -> ToolDe
     )
 
 
-def entries(*tools: ToolDescriptor) -> list[Entry]:
+def entries(*tools: ToolDescriptor) -> list[IndexEntry]:
     return list(entries_of(Catalog(service="office", tools=tools)))
 
 
@@ -63,14 +63,14 @@ def index_of(*tools: ToolDescriptor) -> Index:
     return index
 
 
-def vectors_of(entry: Entry) -> list[Vector]:
+def vectors_of(entry: IndexEntry) -> list[Vector]:
     return [hashed_vector(text) for text in entry.embedded]
 
 
 def find(index: Index, query: str, actor: Actor | None = None, **options) -> FindReply:
     """Search as nobody in particular, unless an actor is named."""
     request = FindRequest(query=query, **options)
-    return asyncio.run(Finder(index, RecordingEmbedder()).find(request, actor or Actor()))
+    return asyncio.run(IndexFinder(index, RecordingEmbedder()).find(request, actor or Actor()))
 
 
 def rows(reply: FindReply) -> list[tuple]:
@@ -90,11 +90,11 @@ async def embedder():
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def finder(embedder) -> Finder:
+async def finder(embedder) -> IndexFinder:
     """Ten tools under the real model."""
     found = entries(*(tool(name, about) for name, about in TOOLS.items()))
     texts = [text for entry in found for text in entry.embedded]
     vectors = dict(zip(texts, await embedder.embed_short(texts, urgent=False), strict=True))
     index = Index(embedder.model)
     index.replace("office", found, lambda entry: [vectors[t] for t in entry.embedded])
-    return Finder(index, embedder)
+    return IndexFinder(index, embedder)

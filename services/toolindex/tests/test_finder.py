@@ -10,7 +10,7 @@ import pytest
 
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.toolindex import FindRequest
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_vectors import DIMENSIONS
 from searchbus_vectors.hash_embedder import hashed_vector
 
@@ -82,7 +82,7 @@ def test_equal_queries_at_the_same_time_are_embedded_once():
 
     async def run():
         slow = Slow()
-        finder = Finder(index_of(tool("send", "send mail"), tool("c", "chart")), slow)
+        finder = IndexFinder(index_of(tool("send", "send mail"), tool("c", "chart")), slow)
         asks = [
             asyncio.create_task(finder.find(FindRequest(query="mail"), EVERY_ROLE))
             for _ in range(10)
@@ -105,7 +105,7 @@ def test_queries_are_embedded_with_the_instruction_of_the_model():
 
     embedder = Instructed()
     asyncio.run(
-        Finder(index_of(tool("send", "send mail")), embedder).find(
+        IndexFinder(index_of(tool("send", "send mail")), embedder).find(
             FindRequest(query="mail"), Actor()
         )
     )
@@ -125,7 +125,7 @@ def test_failed_embedding_is_not_remembered():
 
     async def run():
         broken = Broken()
-        finder = Finder(index_of(tool("send", "send mail")), broken)
+        finder = IndexFinder(index_of(tool("send", "send mail")), broken)
         with pytest.raises(RuntimeError):
             await finder.find(FindRequest(query="mail"), EVERY_ROLE)
         broken.broken = False
@@ -137,7 +137,7 @@ def test_failed_embedding_is_not_remembered():
 async def test_repeated_query_is_embedded_and_ranked_once():
     """Until the catalogue changes."""
     embedder, index = RecordingEmbedder(), index_of(tool("send", "send mail"), tool("c", "chart"))
-    finder = Finder(index, embedder)
+    finder = IndexFinder(index, embedder)
     first = await finder.find(FindRequest(query="mail"), EVERY_ROLE)
     assert await finder.find(FindRequest(query="mail"), EVERY_ROLE) == first
     assert embedder.embedded == ["mail"]
@@ -149,7 +149,7 @@ async def test_repeated_query_is_embedded_and_ranked_once():
 async def test_vectors_of_earlier_queries_are_kept_up_to_their_bytes():
     """Counted with their keys; the least recently used is embedded again."""
     embedder = RecordingEmbedder()
-    finder = Finder(
+    finder = IndexFinder(
         index_of(tool("send", "send mail")), embedder,
         vectors_kept_bytes=10 * (512 + 4 * DIMENSIONS), rankings_kept_bytes=2000,
     )  # fmt: skip
@@ -168,7 +168,7 @@ async def test_a_search_leaves_no_task_behind():
         gc.collect()
         return sum(isinstance(found, asyncio.Task) for found in gc.get_objects())
 
-    finder = Finder(index_of(tool("send", "send mail")), RecordingEmbedder())
+    finder = IndexFinder(index_of(tool("send", "send mail")), RecordingEmbedder())
     before = tasks()
     for number in range(50):
         await finder.find(FindRequest(query=f"mail{'x' * number}"), EVERY_ROLE)
@@ -178,7 +178,7 @@ async def test_a_search_leaves_no_task_behind():
 async def test_a_kept_ranking_holds_no_more_than_its_matches():
     """An array that is a part of another one keeps all of that."""
     index = index_of(*(tool(f"mail{n}", "send mail to a person") for n in range(15)))
-    finder = Finder(index, RecordingEmbedder())
+    finder = IndexFinder(index, RecordingEmbedder())
     scope = index.scope(EVERY_ROLE, "tool")
     parsed, _ = await finder.facets("send mail to a person", scope)
     vectors = {text: hashed_vector(text) for text in parsed.texts}
@@ -198,7 +198,7 @@ async def test_change_of_the_catalogue_during_a_search_is_seen():
                 index.replace("office", entries(tool("mailer", "mail")), vectors_of)
             return await super().embed_short(texts, urgent=urgent)
 
-    reply = await Finder(index, Changing()).find(FindRequest(query="mail"), EVERY_ROLE)
+    reply = await IndexFinder(index, Changing()).find(FindRequest(query="mail"), EVERY_ROLE)
     assert [found.name for found in reply.found] == ["mailer"]
 
 
@@ -213,7 +213,9 @@ async def test_catalogue_that_changes_all_the_time_does_not_hold_a_search():
 
     changing = asyncio.create_task(change())
     async with asyncio.timeout(60):
-        reply = await Finder(index, RecordingEmbedder()).find(FindRequest(query="mail"), EVERY_ROLE)
+        reply = await IndexFinder(index, RecordingEmbedder()).find(
+            FindRequest(query="mail"), EVERY_ROLE
+        )
     changing.cancel()
     assert [found.name for found in reply.found] == ["send"]
 
@@ -222,14 +224,14 @@ async def test_catalogue_that_changes_all_the_time_does_not_hold_a_search():
 async def test_query_is_checked(query):
     """1 to 2,000 characters."""
     with pytest.raises(Fault, match="invalid_query"):
-        await Finder(index_of(), RecordingEmbedder()).find(FindRequest(query=query), Actor())
+        await IndexFinder(index_of(), RecordingEmbedder()).find(FindRequest(query=query), Actor())
 
 
 @pytest.mark.parametrize("query", ["a", "7", "..", "???!!!", "{}", "$ne", "AND OR NOT", "🙂🙂"])
 async def test_query_without_a_word_is_empty_at_once(query):
     """Nothing is embedded; the generation is that of any other page."""
     embedder, index = RecordingEmbedder(), index_of(tool("a", "send a mail"))
-    finder = Finder(index, embedder)
+    finder = IndexFinder(index, embedder)
     reply = await finder.find(FindRequest(query=query), EVERY_ROLE)
     assert (reply.found, reply.total, embedder.embedded) == ((), 0, [])
     assert reply.generation == (await finder.find(FindRequest(query="mail"), EVERY_ROLE)).generation

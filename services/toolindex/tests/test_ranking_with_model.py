@@ -6,14 +6,14 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.toolindex import FindRequest
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 
 from .conftest import EVERY_ROLE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def names(finder: Finder, query: str, **options) -> list[str]:
+async def names(finder: IndexFinder, query: str, **options) -> list[str]:
     reply = await finder.find(FindRequest(query=query, **options), EVERY_ROLE)
     return [found.name for found in reply.found]
 

@@ -7,7 +7,7 @@ from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_runtime import Process
 from searchbus_toolindex import SERVICE
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.service import build_worker, start
 from searchbus_toolindex.settings import ToolindexSettings
 
@@ -44,7 +44,7 @@ async def test_caller_finds_what_it_may_use():
         tool("send", "send mail"), tool("secret_mail", "mail", required_roles=("SPY",))
     )
     broker = MemoryBroker()
-    await broker.connect().serve(build_worker(Finder(index, RecordingEmbedder())))
+    await broker.connect().serve(build_worker(IndexFinder(index, RecordingEmbedder())))
     bus = broker.connect()
 
     async def names(*roles: str) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 from searchbus_bus.client.inbox import (
     FailedAttempt,
     Inbox,
+    InboxQuestion,
     Pending,
-    Question,
     random_id,
     read_reply,
 )
@@ -333,7 +333,7 @@ async def test_a_malformed_announcement_fails_and_nothing_is_published(transport
     assert inbox.budget.used_bytes == 0
 
 
-EVERYONE = Question("$SRV.INFO", "$SRV")
+EVERYONE = InboxQuestion("$SRV.INFO", "$SRV")
 
 
 async def test_collecting_takes_every_reply_but_no_status(transport):
@@ -409,7 +409,10 @@ async def test_replies_to_one_question_keep_the_others_open(transport):
             await transport.reply(requests[place], body)
 
     transport.replies_arrived = replies_arrived
-    questions = [Question("$SRV.INFO.a", "a", enough=2), Question("$SRV.INFO.b", "b", enough=1)]
+    questions = [
+        InboxQuestion("$SRV.INFO.a", "a", enough=2),
+        InboxQuestion("$SRV.INFO.b", "b", enough=1),
+    ]
     found = await Inbox(transport).collect(questions, quiet_s=60, most_s=60)
     assert found == [[b"a1", b"a2"], [b"b1"]]
     assert len(waits) == 3, "nobody waits once there are enough"

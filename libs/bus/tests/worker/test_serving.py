@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
-from searchbus_bus.client.inbox import Question
+from searchbus_bus.client.inbox import InboxQuestion
 from searchbus_contracts import (
     Catalog,
     CatalogEvent,
@@ -96,7 +96,7 @@ async def test_discovery_describes_the_worker(events):
     """Name, version, catalogue, and the subjects with their queue group."""
     broker, bus, _ = events
     serving = await broker.connect().serve(dictionary())
-    question = Question("$SRV.INFO", DISCOVERY)
+    question = InboxQuestion("$SRV.INFO", DISCOVERY)
     ((reply,),) = await bus._requester.inbox.collect([question], quiet_s=0.05, most_s=60)
     info = json.loads(reply)
     assert (info["name"], info["version"], info["description"]) == ("dictionary", "1.2.3", "Words.")

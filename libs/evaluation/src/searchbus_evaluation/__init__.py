@@ -19,8 +19,8 @@ import msgspec
 from searchbus_contracts import Actor
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindRequest
 from searchbus_toolindex.embedding import Embeds
-from searchbus_toolindex.entries import Entry, tool_text
-from searchbus_toolindex.finder import Finder
+from searchbus_toolindex.entries import IndexEntry, tool_text
+from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_vectors import Vector
 
@@ -134,7 +134,7 @@ async def evaluate(
         vectors |= zip(batch, made, strict=True)
     index = Index(embedder.model)
     index.replace("bench", entries, lambda entry: [vectors[text] for text in entry.embedded])
-    finder = Finder(index, embedder)
+    finder = IndexFinder(index, embedder)
     ranked: list[list[str]] = []
     times_s = []
     for number, query in enumerate(queries):
@@ -148,10 +148,10 @@ async def evaluate(
     return Report(len(tools), len(queries), _measures(ranked, queries, times_s))
 
 
-def entry_of(tool: ToolLine) -> Entry:
+def entry_of(tool: ToolLine) -> IndexEntry:
     """What is indexed of a tool."""
     # The id replaces the name: two servers may have tools of the same name.
-    return Entry(
+    return IndexEntry(
         kind="tool",
         toolset=tool.server or "",
         name=tool.id,

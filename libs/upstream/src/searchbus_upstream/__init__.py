@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .guard import GuardedBackend
     from .http import (
         HttpClient,
-        Reply,
-        Request,
+        HttpReply,
+        HttpRequest,
         UpstreamClient,
         UpstreamTimeoutError,
         UpstreamUnreachableError,
@@ -26,10 +26,28 @@ if TYPE_CHECKING:
     from .telemetry import count_limit, upstream_span
 
 __all__ = [
-    "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "Pace", "Reply", "Request",
-    "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient", "UpstreamTimeoutError",
-    "UpstreamUnreachableError", "canonical_key", "count_limit", "is_public_host", "is_public_url",
-    "retry_after_s", "upstream_span", "with_retries", "without_trackers",
+    "Breaker",
+    "Cached",
+    "Fetched",
+    "GuardedBackend",
+    "HttpClient",
+    "HttpReply",
+    "HttpRequest",
+    "Pace",
+    "RetryBudget",
+    "SharedCache",
+    "SharedPace",
+    "UpstreamClient",
+    "UpstreamTimeoutError",
+    "UpstreamUnreachableError",
+    "canonical_key",
+    "count_limit",
+    "is_public_host",
+    "is_public_url",
+    "retry_after_s",
+    "upstream_span",
+    "with_retries",
+    "without_trackers",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
@@ -42,7 +60,7 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ("Cached", "Fetched", "SharedCache"),
         "guard": ("GuardedBackend",),
         "http": (
-            "HttpClient", "Reply", "Request", "UpstreamClient", "UpstreamTimeoutError",
+            "HttpClient", "HttpReply", "HttpRequest", "UpstreamClient", "UpstreamTimeoutError",
             "UpstreamUnreachableError",
         ),
         "pace": ("Pace", "SharedPace"),

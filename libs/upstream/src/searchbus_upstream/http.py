@@ -49,7 +49,7 @@ class UpstreamUnreachableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One HTTP request.
 
     Args:
@@ -75,7 +75,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A response with its body decoded.
 
     Args:
@@ -97,7 +97,7 @@ class Reply:
 class UpstreamClient(Protocol):
     """Sends requests to one upstream."""
 
-    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+    async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         """Return the response, whatever its status.
 
         Args:
@@ -144,7 +144,7 @@ class HttpClient:
             )
         self._client = httpx.AsyncClient(transport=transport, trust_env=False)
 
-    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+    async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         """See `UpstreamClient`."""
         with upstream_span(self._name, request.method, request.host) as span:
             try:
@@ -162,7 +162,7 @@ class HttpClient:
             span.replied(reply.status)
             return reply
 
-    def _prepared(self, request: Request, timeout_s: float) -> httpx.Request:
+    def _prepared(self, request: HttpRequest, timeout_s: float) -> httpx.Request:
         return self._client.build_request(
             request.method,
             request.url,
@@ -173,7 +173,7 @@ class HttpClient:
             timeout=httpx.Timeout(timeout_s),
         )
 
-    async def _receive(self, request: httpx.Request, max_bytes: int) -> Reply:
+    async def _receive(self, request: httpx.Request, max_bytes: int) -> HttpReply:
         response = await self._client.send(request, stream=True, follow_redirects=False)
         try:
             decode = _decoder(response.headers.get("content-encoding", ""))
@@ -192,7 +192,7 @@ class HttpClient:
                 if not body:
                     raise
                 truncated = True
-            return Reply(response.status_code, bytes(body), dict(response.headers), truncated)
+            return HttpReply(response.status_code, bytes(body), dict(response.headers), truncated)
         finally:
             await response.aclose()
 

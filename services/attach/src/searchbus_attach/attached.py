@@ -35,13 +35,13 @@ from searchbus_contracts.resources import (
 )
 from searchbus_runtime.pins import Reviewed
 
-from .declare.views import View
+from .declare.views import DeclaredView
 from .definitions.describe import ServerTools
 from .definitions.pinning import Approvals
 from .definitions.replies import completion_of, prompt_of, reply_of, resource_of
 from .definitions.schemas import Fitting
 from .definitions.text import own_uri
-from .definitions.viewing import Shown, shown_tools
+from .definitions.viewing import ViewedDefinition, shown_tools
 from .metrics import count, measured_call
 from .sessions.sessions import Sessions
 from .upstream.session import ServerRequest
@@ -69,7 +69,7 @@ class Attached:
         self,
         upstream: Upstream,
         approvals: Approvals,
-        view: View,
+        view: DeclaredView,
         on_change: Callable[[], None],
         sessions: Sessions | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class Attached:
             for shown in self._shown.tools.values()
         )
 
-    def look_through(self, view: View) -> None:
+    def look_through(self, view: DeclaredView) -> None:
         """Show its tools, prompts and resources as a view does."""
         self.view = view
         self._shown = shown_tools(self.server, view, self._reviewed.tools, self._reviewed.held)
@@ -276,7 +276,7 @@ class Attached:
         self._compare(name, reply)
         return reply
 
-    def _callable(self, request: ToolCall) -> Shown:
+    def _callable(self, request: ToolCall) -> ViewedDefinition:
         """The tool that a call names. Raises Fault where it cannot be called."""
         shown = self._shown.tools.get(request.tool)
         name = request.tool if shown is None else shown.name

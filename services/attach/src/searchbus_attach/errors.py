@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 
-class Problem(str):
+class ServerProblem(str):
     """Why a server is not up, for the operator.
 
     Attributes:
@@ -23,7 +23,7 @@ class Problem(str):
         return self
 
 
-class DeclarationError(ValueError):
+class ServerDeclarationError(ValueError):
     """A server is declared wrongly; the message names the key and says what to do."""
 
 

@@ -20,9 +20,9 @@ from .attached import Attached
 from .declare.attach_file import AttachFile
 from .declare.auth_methods import OURSELVES
 from .declare.servers import Server
-from .declare.views import View
+from .declare.views import DeclaredView
 from .definitions.pinning import Approvals
-from .errors import DeclarationError
+from .errors import ServerDeclarationError
 from .metrics import count, meter
 from .offering import Offering
 from .sessions.leases import Leases
@@ -149,7 +149,7 @@ class Gateway:
                 return
             self._file_stamp = stamp
             declared = self._file.read_all()
-        except (DeclarationError, OSError) as fault:
+        except (ServerDeclarationError, OSError) as fault:
             if str(fault) != self._problem:
                 self._problem = str(fault)
                 count("file_faults")
@@ -168,13 +168,15 @@ class Gateway:
             self._offering.offer_selections(self._attached)
         self._dirty.set()
 
-    async def _apply(self, servers: Mapping[str, Server], views: Mapping[str, View]) -> None:
+    async def _apply(
+        self, servers: Mapping[str, Server], views: Mapping[str, DeclaredView]
+    ) -> None:
         gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
         stopped = [self._attached.pop(name) for name in gone]
         for name in gone:
             self._context.budgets.pop(name, None)
         for name, server in servers.items():
-            view = views.get(name, View())
+            view = views.get(name, DeclaredView())
             known = self._attached.get(name)
             if known is not None and known.view != view:
                 known.look_through(view)

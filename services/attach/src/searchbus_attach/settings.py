@@ -11,7 +11,7 @@ from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
 
-from .auth.keys import Identity, Sealer, key_from_text
+from .auth.keys import Sealer, ServiceIdentity, key_from_text
 from .declare.attach_file import AttachFile
 from .declare.servers import own_folders
 
@@ -76,7 +76,7 @@ class AttachSettings(ServiceSettings):
     @classmethod
     def _identity_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
         if key is not None:
-            Identity(key.get_secret_value(), "")
+            ServiceIdentity(key.get_secret_value(), "")
         return key
 
     @property
@@ -112,11 +112,13 @@ class AttachSettings(ServiceSettings):
         return f"http://127.0.0.1:{self.attach_login_port}"
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ServiceIdentity | None:
         """What states callers; None where there is no key."""
         if self.attach_identity_key is None:
             return None
-        return Identity(self.attach_identity_key.get_secret_value(), self.attach_identity_issuer)
+        return ServiceIdentity(
+            self.attach_identity_key.get_secret_value(), self.attach_identity_issuer
+        )
 
     def credentials(self) -> Credentials:
         """The credentials of all attached servers."""

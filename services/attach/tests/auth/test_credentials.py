@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from searchbus_attach.auth import credentials as module
 from searchbus_attach.auth.credentials import Credentials
-from searchbus_attach.auth.keys import Identity
+from searchbus_attach.auth.keys import ServiceIdentity
 from searchbus_attach.commands.status import masked
 from searchbus_attach.declare.auth_methods import OURSELVES
 from searchbus_attach.declare.servers import Server, parse_server
@@ -41,7 +41,7 @@ PEM = ECKey.generate_key("P-256").as_pem(private=True).decode()
 @pytest.fixture
 async def start(http, sign_ins) -> AsyncIterator[Callable[..., Upstream]]:
     """Attach a server, with the credentials of a caller."""
-    identity = Identity(PEM, "searchbus")
+    identity = ServiceIdentity(PEM, "searchbus")
     context = ConnectionContext(
         credentials=Credentials(http, logins=sign_ins.logins, identity=identity)
     )
@@ -149,7 +149,7 @@ async def test_a_redirect_to_another_host_gets_no_credentials(protected, start, 
 
 async def test_each_caller_has_an_exchanged_token(protected, start):
     """The server sees who calls, and never the caller's own token."""
-    protected.provider.keys = json.loads(Identity(PEM, "searchbus").public_keys())
+    protected.provider.keys = json.loads(ServiceIdentity(PEM, "searchbus").public_keys())
     server = declared(protected, "token_exchange")
     ann, bob, ourselves = start(server, "ann"), start(server, "bob"), start(server)
     assert await asyncio.gather(call(ann), call(bob), call(ourselves)) == [
@@ -159,7 +159,7 @@ async def test_each_caller_has_an_exchanged_token(protected, start):
 
 async def test_a_caller_cannot_be_searchbus_itself(protected, http):
     """Whatever its subject is: the list is read as `searchbus`."""
-    credentials = Credentials(http, identity=Identity(PEM, "searchbus"))
+    credentials = Credentials(http, identity=ServiceIdentity(PEM, "searchbus"))
     with pytest.raises(Fault, match="stands for searchbus itself"):
         await credentials.check(declared(protected, "token_exchange"), "searchbus")
     assert protected.provider.forms == []

@@ -8,7 +8,7 @@ import pytest
 from joserfc.jwk import ECKey
 
 from searchbus_attach.auth.grants import TokenRequest, client_credentials, token_exchange
-from searchbus_attach.auth.keys import Identity
+from searchbus_attach.auth.keys import ServiceIdentity
 from searchbus_attach.errors import AuthError
 
 from .authorization_server import EXCHANGE
@@ -37,7 +37,7 @@ async def test_client_credentials(protected, asked):
 
 async def test_token_exchange_states_the_caller(protected, asked):
     """By a statement that searchbus signed, not by the caller's token."""
-    identity = Identity(PEM, "searchbus")
+    identity = ServiceIdentity(PEM, "searchbus")
     protected.provider.keys = json.loads(identity.public_keys())
     server = declared(protected, "token_exchange", audience="far")
     found = await token_exchange(asked(server, identity))

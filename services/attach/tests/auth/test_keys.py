@@ -10,7 +10,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, RSAKey
 
-from searchbus_attach.auth.keys import Identity, Sealer, key_from_text
+from searchbus_attach.auth.keys import Sealer, ServiceIdentity, key_from_text
 
 KEY = bytes(range(32))
 PEM = ECKey.generate_key("P-256").as_pem(private=True).decode()
@@ -58,7 +58,7 @@ def test_a_key_is_32_bytes_in_base64():
 
 def test_a_statement_is_signed_short_and_for_one_issuer():
     """The public keys verify it."""
-    identity = Identity(PEM, "https://bus.example")
+    identity = ServiceIdentity(PEM, "https://bus.example")
     keys = json.loads(identity.public_keys())
     assert "d" not in keys["keys"][0]
     found = jwt.decode(identity.statement("ann", "https://x"), KeySet.import_key_set(keys))
@@ -87,4 +87,4 @@ def test_a_statement_is_signed_short_and_for_one_issuer():
 def test_other_keys_are_refused(pem):
     """With how to make one."""
     with pytest.raises(ValueError, match="openssl ecparam"):
-        Identity(pem, "x")
+        ServiceIdentity(pem, "x")

@@ -8,7 +8,7 @@ from types import SimpleNamespace as Of
 import pytest
 
 from searchbus_attach.auth.provider import (
-    Provider,
+    AuthorizationProvider,
     TokenRefusedError,
     check_address,
     discover,
@@ -148,7 +148,7 @@ def test_the_secret_is_sent_in_the_way_that_the_server_supports(http):
     def method(known, secret="x"):
         metadata = Of(token_endpoint_auth_methods_supported=known)
         auth = Auth(type="client_credentials", client_id="a", client_secret=secret)
-        found = Provider(http, metadata, auth, resource="", scope="").declared_client()
+        found = AuthorizationProvider(http, metadata, auth, resource="", scope="").declared_client()
         return found.token_endpoint_auth_method
 
     assert method(None) == method(["client_secret_basic"]) == "client_secret_basic"

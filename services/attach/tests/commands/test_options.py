@@ -14,7 +14,7 @@ from searchbus_attach.commands.options import (
     server_of,
 )
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.errors import ServerDeclarationError
 from searchbus_contracts import Fault
 
 
@@ -29,14 +29,14 @@ def test_an_unknown_server_is_named_with_the_nearest(tmp_path):
     """Most errors are typing errors."""
     file = file_of(None, tmp_path)
     file.add([parse_server("files", {"command": "x"})])
-    with pytest.raises(DeclarationError, match="Did you mean 'files'"):
+    with pytest.raises(ServerDeclarationError, match="Did you mean 'files'"):
         server_of(file, "file")
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (DeclarationError("wrong"), "wrong"),
+        (ServerDeclarationError("wrong"), "wrong"),
         (PermissionError(13, "Permission denied", "/x"), "/x cannot be used (Permission denied)"),
         (Fault("unavailable", "Away."), "unavailable: Away."),
     ],

@@ -6,8 +6,8 @@ import pytest
 
 from searchbus_attach.declare.attach_file import AttachFile, read_text, reserved_names
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.declare.views import View
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.declare.views import DeclaredView
+from searchbus_attach.errors import ServerDeclarationError
 from searchbus_contracts.services import Service
 
 TEXT = """\
@@ -65,10 +65,10 @@ def test_servers_are_added_and_removed(file):
 def test_what_is_wrong_is_named_with_the_file(file, text, message):
     """And nothing is written into such a file."""
     file.path.write_text(text)
-    with pytest.raises(DeclarationError, match=message) as error:
+    with pytest.raises(ServerDeclarationError, match=message) as error:
         file.read()
     assert "attach.toml" in str(error.value)
-    with pytest.raises(DeclarationError):
+    with pytest.raises(ServerDeclarationError):
         file.add([parse_server("b", {"command": "x"})])
     assert file.path.read_text() == text
 
@@ -76,11 +76,11 @@ def test_what_is_wrong_is_named_with_the_file(file, text, message):
 def test_a_server_is_added_once_and_removed_by_its_name(file):
     """With what to do instead."""
     file.path.write_text(TEXT)
-    with pytest.raises(DeclarationError, match="attach remove files"):
+    with pytest.raises(ServerDeclarationError, match="attach remove files"):
         file.add([parse_server("files", {"command": "x"})])
-    with pytest.raises(DeclarationError, match="Did you mean 'files'"):
+    with pytest.raises(ServerDeclarationError, match="Did you mean 'files'"):
         file.remove("file")
-    with pytest.raises(DeclarationError, match="toolset of searchbus"):
+    with pytest.raises(ServerDeclarationError, match="toolset of searchbus"):
         file.add([parse_server("web", {"command": "x"})])
 
 
@@ -93,7 +93,7 @@ def test_an_equal_server_is_left_as_it_is(file, tmp_path):
     assert file.stamp() == before
     new, other = parse_server("new", {"command": "x"}), parse_server("files", {"command": "x"})
     with pytest.raises(
-        DeclarationError, match=r"mcp\.json: files is .*; nothing was attached\. .*"
+        ServerDeclarationError, match=r"mcp\.json: files is .*; nothing was attached\. .*"
     ):
         file.add([new, other], tmp_path / "mcp.json")
     assert file.stamp() == before
@@ -107,14 +107,16 @@ def test_the_file_of_a_host_is_read_only(tmp_path):
     path.write_text('{"mcpServers": {"files": {"command": "npx"}}}')
     file = AttachFile(path)
     assert file.read()["files"].command == "npx"
-    with pytest.raises(DeclarationError, match="belongs to the host"):
+    with pytest.raises(ServerDeclarationError, match="belongs to the host"):
         file.remove("files")
 
 
 def test_a_file_that_cannot_be_read_is_named(file):
     """Not UTF-8, for instance."""
     file.path.write_bytes(b"\xfc")
-    with pytest.raises(DeclarationError, match=r"attach\.toml is not text in UTF-8: .* save it"):
+    with pytest.raises(
+        ServerDeclarationError, match=r"attach\.toml is not text in UTF-8: .* save it"
+    ):
         file.read()
 
 
@@ -126,7 +128,7 @@ def test_views_are_apart_from_servers(file):
     file.add([parse_server("far", {"url": "https://x.example/mcp"})])
     found = file.read_all()
     assert found.views["files"].allow == ("read_*",)
-    assert found.views["far"] == View()
+    assert found.views["far"] == DeclaredView()
     assert found.selections["reading"].allow == ("files__*",)
     assert found.servers["files"] == parse_server("files", {"command": "npx", "args": ["-y", "x"]})
     file.remove("files")
@@ -137,7 +139,7 @@ def test_a_server_cannot_take_the_name_of_a_view(file):
     """Written into the file, it would make all of it unusable, also for `attach remove`."""
     text = "[views.reading]\nallow = ['*']\n"
     file.path.write_text(text)
-    with pytest.raises(DeclarationError, match="another toolset reading"):
+    with pytest.raises(ServerDeclarationError, match="another toolset reading"):
         file.add([parse_server("reading", {"command": "x"})])
     assert file.path.read_text() == text
 
@@ -174,7 +176,7 @@ def test_other_files_are_named(tmp_path, content):
     path = tmp_path / "mcp.json"
     path.write_bytes(content)
     with pytest.raises(
-        DeclarationError, match=r"mcp\.json is not text in UTF-8: .* save it as UTF-8"
+        ServerDeclarationError, match=r"mcp\.json is not text in UTF-8: .* save it as UTF-8"
     ):
         read_text(path)
 

@@ -9,7 +9,7 @@ import pytest
 
 from searchbus_attach.declare.auth_methods import METHODS, Auth, MethodName
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.errors import ServerDeclarationError
 
 URL = "https://mcp.example.org/mcp"
 GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "client_secret": "b"}
@@ -30,15 +30,15 @@ GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "
 )
 def test_a_wrong_table_is_refused(auth, problem):
     """With the key's name."""
-    with pytest.raises(DeclarationError, match=problem):
+    with pytest.raises(ServerDeclarationError, match=problem):
         parse_server("safe", {"url": URL, "auth": auth})
 
 
 def test_it_is_for_urls_and_instead_of_a_header():
     """One Authorization only."""
-    with pytest.raises(DeclarationError, match="'auth' is for a URL"):
+    with pytest.raises(ServerDeclarationError, match="'auth' is for a URL"):
         parse_server("safe", {"command": "x", "auth": GOOD})
-    with pytest.raises(DeclarationError, match="give either"):
+    with pytest.raises(ServerDeclarationError, match="give either"):
         parse_server("safe", {"url": URL, "headers": {"authorization": "x"}, "auth": GOOD})
     assert parse_server("safe", {"url": URL, "auth": GOOD}).auth == Auth(**GOOD)
 
@@ -46,7 +46,7 @@ def test_it_is_for_urls_and_instead_of_a_header():
 def test_token_exchange_is_per_user():
     """Otherwise all callers would be one."""
     auth = {"type": "token_exchange", "issuer": "https://x", "client_id": "a"}
-    with pytest.raises(DeclarationError, match="per_user"):
+    with pytest.raises(ServerDeclarationError, match="per_user"):
         parse_server("safe", {"url": URL, "auth": auth})
     assert parse_server("safe", {"url": URL, "auth": auth, "state": "per_user"}).auth is not None
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_attach.declare.host_files import parse_host_file, renamed, without_comments
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.errors import ServerDeclarationError
 
 CLAUDE = {
     "mcpServers": {"Brave Search": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}
@@ -103,7 +103,7 @@ def test_searchbus_itself_is_disabled(command, arguments, enabled):
 )
 def test_what_cannot_be_read_is_named(text, message):
     """Nothing of such a file is taken."""
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         parse_host_file(text)
 
 

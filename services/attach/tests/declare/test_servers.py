@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_attach.declare.servers import parse_server, variable
 from searchbus_attach.declare.views import parse_selection, parse_view
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.errors import ServerDeclarationError
 
 
 def test_a_command_and_a_url_have_their_defaults():
@@ -49,7 +49,7 @@ def test_a_command_and_a_url_have_their_defaults():
 )
 def test_a_wrong_key_is_named(name, keys, message):
     """With what is right."""
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         parse_server(name, keys)
 
 
@@ -72,7 +72,9 @@ REMOTE = {"url": "https://x.example"}
 )
 def test_no_server_gets_a_setting_of_searchbus(keys):
     """A file from elsewhere would send the keys of the bus to a stranger."""
-    with pytest.raises(DeclarationError, match=r"^a: (?i:SEARCHBUS_NATS_SEED) is a setting of"):
+    with pytest.raises(
+        ServerDeclarationError, match=r"^a: (?i:SEARCHBUS_NATS_SEED) is a setting of"
+    ):
         parse_server("a", keys)
 
 
@@ -93,7 +95,9 @@ def test_variables_are_replaced_where_values_are_used(monkeypatch, tmp_path):
 def test_a_variable_without_a_value_is_named():
     """The server cannot be started then."""
     server = parse_server("a", {"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}})
-    with pytest.raises(DeclarationError, match=r"^\$\{NOT_SET_ANYWHERE\} has no value\. Set NOT_"):
+    with pytest.raises(
+        ServerDeclarationError, match=r"^\$\{NOT_SET_ANYWHERE\} has no value\. Set NOT_"
+    ):
         server.expanded({}.get)
 
 
@@ -102,7 +106,7 @@ def test_an_input_of_vs_code_is_named_as_it_stands_in_the_file():
     server = parse_server("a", {"command": "x", "env": {"KEY": "${input:key}"}})
     assert server.expanded({"key": "word"}.get).env == {"KEY": "word"}
     message = r"^\$\{input:key\} has no value; .* inputs of VS Code\. Set key in the environment"
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         server.expanded({}.get)
 
 
@@ -136,7 +140,7 @@ def test_an_input_of_vs_code_is_named_as_it_stands_in_the_file():
 )
 def test_a_wrong_value_of_a_server_is_named(keys, message):
     """With what is right."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(ServerDeclarationError) as error:
         parse_server("a", {"command": "x", **keys})
     assert str(error.value) == f"a: {message}"
 
@@ -158,7 +162,7 @@ def test_a_wrong_value_of_a_server_is_named(keys, message):
 )
 def test_a_wrong_value_of_a_table_in_a_server_is_named(auth, message):
     """By the names of both."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(ServerDeclarationError) as error:
         parse_server("a", {"url": "https://x.example", "auth": auth})
     assert str(error.value) == f"a: {message}"
 
@@ -180,7 +184,7 @@ def test_a_wrong_value_of_a_table_in_a_server_is_named(auth, message):
 )
 def test_a_wrong_value_of_a_view_is_named(keys, message):
     """As for servers."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(ServerDeclarationError) as error:
         parse_view("a", keys)
     assert str(error.value) == f"a.view: {message}"
 
@@ -194,6 +198,6 @@ def test_a_wrong_value_of_a_view_is_named(keys, message):
 )
 def test_a_wrong_value_of_a_selection_is_named(keys, message):
     """As for servers."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(ServerDeclarationError) as error:
         parse_selection("reading", keys)
     assert str(error.value) == f"views.reading: {message}"

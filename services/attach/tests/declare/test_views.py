@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.declare.views import View, parse_selection, parse_view
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.declare.views import DeclaredView, parse_selection, parse_view
+from searchbus_attach.errors import ServerDeclarationError
 
 
 def test_a_server_without_a_view_shows_everything():
     """That is the view without keys."""
     view = parse_view("files", {})
-    assert view == View()
+    assert view == DeclaredView()
     assert view.allows("anything")
 
 
@@ -50,7 +50,7 @@ def test_a_tool_has_keys_of_its_own():
 )
 def test_what_is_wrong_in_a_view_is_named(keys, message):
     """With the nearest key."""
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         parse_view("files", keys)
 
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_in_a_view_is_named(keys, message):
 )
 def test_what_is_wrong_in_a_selection_is_named(name, keys, message):
     """A selection of nothing is one of these."""
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         parse_selection(name, keys)
 
 

@@ -7,7 +7,7 @@ import json
 import jsonschema_rs
 import pytest
 
-from searchbus_attach.declare.views import View, parse_view
+from searchbus_attach.declare.views import DeclaredView, parse_view
 from searchbus_attach.definitions import viewing as fixed
 from searchbus_attach.definitions.describe import describe
 from searchbus_attach.definitions.schemas import modern_schema
@@ -227,7 +227,7 @@ ON_MCP = ["time__now", "time__zones", "files__read"]
 
 def test_each_pattern_is_looked_at_by_itself():
     """One that matches is not named; of `deny`, too, which hides nothing then."""
-    found = pattern_problems(View(allow=("gree*", "nosuch*"), deny=("extr",)), TOOLS)
+    found = pattern_problems(DeclaredView(allow=("gree*", "nosuch*"), deny=("extr",)), TOOLS)
     assert found == (
         "'nosuch*' of 'allow' matches no tool. Known: greet, extra.",
         "'extr' of 'deny' matches no tool. Did you mean 'extra'?",
@@ -236,14 +236,16 @@ def test_each_pattern_is_looked_at_by_itself():
 
 def test_what_matches_is_no_problem():
     """Nor is a view without patterns, and a tool that two patterns match."""
-    assert pattern_problems(View(), TOOLS) == ()
-    assert pattern_problems(View(allow=("*",), deny=("e*", "extra", "[gx]reet")), TOOLS) == ()
+    assert pattern_problems(DeclaredView(), TOOLS) == ()
+    assert (
+        pattern_problems(DeclaredView(allow=("*",), deny=("e*", "extra", "[gx]reet")), TOOLS) == ()
+    )
 
 
 def test_a_server_can_be_the_nearest_name():
     """A pattern often names one."""
     (found,) = pattern_problems(
-        View(allow=("time__*", "tim__*")), ON_MCP, servers=["files", "time"]
+        DeclaredView(allow=("time__*", "tim__*")), ON_MCP, servers=["files", "time"]
     )
     assert found == "'tim__*' of 'allow' matches no tool. Did you mean 'time__*'?"
 
@@ -255,6 +257,6 @@ def test_a_server_can_be_the_nearest_name():
 def test_what_may_match_a_tool_that_is_not_known_yet_is_left_out(pattern, named):
     """A server that starts is no reason to doubt its patterns."""
     found = pattern_problems(
-        View(allow=(pattern,)), ["time__now"], servers=["time"], unknown=["far"]
+        DeclaredView(allow=(pattern,)), ["time__now"], servers=["time"], unknown=["far"]
     )
     assert bool(found) is named

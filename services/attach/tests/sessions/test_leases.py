@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from searchbus_attach.sessions.leases import Holder, Lease, Leases, lease_key
+from searchbus_attach.sessions.leases import Holder, Leases, SessionLease, lease_key
 from searchbus_bus import MemoryBroker
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Fault
@@ -43,7 +43,7 @@ class Workers:
     def __init__(self) -> None:
         self.clock = Clock()
         self.store = Counted(ttl_s=TTL_S, clock=self.clock)
-        self.lost: list[Lease] = []
+        self.lost: list[SessionLease] = []
         self.made: list[Leases] = []
 
     def new(self, instance: str) -> Leases:
@@ -52,7 +52,7 @@ class Workers:
         self.made.append(leases)
         return leases
 
-    async def take(self, leases: Leases, key: str = KEY) -> Lease | Holder:
+    async def take(self, leases: Leases, key: str = KEY) -> SessionLease | Holder:
         return await leases.take(key, self.lost.append)
 
 
@@ -80,7 +80,7 @@ async def test_a_valid_lease_costs_no_operation(workers):
         assert here.is_valid(await workers.take(here))
     assert workers.store.operations == operations
     assert (await workers.store.get(KEY)).value == b"here"
-    assert isinstance(lease, Lease)
+    assert isinstance(lease, SessionLease)
 
 
 async def test_another_worker_learns_who_holds_it(workers):
@@ -92,7 +92,7 @@ async def test_another_worker_learns_who_holds_it(workers):
         await here.renew()
         assert (await workers.take(there)).instance == "here"
     workers.clock.now_s += TTL_S + 1
-    assert isinstance(await workers.take(there), Lease)
+    assert isinstance(await workers.take(there), SessionLease)
 
 
 async def test_one_of_many_workers_gets_it(workers):
@@ -134,7 +134,7 @@ async def test_a_lease_that_another_worker_has_is_lost(workers):
     lease = await workers.take(here)
     workers.clock.now_s += TTL_S + 1
     assert not here.is_valid(lease)
-    assert isinstance(await workers.take(there), Lease)
+    assert isinstance(await workers.take(there), SessionLease)
     await here.renew()
     assert workers.lost == [lease]
     assert len(here) == 0
@@ -150,7 +150,7 @@ async def test_the_lease_of_a_worker_that_is_gone_is_taken_over_by_one(workers):
     here, there, third = (workers.new(name) for name in ("here", "there", "third"))
     await workers.take(here)
     seen = await workers.take(there)
-    assert isinstance(await there.take_over(KEY, seen, workers.lost.append), Lease)
+    assert isinstance(await there.take_over(KEY, seen, workers.lost.append), SessionLease)
     assert await third.take_over(KEY, seen, workers.lost.append) is None
     assert (await workers.take(third)).instance == "there"
 
@@ -163,7 +163,7 @@ async def test_a_released_key_is_free_at_once(workers):
     await here.release(first)
     assert (await workers.take(there)).instance == "here"
     await here.release(second)
-    assert isinstance(await workers.take(there), Lease)
+    assert isinstance(await workers.take(there), SessionLease)
     await here.release(second)
     assert (await workers.store.get(KEY)).value == b"there"
 

@@ -20,9 +20,9 @@ from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports import child as child_log
 from searchbus_attach.transports import child as module
 from searchbus_attach.transports.child import (
-    Child,
     ChildLog,
     Reaper,
+    ServerProcess,
     child_environment,
     has_program,
 )
@@ -57,7 +57,7 @@ def test_whether_a_program_is_there(tmp_path):
         assert has_program(parse_server("a", keys)) is is_there
 
 
-async def ask(child: Child, name: str) -> dict:
+async def ask(child: ServerProcess, name: str) -> dict:
     for number, method, params in (
         (1, "initialize", {}),
         (2, "tools/call", {"name": name, "arguments": {}}),
@@ -73,7 +73,7 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     monkeypatch.setenv("SEARCHBUS_SECRET_THING", "x")
     monkeypatch.setenv("PASSED", "y")
     server = plain(env={"GIVEN": "z"}, pass_env=["PASSED"], memory_mib=512, open_files=64)
-    child = await Child.start(server, reaper, print)
+    child = await ServerProcess.start(server, reaper, print)
     found = await ask(child, "environment")
     await child.end()
     assert found["limits"] == {"data": 512 * 2**20, "files": 64}
@@ -94,7 +94,7 @@ def test_what_is_given_wins_over_what_is_passed(monkeypatch):
 async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
     """Also a grandchild that nobody waits for."""
     server = plain({"spawn": str(tmp_path / "spawned"), **how})
-    child = await Child.start(server, reaper, print)
+    child = await ServerProcess.start(server, reaper, print)
     await until(lambda: (tmp_path / "spawned").exists() and (tmp_path / "spawned").read_text())
     grandchild = psutil.Process(int((tmp_path / "spawned").read_text()))
     await child.end()
@@ -105,7 +105,7 @@ async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
 async def test_the_reaper_ends_with_the_last_command(reaper):
     """And runs again with the next one."""
     for _ in range(2):
-        first, second = [await Child.start(plain(), reaper, print) for _ in range(2)]
+        first, second = [await ServerProcess.start(plain(), reaper, print) for _ in range(2)]
         process = reaper._process
         await first.end()
         assert process.poll() is None
@@ -118,7 +118,7 @@ async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
     texts: list[str] = []
     code = "import sys; sys.stderr.write('one\\n' + 'x' * 100000 + '\\ntwo')"
     server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
-    child = await Child.start(server, reaper, texts.append)
+    child = await ServerProcess.start(server, reaper, texts.append)
     await until(lambda: texts[-1:] == ["two"])
     lines = "\n".join(texts).split("\n")
     assert (lines[0], lines[2]) == ("one", "two")
@@ -139,7 +139,7 @@ async def test_one_that_prints_without_end_is_read_slowly(monkeypatch):
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     process = SimpleNamespace(pid=1, stdin=object(), stdout=object(), stderr=stderr)
-    await Child(process, Reaper())._read_stderr(texts.append)
+    await ServerProcess(process, Reaper())._read_stderr(texts.append)
     assert "\n".join(texts) == "\n".join(["x"] * 50_000)
     assert sum(pauses) == pytest.approx(50_000 / module._STDERR_LINES_PER_S)
 
@@ -150,7 +150,7 @@ async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
     texts: list[str] = []
     code = "import sys; sys.stderr.write('line\\n' * 5000 + 'the reason\\n')"
     server = plain().__class__(name="x", command=sys.executable, args=("-I", "-S", "-c", code))
-    child = await Child.start(server, reaper, texts.append)
+    child = await ServerProcess.start(server, reaper, texts.append)
     assert await child.exit_code(60.0) == 0
     await child.end()
     assert texts[-1].endswith("the reason")
@@ -166,7 +166,7 @@ def test_what_does_not_exist_is_named(reaper, loop, keys, said):
     """The program, or the folder that it should start in; uvloop does not say which."""
     server = parse_server("x", keys)
     with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(OSError) as raised:
-        runner.run(Child.start(server, reaper, print))
+        runner.run(ServerProcess.start(server, reaper, print))
     assert why(raised.value, HttpNotes()) == said
 
 

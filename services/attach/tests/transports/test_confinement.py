@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.errors import DeclarationError
+from searchbus_attach.errors import ServerDeclarationError
 from searchbus_attach.transports import confinement
-from searchbus_attach.transports.child import Child, Reaper
+from searchbus_attach.transports.child import Reaper, ServerProcess
 from searchbus_attach.transports.confinement import landlock_abi
 
 needs_landlock = pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
@@ -50,7 +50,7 @@ async def tried(*paths: Path, own: tuple[Path, ...] = (), **keys: object) -> dic
     reaper = Reaper()
     printed: list[str] = []
     try:
-        child = await Child.start(server, reaper, printed.append, own)
+        child = await ServerProcess.start(server, reaper, printed.append, own)
         line = await child.stdout.readline()
         await child.end()
     finally:
@@ -133,7 +133,9 @@ async def test_our_files_are_taken_out_of_a_folder_that_is_named(elsewhere):
 @needs_landlock
 async def test_path_that_is_missing_is_named(elsewhere):
     """The command would fail in its own words."""
-    with pytest.raises(DeclarationError, match=f"{elsewhere}/missing cannot be opened .* make it"):
+    with pytest.raises(
+        ServerDeclarationError, match=f"{elsewhere}/missing cannot be opened .* make it"
+    ):
         await tried(confine="files", paths=[str(elsewhere / "missing")])
 
 
@@ -141,7 +143,7 @@ async def test_kernel_without_landlock(monkeypatch):
     """What is declared to be confined is not started; other commands run as before."""
     monkeypatch.setattr(confinement, "landlock_abi", lambda: 0)
     assert set((await tried()).values()) == {"done"}
-    with pytest.raises(DeclarationError, match="no Landlock"):
+    with pytest.raises(ServerDeclarationError, match="no Landlock"):
         await tried(confine="files")
 
 
@@ -166,5 +168,5 @@ async def test_older_kernels_confine_too(monkeypatch, abi, confine):
 )
 def test_keys_that_have_no_effect_are_refused(keys, message):
     """Whoever writes them means something."""
-    with pytest.raises(DeclarationError, match=message):
+    with pytest.raises(ServerDeclarationError, match=message):
         parse_server("s", keys)

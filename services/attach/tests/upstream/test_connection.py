@@ -9,10 +9,10 @@ import httpx2
 import pytest
 from mcp import MCPError
 
-from searchbus_attach.errors import DeclarationError, ServerError
+from searchbus_attach.errors import ServerDeclarationError, ServerError
 from searchbus_attach.transports.remote import HttpNotes
 from searchbus_attach.upstream.connection import (
-    Connection,
+    ServerConnection,
     connect_problem,
     is_closed,
     is_refused,
@@ -45,7 +45,7 @@ def test_lost_and_refused_sessions_are_told_apart(code, message, closed, refused
     ("error", "words"),
     [
         (ServerError("it prints nonsense"), "it prints nonsense"),
-        (DeclarationError("${KEY} has no value"), "${KEY} has no value"),
+        (ServerDeclarationError("${KEY} has no value"), "${KEY} has no value"),
         (FileNotFoundError(2, "No such file", "/x/prog"), "there is no program /x/prog"),
         (PermissionError(13, "Permission denied"), "Permission denied"),
         (MCPError(-1, "no\x1b key"), "it refuses: no key"),
@@ -69,7 +69,7 @@ def test_refused_credentials_are_named_first():
 
 def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
     """A group of exceptions is looked into."""
-    connection = Connection()
+    connection = ServerConnection()
     connection.cause = ExceptionGroup("", [httpx2.ConnectError("x")])
     assert connection.never_reached
     url = "http://x.example/mcp"
@@ -86,7 +86,7 @@ def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
 
 def test_a_connection_says_what_needs_attention():
     """A doubt is not the end yet."""
-    connection = Connection()
+    connection = ServerConnection()
     connection.doubt()
     assert (connection.doubtful, connection.over) == (True, False)
     connection.give_up("it does not answer")
@@ -96,7 +96,7 @@ def test_a_connection_says_what_needs_attention():
 
 def test_a_connection_is_shared_by_the_second_caller():
     """For good: what it says later may be of the first one."""
-    connection = Connection()
+    connection = ServerConnection()
     for caller, shared in [("ann", False), ("ann", False), ("bob", True), ("bob", True)]:
         connection.used_by(caller)
         assert connection.shared is shared
@@ -104,7 +104,7 @@ def test_a_connection_is_shared_by_the_second_caller():
 
 def test_many_notices_of_a_change_are_one():
     """Until the lists are read."""
-    connection = Connection()
+    connection = ServerConnection()
     connection.note_change()
     connection.attention.clear()
     connection.note_change()

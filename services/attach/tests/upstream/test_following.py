@@ -12,7 +12,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from searchbus_attach.upstream import following as module
-from searchbus_attach.upstream.connection import Connection
+from searchbus_attach.upstream.connection import ServerConnection
 from searchbus_attach.upstream.following import Following, Pauses, RunningCalls, about
 from searchbus_testing import until
 
@@ -52,7 +52,7 @@ class World:
 
     def __init__(self, poll_s: float = 300.0, **keys: Any) -> None:
         self.lists, self.calls = SomeLists(), RunningCalls()
-        self.connection = Connection()
+        self.connection = ServerConnection()
         self.session = self.connection.session = Session()
         self.connection.follow_changes = self._follow_changes
         server = plain({}, **{"idle_s": 0, **keys})

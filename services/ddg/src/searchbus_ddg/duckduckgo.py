@@ -12,13 +12,13 @@ from searchbus_bus import Bus, Call
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
-from searchbus_upstream import Cached, Fetched, Request, SharedCache
+from searchbus_upstream import Cached, Fetched, HttpRequest, SharedCache
 
 from .egress import Egress, blocked
-from .fleet import Fleet
+from .fleet import ScraperFleet
 from .instant import InstantAnswer, decode_instant
 from .outcome import DuckDuckGoError, Outcome
-from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, Search, SearchRows, send
+from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, ScrapedSearch, SearchRows, send
 from .settings import DdgSettings
 
 SERVICE = "ddg"
@@ -53,8 +53,8 @@ class DuckDuckGo:
         self,
         bus: Bus,
         egress: Egress,
-        search: Search,
-        fleet: Fleet,
+        search: ScrapedSearch,
+        fleet: ScraperFleet,
         cache: SharedCache,
         settings: DdgSettings,
     ) -> None:
@@ -223,7 +223,7 @@ class DuckDuckGo:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         reply = await send(
             self._egress.client,
-            Request("GET", self._settings.ddg_instant_url, headers=headers, params=params),
+            HttpRequest("GET", self._settings.ddg_instant_url, headers=headers, params=params),
             timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
             max_bytes=_INSTANT_MAX_BYTES,
         )

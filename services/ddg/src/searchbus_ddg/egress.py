@@ -16,9 +16,9 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import (
     Breaker,
     HttpClient,
+    HttpReply,
+    HttpRequest,
     Pace,
-    Reply,
-    Request,
     UpstreamClient,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
@@ -212,7 +212,7 @@ class ImpersonatingClient:
             impersonate=browser, proxy=proxy, interface=interface, trust_env=False
         )
 
-    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+    async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         """See `UpstreamClient`; User-Agent and Accept are the browser's own."""
         with upstream_span("duckduckgo", request.method, request.host) as span:
             try:
@@ -226,7 +226,7 @@ class ImpersonatingClient:
             span.replied(reply.status)
             return reply
 
-    async def _send(self, request: Request, timeout_s: float, max_bytes: int) -> Reply:
+    async def _send(self, request: HttpRequest, timeout_s: float, max_bytes: int) -> HttpReply:
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _BROWSERS_OWN}
         body = bytearray()
         try:
@@ -254,7 +254,7 @@ class ImpersonatingClient:
             raise UpstreamUnreachableError(type(error).__name__) from None
         if len(body) > max_bytes:
             raise UpstreamUnreachableError(f"the answer is over {max_bytes} bytes", "too_large")
-        return Reply(status, bytes(body), names)
+        return HttpReply(status, bytes(body), names)
 
     async def close(self) -> None:
         """Close the connections."""

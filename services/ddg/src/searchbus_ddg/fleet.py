@@ -209,7 +209,7 @@ def _note_failure(look: asyncio.Task[None]) -> None:
         log.debug("the other workers could not be read: %s", error)
 
 
-class Fleet:
+class ScraperFleet:
     """This worker's membership. Use as an asynchronous context manager.
 
     Args:
@@ -248,7 +248,7 @@ class Fleet:
         self._task: asyncio.Task[None] | None = None
         egress.on_refused = self._wake.set
 
-    async def __aenter__(self) -> Fleet:
+    async def __aenter__(self) -> ScraperFleet:
         await self._others.start(self._egress.breaker)
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self

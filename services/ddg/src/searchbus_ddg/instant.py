@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin
 
-from searchbus_upstream import Reply, is_public_url
+from searchbus_upstream import HttpReply, is_public_url
 
 from .outcome import DuckDuckGoError, Outcome
 
@@ -71,7 +71,7 @@ class InstantAnswer:
         return not any((*shown, self.results, self.groups))
 
 
-def decode_instant(reply: Reply) -> InstantAnswer:
+def decode_instant(reply: HttpReply) -> InstantAnswer:
     """Parse a reply.
 
     Raises:

@@ -13,8 +13,8 @@ import msgspec
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchRequest
 from searchbus_upstream import (
-    Reply,
-    Request,
+    HttpReply,
+    HttpRequest,
     UpstreamClient,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
@@ -53,7 +53,7 @@ class RefusedError(Fault):
         self.outcome = outcome
 
 
-class Search:
+class ScrapedSearch:
     """Searches through one egress."""
 
     def __init__(self, egress: Egress, pages: PageClient) -> None:
@@ -204,7 +204,7 @@ class PageClient:
         }
         reply = await send(
             self._client,
-            Request("POST", url, headers=headers, form=form),
+            HttpRequest("POST", url, headers=headers, form=form),
             timeout_s=min(timeout_s, _PAGE_TIMEOUT_S),
             max_bytes=MAX_PAGE_BYTES,
         )
@@ -212,8 +212,8 @@ class PageClient:
 
 
 async def send(
-    client: UpstreamClient, request: Request, *, timeout_s: float, max_bytes: int
-) -> Reply:
+    client: UpstreamClient, request: HttpRequest, *, timeout_s: float, max_bytes: int
+) -> HttpReply:
     """Send a request to DuckDuckGo; raises DuckDuckGoError where there is no response."""
     try:
         return await client.send(request, timeout_s=timeout_s, max_bytes=max_bytes)
@@ -223,7 +223,7 @@ async def send(
         raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
 
 
-def _parse(reply: Reply) -> ResultPage:
+def _parse(reply: HttpReply) -> ResultPage:
     if 300 <= reply.status < 400:
         raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, "it redirects elsewhere, as for a !bang")
     page = parse_page(reply.status, reply.body)

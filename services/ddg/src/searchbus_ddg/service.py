@@ -13,9 +13,9 @@ from searchbus_upstream import Pace, SharedCache
 
 from .duckduckgo import DuckDuckGo
 from .egress import Cooldowns, Egress, egress_id, open_client
-from .fleet import Fleet
+from .fleet import ScraperFleet
 from .lease import LEASE_TTL_S, claim
-from .search import PageClient, Search
+from .search import PageClient, ScrapedSearch
 from .settings import DdgSettings
 from .tools import DdgEndpoints, DdgTools
 
@@ -99,12 +99,12 @@ async def _serve(
         )
 
     key = egress_id(egress_setting, settings.ddg_place)
-    fleet = await process.enter(Fleet(egress, key, holder, leases, refusals, probe))
+    fleet = await process.enter(ScraperFleet(egress, key, holder, leases, refusals, probe))
     process.before_drain(fleet.release)
     duckduckgo = DuckDuckGo(
         process.bus,
         egress,
-        Search(egress, pages),
+        ScrapedSearch(egress, pages),
         fleet,
         await SharedCache.over(
             process.bus, "ddg", stale_s=settings.ddg_stale_ttl_s, max_bytes=_CACHE_BYTES

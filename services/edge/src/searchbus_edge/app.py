@@ -19,7 +19,7 @@ from .auth.authenticator import METADATA_PATH, metadata
 from .bootstrap import Edge
 from .http.answer import TEXT, PlainAnswer
 from .http.faults import PAGE, HttpError, failed
-from .http.head import Headers, Refusal, parse_head
+from .http.head import Headers, HttpRefusal, parse_head
 from .interfaces.calls import allowed, bare_app
 
 DOCUMENT_TIMEOUT_S = 30.0
@@ -39,7 +39,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         # The address first: a page of another site learns nothing, not even of credentials.
         refusal = edge.policy.addresses.check(parse_head(request.headers.raw))
         found = refusal or await edge.policy.admit(request.scope, resource)
-        if isinstance(found, Refusal):
+        if isinstance(found, HttpRefusal):
             raise HttpError.of(found)
         return found.actor
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from searchbus_contracts import Fault, encode
 from searchbus_edge.composites.briefing import (
     BriefAnswer,
+    BriefPassage,
     CitedSource,
-    Passage,
     fit_brief,
     offset_of,
     passage_of,
@@ -28,7 +28,9 @@ QUESTION = "Which whales sing?"
 
 def answer_of(number: int, *, marks: bool = False) -> BriefAnswer:
     text = f"<untrusted_text_ab12cd34>\n{TEXT}\n</untrusted_text_ab12cd34>" if marks else TEXT
-    passages = [Passage(1 + n // 2, text, start=100, end=100 + len(TEXT)) for n in range(number)]
+    passages = [
+        BriefPassage(1 + n // 2, text, start=100, end=100 + len(TEXT)) for n in range(number)
+    ]
     sources = [
         CitedSource(1 + n, f"doc:a:{n}", "Title", f"https://x.example/{n}", "documents/a", "ab" * 8)
         for n in range((number + 1) // 2)
@@ -36,7 +38,7 @@ def answer_of(number: int, *, marks: bool = False) -> BriefAnswer:
     return BriefAnswer(True, passages, sources)
 
 
-def inner(passage: Passage) -> str:
+def inner(passage: BriefPassage) -> str:
     return re.sub(r"^<untrusted_text_\w+>\n|\n</untrusted_text_\w+>$", "", passage.text)
 
 

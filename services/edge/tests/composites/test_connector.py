@@ -15,7 +15,7 @@ from searchbus_edge.composites.briefing import Brief
 from searchbus_edge.composites.connector import Connector, Search, VerifyQuote, build_worker
 from searchbus_edge.composites.fetching import Fetch
 from searchbus_edge.composites.gathering import FAILURES
-from searchbus_edge.composites.sources import Anchor, Fetched, Hit, Quoted, SourceHits
+from searchbus_edge.composites.sources import Anchor, FetchedSource, Quoted, SourceHit, SourceHits
 from searchbus_edge.composites.web import found_in
 from searchbus_passages import DEFAULT_TOKENS, count, find_quote
 
@@ -40,7 +40,7 @@ class Source:
         if self.fault:
             raise self.fault
         hits = [
-            Hit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
+            SourceHit(f"{self.name}:{n}", f"Title {n}", f"https://{self.name}.example/{n}", self.name,
                 (Quoted(f"Whale {n} sings to boats at night in winter."),))
             for n in range(self.count)
         ]  # fmt: skip
@@ -61,7 +61,7 @@ class Source:
         if not hit_id.startswith(f"{self.name}:"):
             return None
         part = TEXT[start:end]
-        return Fetched(hit_id, "Title", part, "https://x", start=start, length=len(TEXT))
+        return FetchedSource(hit_id, "Title", part, "https://x", start=start, length=len(TEXT))
 
     async def quote(self, hit_id, quote, *, actor, timeout_s):
         page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)

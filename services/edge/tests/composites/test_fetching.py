@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from searchbus_contracts import Fault, encode
 from searchbus_contracts.queries import Part
 from searchbus_edge.composites.fetching import Fetch, fit
-from searchbus_edge.composites.sources import Fetched
+from searchbus_edge.composites.sources import FetchedSource
 from searchbus_passages import DEFAULT_TOKENS, count
 
 PROSE = "The Committee decided to raise the range. Nobody voted \u201cno\u201d!\r\n" * 3000
@@ -21,8 +21,8 @@ TEXTS = st.sampled_from(
 
 def fetched(
     text: str, start: int = 0, length: int | None = None, mark: str | None = None
-) -> Fetched:
-    return Fetched(
+) -> FetchedSource:
+    return FetchedSource(
         "doc:a:b",
         "Title",
         text,

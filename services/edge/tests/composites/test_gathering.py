@@ -17,7 +17,7 @@ from searchbus_edge.composites.gathering import (
     request_all,
     with_meta,
 )
-from searchbus_edge.composites.sources import Hit, SourceHits
+from searchbus_edge.composites.sources import SourceHit, SourceHits
 
 
 async def test_replies_and_failures_are_told_apart():
@@ -61,8 +61,8 @@ async def test_cancelling_ends_every_request():
     assert len(cancelled) == 2
 
 
-def hit(name: str, url: str = "", weight: float = 1.0) -> Hit:
-    return Hit(name, name, url, "s", weight=weight)
+def hit(name: str, url: str = "", weight: float = 1.0) -> SourceHit:
+    return SourceHit(name, name, url, "s", weight=weight)
 
 
 def ids(lists, weights=None) -> list[str]:
@@ -113,7 +113,7 @@ def test_hit_whose_address_is_none_harms_no_other():
 
 REFUSED = Failure(code="upstream_blocked", message="Refused.", retryable=True, retry_after_ms=9)
 GONE = Failure(code="unavailable", message="Gone.")
-HIT = Hit("a:1", "Title", "https://a.example", "a")
+HIT = SourceHit("a:1", "Title", "https://a.example", "a")
 
 
 def states(coverage):

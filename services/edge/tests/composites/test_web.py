@@ -12,7 +12,7 @@ from searchbus_contracts import Fault, ToolReply
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
 from searchbus_edge.composites.connector import Connector, Search
-from searchbus_edge.composites.sources import Fetched, Hit, Quoted
+from searchbus_edge.composites.sources import FetchedSource, Quoted, SourceHit
 from searchbus_edge.composites.web import found_in
 from searchbus_passages import find_quote
 
@@ -137,7 +137,7 @@ async def test_passages_are_those_of_the_page(setup):
     text = "<untrusted_text_a>\nWhales sing long songs in the sea at night.\n</untrusted_text_a>"
     items = [{"url": "https://x", "content": text, "status": "ok"}]
     replies["web_extract_content"] = ToolReply(structured={"items": items})
-    hit = Hit(
+    hit = SourceHit(
         IDS.of_page("https://x"),
         "X",
         "https://x",
@@ -160,7 +160,7 @@ async def test_passages_far_from_the_question_are_left_out(setup):
     replies["web_extract_content"] = ToolReply(
         structured={"items": [{"url": "https://x", "content": text, "status": "ok"}]}
     )
-    hit = Hit(IDS.of_page("https://x"), "X", "https://x", "web")
+    hit = SourceHit(IDS.of_page("https://x"), "X", "https://x", "web")
     (near,) = await web.passages("Which whales sing?", hit, **OPTIONS)
     assert "They sing for hours" in near.text
     assert len(retrieval.compared[0].texts) == 2
@@ -197,7 +197,7 @@ async def test_passages_of_a_page_have_their_places(setup):
     """A snippet has none."""
     _, web, _, replies = setup
     replies["web_extract_content"] = page(WHALES, most=1000)
-    hit = Hit(
+    hit = SourceHit(
         IDS.of_page("https://x"),
         "X",
         "https://x",
@@ -238,7 +238,7 @@ TEXT = "Rates rose in March. They fell in June."
 )
 def test_place_has_an_id_for_fetch(quote, match, found_id, text):
     """Without a place it is the page's own."""
-    page = Fetched("web:x", "T", TEXT, "https://x", content_hash="h")
+    page = FetchedSource("web:x", "T", TEXT, "https://x", content_hash="h")
     found = found_in(page, find_quote(TEXT, quote))
     assert (found.match, found.id, found.text) == (match, found_id, text)
     if match == "none":
@@ -251,5 +251,5 @@ def test_place_has_an_id_for_fetch(quote, match, found_id, text):
 
 def test_empty_fields_are_left_out():
     """An exact quotation has no differences."""
-    found = found_in(Fetched("web:x", "T", TEXT, "https://x"), find_quote(TEXT, "June"))
+    found = found_in(FetchedSource("web:x", "T", TEXT, "https://x"), find_quote(TEXT, "June"))
     assert "differences" not in to_builtins(found)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import Head, Refusal
+from searchbus_edge.http.head import Head, HttpRefusal
 
 
 def empty() -> int:
@@ -40,7 +40,7 @@ async def test_body_in_pieces_is_joined():
 @pytest.mark.parametrize("chunks", [(b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x", b"x" * 11)])
 async def test_more_than_the_tools_declare_is_not_read(chunks):
     refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), empty)
-    assert refused == Refusal(413, "The body is over 10 bytes.")
+    assert refused == HttpRefusal(413, "The body is over 10 bytes.")
 
 
 async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
@@ -48,7 +48,7 @@ async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
     limits = BodyLimits(1000, 1000, timeout_s=0.01, held_bytes=10)
     for _ in range(3):
         refused = await limits.read(HEAD, receiver(b"12345678"), empty)
-        assert isinstance(refused, Refusal)
+        assert isinstance(refused, HttpRefusal)
         assert refused.status == 408
 
 
@@ -58,7 +58,7 @@ async def test_all_unfinished_bodies_together_are_limited():
     first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), empty))
     await asyncio.sleep(0)
     refused = await limits.read(HEAD, receiver(b"12345678"), empty)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, HttpRefusal)
     assert refused.status == 503
     assert not first.done()
     first.cancel()

@@ -20,7 +20,7 @@ from searchbus_edge.http.faults import (
     problem_of,
     refused,
 )
-from searchbus_edge.http.head import Refusal
+from searchbus_edge.http.head import HttpRefusal
 
 BLOCKED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Blocked. Wait.", retry_after_ms=1500)
 
@@ -113,7 +113,7 @@ async def test_page_is_plain_text():
 async def test_refused_request_keeps_status_and_headers(form):
     """They say how to be let in; its own Retry-After counts."""
     headers = ((b"retry-after", b"7"), (b"www-authenticate", b"Bearer"))
-    error = HttpError.of(Refusal(429, "rate_limited: Wait.", headers=headers))
+    error = HttpError.of(HttpRefusal(429, "rate_limited: Wait.", headers=headers))
     status, found, body = await sent(failed(error, form))
     assert (status, found[b"retry-after"], found[b"www-authenticate"]) == (429, b"7", b"Bearer")
     assert b"Wait." in body
@@ -132,13 +132,13 @@ async def test_refused_request_keeps_status_and_headers(form):
 )
 def test_code_of_a_refusal_follows_its_status(status, code, retryable):
     """It is said once."""
-    failure = HttpError.of(Refusal(status, f"{code}: No.")).failure
+    failure = HttpError.of(HttpRefusal(status, f"{code}: No.")).failure
     assert failure == Failure(code=code, message="No.", retryable=retryable)
 
 
 async def test_refusal_of_mcp_is_a_json_rpc_error():
     """Status, headers, body with the id of the request."""
-    refusal = Refusal(405, "Use POST.", headers=((b"allow", b"POST"),))
+    refusal = HttpRefusal(405, "Use POST.", headers=((b"allow", b"POST"),))
     status, headers, body = await sent(refused(refusal, "a"))
     assert (status, headers[b"allow"]) == (405, b"POST")
     assert json.loads(body) == {
@@ -150,8 +150,8 @@ def test_refused_requests_are_counted(monkeypatch):
     """By status, whatever their form."""
     counted = []
     monkeypatch.setattr(faults, "count_refused", counted.append)
-    refused(Refusal(405, "No."))
-    HttpError.of(Refusal(413, "No."))
+    refused(HttpRefusal(405, "No."))
+    HttpError.of(HttpRefusal(413, "No."))
     assert counted == [405, 413]
 
 

@@ -7,7 +7,7 @@ import pytest
 from searchbus_contracts import ErrorCode, Fault, ToolReply
 from searchbus_edge.http.faults import HttpError
 from searchbus_edge.interfaces.read import json_of, prefers_json, read
-from searchbus_edge.interfaces.web_tools import Page
+from searchbus_edge.interfaces.web_tools import ReadPage
 from searchbus_edge.tools.reply import Reply
 
 URL = "https://a.org/"
@@ -58,12 +58,12 @@ async def test_page_that_cannot_be_read_has_a_status(page, status):
 
 def test_json_has_the_place_of_the_text():
     """The rest of a long page has a URL of its own."""
-    page = Page(URL, "ok", "text", None, 0, 4, 9, True, f"{URL}#searchbus-start=4")
+    page = ReadPage(URL, "ok", "text", None, 0, 4, 9, True, f"{URL}#searchbus-start=4")
     assert json_of(page) == {
         "url": URL, "content": "text", "untrusted": True, "start": 0, "end": 4, "chars": 9,
         "truncated": True, "cursor": f"{URL}#searchbus-start=4",
     }  # fmt: skip
-    assert "cursor" not in json_of(Page(URL, "ok", "text"))
+    assert "cursor" not in json_of(ReadPage(URL, "ok", "text"))
 
 
 @pytest.mark.parametrize(

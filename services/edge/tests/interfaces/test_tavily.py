@@ -16,7 +16,7 @@ from searchbus_edge.interfaces.tavily import (
     extract,
     search,
 )
-from searchbus_edge.interfaces.web_tools import Page
+from searchbus_edge.interfaces.web_tools import ReadPage
 
 TODAY = date(2026, 3, 20)
 
@@ -173,7 +173,7 @@ def test_many_short_paragraphs_are_compared_in_part():
 
 def test_chunks_stand_between_the_marks_of_their_page():
     """Joined as Tavily joins them."""
-    page = Page("u", "ok", f"<untrusted_text_ab>\n{TEXT}\n</untrusted_text_ab>\n[A notice.]")
+    page = ReadPage("u", "ok", f"<untrusted_text_ab>\n{TEXT}\n</untrusted_text_ab>\n[A notice.]")
     found = chunks_of_page("songs of whales", page, most=2)
     opening, text, closing = found.splitlines()
     assert (opening, closing) == ("<untrusted_text_ab>", "</untrusted_text_ab>")
@@ -183,5 +183,7 @@ def test_chunks_stand_between_the_marks_of_their_page():
 
 def test_page_without_marks_gets_them():
     """Its text is of strangers all the same."""
-    assert chunks_of_page("whales", Page("u", "ok", TEXT), most=1).startswith("<untrusted_text_")
-    assert chunks_of_page("whales", Page("u", "ok", ""), most=1) == ""
+    assert chunks_of_page("whales", ReadPage("u", "ok", TEXT), most=1).startswith(
+        "<untrusted_text_"
+    )
+    assert chunks_of_page("whales", ReadPage("u", "ok", ""), most=1) == ""

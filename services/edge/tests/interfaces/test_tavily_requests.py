@@ -7,8 +7,13 @@ from datetime import date
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_edge.interfaces.tavily_requests import Period, plan_search, read_extract, read_search
-from searchbus_edge.interfaces.web_tools import WebResult
+from searchbus_edge.interfaces.tavily_requests import (
+    NamedPeriod,
+    plan_search,
+    read_extract,
+    read_search,
+)
+from searchbus_edge.interfaces.web_tools import FoundPage
 
 TODAY = date(2026, 3, 20)
 
@@ -161,29 +166,29 @@ def test_extraction_names_what_is_not_applied():
 )  # fmt: skip
 def test_time_range_covers_the_days(days, time_range):
     """The shortest one that fits; the tools have no range longer than a year."""
-    assert Period.of(today=TODAY, days=days).time_range == time_range
+    assert NamedPeriod.of(today=TODAY, days=days).time_range == time_range
 
 
 def test_later_of_two_beginnings_counts():
     """Where a request has days and a first day."""
-    period = Period.of(today=TODAY, days=3, first=date(2026, 1, 1))
+    period = NamedPeriod.of(today=TODAY, days=3, first=date(2026, 1, 1))
     assert period.first == date(2026, 3, 17)
-    assert Period.of(today=TODAY, last=TODAY).time_range is None
-    assert not Period.of(today=TODAY).bounded
+    assert NamedPeriod.of(today=TODAY, last=TODAY).time_range is None
+    assert not NamedPeriod.of(today=TODAY).bounded
 
 
-def rows(*dates: str | None) -> list[WebResult]:
-    return [WebResult("t", f"https://{n}.example/", "", day) for n, day in enumerate(dates)]
+def rows(*dates: str | None) -> list[FoundPage]:
+    return [FoundPage("t", f"https://{n}.example/", "", day) for n, day in enumerate(dates)]
 
 
-def kept(period: Period, *dates: str | None) -> tuple[list[str | None], list[str]]:
+def kept(period: NamedPeriod, *dates: str | None) -> tuple[list[str | None], list[str]]:
     found, notes = period.keep(rows(*dates))
     return [row.published_at for row in found], notes
 
 
 def test_results_of_other_days_are_left_out():
     """Both ends belong to the period; what was left out is counted."""
-    period = Period.of(today=TODAY, first=date(2026, 3, 1), last=date(2026, 3, 2))
+    period = NamedPeriod.of(today=TODAY, first=date(2026, 3, 1), last=date(2026, 3, 2))
     dates = ("2026-02-28T23:59:59Z", "2026-03-01", "2026-03-02T23:00:00Z", "2026-03-03", None)
     found, notes = kept(period, *dates)
     assert found == ["2026-03-01", "2026-03-02T23:00:00Z"]
@@ -195,11 +200,11 @@ def test_results_of_other_days_are_left_out():
 
 def test_undated_results_stay_where_no_other_is_left():
     """With a note that says so."""
-    period = Period.of(today=TODAY, days=1)
+    period = NamedPeriod.of(today=TODAY, days=1)
     assert kept(period, None, None)[0] == [None, None]
     assert kept(period, None)[1] == ["No result has a date: they may be of other days."]
 
 
 def test_period_without_bounds_leaves_all():
     """And says nothing."""
-    assert kept(Period.of(today=TODAY), None, "1999-01-01") == ([None, "1999-01-01"], [])
+    assert kept(NamedPeriod.of(today=TODAY), None, "1999-01-01") == ([None, "1999-01-01"], [])

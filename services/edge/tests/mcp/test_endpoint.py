@@ -16,7 +16,7 @@ from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.catalog.view import LAZY, View
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.mcp.endpoint import Endpoint
+from searchbus_edge.mcp.endpoint import McpEndpoint
 from searchbus_edge.mcp.messages import encode_result
 from searchbus_edge.mcp.running import RunningRequests
 from searchbus_edge.settings import EdgeSettings
@@ -77,7 +77,7 @@ def post(way, make_tool, clock):
         limits=BodyLimits(1000, 1000),
     )
     running = RunningRequests(MemoryBroker().connect(), b"key", service="connector")
-    endpoint = Endpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
+    endpoint = McpEndpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
     endpoint._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from searchbus_edge.mcp.messages import (
     Invalid,
     Notification,
-    Request,
+    RpcRequest,
     encode_error,
     encode_result,
     read_other,
@@ -43,7 +43,7 @@ def body(**fields) -> bytes:
 def test_requests_are_parsed(message, message_id, tool, params):
     """Parameters stay raw until they are wanted."""
     request = parse_body(message, modern=True)
-    assert isinstance(request, Request)
+    assert isinstance(request, RpcRequest)
     assert (request.id, request.called_tool()) == (message_id, tool)
     assert request.decoded_params() == params
 
@@ -101,8 +101,8 @@ GOOD = body(id=1, method="tools/call", params={"name": "é", "arguments": {"a": 
 def test_changed_bytes_are_a_fault_or_a_message(at, cut, added):
     """Never an exception: it would become a 500."""
     found = parse_body(GOOD[:at] + added + GOOD[at + cut :], modern=False)
-    assert isinstance(found, Request | Notification | Invalid | list)
-    if isinstance(found, Request):
+    assert isinstance(found, RpcRequest | Notification | Invalid | list)
+    if isinstance(found, RpcRequest):
         assert isinstance(found.called_tool(), str)
 
 

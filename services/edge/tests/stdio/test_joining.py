@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from searchbus_edge.stdio import command as joining
-from searchbus_edge.stdio.command import StackClient, StackError
+from searchbus_edge.stdio.command import NoStackError, StackClient
 from searchbus_runtime import StackState, write_state
 from searchbus_runtime.state import LOCK_FILE, ClientPipe, make_pipe
 from searchbus_testing import eventually
@@ -123,7 +123,7 @@ def test_stack_that_ends_is_reported_with_its_log(tmp_path, processes):
     processes(sys.executable, "-c", "print('no port is free')")
     with (
         StackClient(tmp_path, None) as client,
-        pytest.raises(StackError, match=r"did not start\. See .*stdio\.log"),
+        pytest.raises(NoStackError, match=r"did not start\. See .*stdio\.log"),
     ):
         client.join()
     assert "no port is free" in (tmp_path / "stdio.log").read_text()
@@ -145,7 +145,7 @@ def test_stack_that_is_slow_is_given_up(tmp_path, processes, monkeypatch):
     started = processes(*SLEEP)
     monkeypatch.setattr(joining, "START_TIMEOUT_S", 0.0)
     with StackClient(tmp_path, None) as client:
-        with pytest.raises(StackError, match="is not up"):
+        with pytest.raises(NoStackError, match="is not up"):
             client.join()
         eventually(lambda: ends(started[0]))
 
@@ -159,7 +159,7 @@ def test_client_that_leaves_does_not_wait_for_a_stack(tmp_path, processes):
         def join() -> None:
             try:
                 client.join()
-            except StackError as fault:
+            except NoStackError as fault:
                 failed.append(str(fault))
 
         thread = threading.Thread(target=join)

@@ -8,7 +8,7 @@ from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import Refusal
+from searchbus_edge.http.head import HttpRefusal
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.telemetry import Tracing
@@ -62,7 +62,7 @@ async def test_admitted_request_has_its_caller(admit):
 async def test_refused_request_has_its_status(admit, headers, status):
     """A repeated credential is tested with the endpoints."""
     found = await admit()[1](**headers)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, HttpRefusal)
     assert found.status == status
 
 
@@ -75,12 +75,12 @@ async def test_challenge_names_the_resource(admit):
 async def test_too_many_requests_are_told_when_to_come_back(admit, clock):
     """429, until the time has passed."""
     _, send = admit()
-    assert not [found for found in [await send(), await send()] if isinstance(found, Refusal)]
+    assert not [found for found in [await send(), await send()] if isinstance(found, HttpRefusal)]
     found = await send()
     assert (found.status, found.code) == (429, -31429)
     assert int(dict(found.headers)[b"retry-after"]) >= 1
     clock.now_s += 2.0
-    assert not isinstance(await send(), Refusal)
+    assert not isinstance(await send(), HttpRefusal)
 
 
 def test_missing_role_is_a_refusal_where_callers_are_known(admit, make_tool):

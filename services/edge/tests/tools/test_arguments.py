@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from searchbus_contracts import Fault
 from searchbus_edge.catalog.view import PATTERN_OPTIONS, validator
-from searchbus_edge.tools.arguments import MAX_STEPS, Explanation, check_arguments
+from searchbus_edge.tools.arguments import MAX_STEPS, ArgumentExplanation, check_arguments
 
 SCHEMA = {
     "type": "object",
@@ -141,8 +141,8 @@ def nested(depth: int, leaf: Any) -> dict[str, Any]:
     return {"children": [value]}
 
 
-def explained(schema: dict[str, Any], value: Any) -> Explanation:
-    explanation = Explanation(schema, PATTERN_OPTIONS)
+def explained(schema: dict[str, Any], value: Any) -> ArgumentExplanation:
+    explanation = ArgumentExplanation(schema, PATTERN_OPTIONS)
     explanation.look(value)
     return explanation
 

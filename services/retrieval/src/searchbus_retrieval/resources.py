@@ -57,7 +57,7 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return collection, document_id
 
 
-class Documents(Toolset, name="documents"):
+class DocumentResources(Toolset, name="documents"):
     """The documents of every collection that the caller may read."""
 
     def __init__(self, library: Library, access: Access = OPEN) -> None:
@@ -67,7 +67,7 @@ class Documents(Toolset, name="documents"):
     @resource_template(
         "searchbus://{collection}/{document_id}",
         name="document",
-        title="Documents",
+        title="DocumentResources",
         mime_type="text/plain",
         untrusted=True,
     )

@@ -31,7 +31,14 @@ from .question.dates import dates_of
 from .question.profiles import Profile
 from .question.words import most_rare
 from .ranking.events import day_beside
-from .ranking.explaining import MAX_LEFT_OUT, Answer, Ranked, explanations, left_out, reading_of
+from .ranking.explaining import (
+    MAX_LEFT_OUT,
+    RankedHits,
+    SearchAnswer,
+    explanations,
+    left_out,
+    reading_of,
+)
 from .ranking.preferences import DATE_NAMES, Preference, rank, shortly_beside, worth_reading
 from .ranking.probability import Backgrounds, Dated, Probability
 from .ranking.question import Question
@@ -74,7 +81,7 @@ class Searcher:
         per_document: bool = False,
         aliases: Mapping[str, str] | None = None,
         explain: bool = False,
-    ) -> Answer:
+    ) -> SearchAnswer:
         """Search one collection.
 
         Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
@@ -128,10 +135,10 @@ class Searcher:
             )
         hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
-            return Answer(hits)
+            return SearchAnswer(hits)
         kept = {hit.chunk_id for hit in unique}
         repeated = [hit for hit in found if hit.chunk_id not in kept]
-        return Answer(
+        return SearchAnswer(
             hits,
             left_out(repeated, "same_document") + left_out([*unique[limit:], *beyond], "limit"),
             reading_of(question, len(ranked.hits)),
@@ -145,7 +152,7 @@ class Searcher:
         condition: Filter,
         limit: int,
         explain: bool,
-    ) -> Ranked:
+    ) -> RankedHits:
         embedder = queries.embedder
         vectors = await queries.embed(question.synonyms.question)
         if question.spelled != question.synonyms.question:  # by words its synonyms weigh less
@@ -187,12 +194,12 @@ class Searcher:
         records = await self._store.get(collection, ids)
         payloads = {record.id: record.payload for record in records}
 
-        def ranked() -> Ranked:
+        def ranked() -> RankedHits:
             question.read([payload["text"] for payload in payloads.values()])
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
             why = explanations(question, overall, pairs, hits) if explain else {}
             of_dates = [bool(found) for wanted, found in pairs if wanted.name in DATE_NAMES]
-            return Ranked(hits, best, any(of_dates) and all(of_dates), why)
+            return RankedHits(hits, best, any(of_dates) and all(of_dates), why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
@@ -215,7 +222,7 @@ class Searcher:
         collection: str,
         embedder: Embedder,
         question: Question,
-        ranked: Ranked,
+        ranked: RankedHits,
         fields: Mapping[str, FieldType],
     ) -> Probability:
         background = await self._backgrounds.of(collection, embedder)

@@ -23,7 +23,7 @@ from .documents.collections import Models
 from .endpoints import RetrievalEndpoints
 from .library import Library
 from .question.profiles import load_profiles
-from .resources import Documents
+from .resources import DocumentResources
 from .settings import RetrievalSettings
 from .tools import FomcPrompts, FomcTools
 
@@ -98,7 +98,7 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
     worker.add(
         FomcTools(library, access),
         FomcPrompts(),
-        Documents(library, access),
+        DocumentResources(library, access),
         RetrievalEndpoints(library, access),
     )
     return worker

@@ -11,9 +11,9 @@ from searchbus_retrieval.question.dates import Period
 from searchbus_retrieval.question.profiles import Profile
 from searchbus_retrieval.ranking.probability import (
     UNRELATED,
-    Background,
     Backgrounds,
     Dated,
+    NoiseBackground,
     Probability,
 )
 from searchbus_testing import until
@@ -106,19 +106,19 @@ async def test_search_answers_where_no_background_can_be_measured(
     backgrounds = Backgrounds(store)
     monkeypatch.setattr(store, method, fails)
     found = await backgrounds.of("c", HashEmbedder())
-    assert (found == Background()) == (method != "upsert")
+    assert (found == NoiseBackground()) == (method != "upsert")
 
 
 def test_spread_of_another_size_of_collection_does_not_fit():
     """Nor what an earlier release kept."""
-    known = Background(passages=100)
+    known = NoiseBackground(passages=100)
     assert [known.fits(n) for n in (66, 67, 150, 151)] == [False, True, True, False]
-    assert not Background(passages=100, version=0).fits(100)
+    assert not NoiseBackground(passages=100, version=0).fits(100)
     assert known.distance(known.typical + 2 * known.spread) == pytest.approx(2.0)
 
 
 EMBEDDER = HashEmbedder()
-BACKGROUND = Background(typical=0.5, spread=0.05, passages=10_000)
+BACKGROUND = NoiseBackground(typical=0.5, spread=0.05, passages=10_000)
 MARCH = Period(date(2022, 3, 1), date(2022, 4, 1))
 
 
@@ -228,7 +228,7 @@ def test_small_collection_answers_in_other_words():
     """Its few words are not expected to be those of the question."""
     found = []
     for passages in (5, 1_000, 100_000):
-        background = Background(typical=0.5, spread=0.05, passages=passages)
+        background = NoiseBackground(typical=0.5, spread=0.05, passages=passages)
         asked = Probability("how many holidays do I get", EMBEDDER, {}, background, None)
         found.append(asked.of(hit("28 days of paid leave a year", cosine=0.62)))
     assert found == sorted(found, reverse=True)

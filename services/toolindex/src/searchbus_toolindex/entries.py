@@ -31,7 +31,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexEntry:
     """One tool, prompt, resource or resource template.
 
     Args:
@@ -101,7 +101,7 @@ def phrase(text: str) -> str:
 Descriptor = ToolDescriptor | PromptDescriptor | ResourceDescriptor | ResourceTemplate
 
 
-def entries_of(catalog: Catalog) -> Iterator[Entry]:
+def entries_of(catalog: Catalog) -> Iterator[IndexEntry]:
     """Every tool, prompt, resource and template of a catalogue."""
     return map(entry_of, descriptors_of(catalog))
 
@@ -112,7 +112,7 @@ def descriptors_of(catalog: Catalog) -> Iterator[Descriptor]:
     return chain(catalog.tools, catalog.prompts, catalog.resources, templates)
 
 
-def entry_of(descriptor: Descriptor) -> Entry:
+def entry_of(descriptor: Descriptor) -> IndexEntry:
     """What is indexed of a descriptor."""
     match descriptor:
         case ToolDescriptor():
@@ -125,8 +125,8 @@ def entry_of(descriptor: Descriptor) -> Entry:
             return _resource(descriptor, descriptor.uri_template)
 
 
-def _tool(tool: ToolDescriptor) -> Entry:
-    return Entry(
+def _tool(tool: ToolDescriptor) -> IndexEntry:
+    return IndexEntry(
         kind="tool",
         toolset=tool.toolset,
         name=tool.name,
@@ -165,11 +165,11 @@ def _inputs(schema: dict[str, Any]) -> list[str]:
     return found
 
 
-def _prompt(prompt: PromptDescriptor) -> Entry:
+def _prompt(prompt: PromptDescriptor) -> IndexEntry:
     words = " ".join(split_words(prompt.name))
     inputs = [f"{a.name}: {a.description or ''}" for a in prompt.arguments]
     text = f"{prompt.toolset} {words}. {prompt.title or ''}. {prompt.description or ''}"
-    return Entry(
+    return IndexEntry(
         kind="prompt",
         toolset=prompt.toolset,
         name=prompt.name,
@@ -180,10 +180,10 @@ def _prompt(prompt: PromptDescriptor) -> Entry:
     )
 
 
-def _resource(resource: ResourceDescriptor | ResourceTemplate, uri: str) -> Entry:
+def _resource(resource: ResourceDescriptor | ResourceTemplate, uri: str) -> IndexEntry:
     words = " ".join(split_words(resource.name))
     about = " ".join(filter(None, (resource.title, resource.description, resource.mime_type)))
-    return Entry(
+    return IndexEntry(
         kind="resource",
         toolset=resource.toolset,
         name=uri,

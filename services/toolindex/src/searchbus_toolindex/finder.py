@@ -34,7 +34,7 @@ _RANKING_BYTES = 1200
 _MATCH_BYTES = 16
 
 
-class Finder:
+class IndexFinder:
     """Ranks entries for a query and returns a page of the ranking.
 
     Args:

@@ -18,8 +18,8 @@ from searchbus_contracts import Catalog
 from searchbus_vectors import Vector
 
 from .embedding import Embeds
-from .entries import Descriptor, Entry, descriptors_of, entry_of
-from .index import Difference, Index
+from .entries import Descriptor, IndexEntry, descriptors_of, entry_of
+from .index import Index, IndexDifference
 from .vector_file import VectorFile, text_key
 
 log = logging.getLogger("searchbus.toolindex")
@@ -45,9 +45,9 @@ class _Followed:
     catalog: Catalog
     toolsets: tuple[str, ...]
     owned: tuple[str, ...] = ()
-    made: dict[int, tuple[Descriptor, Entry]] = field(default_factory=dict)
+    made: dict[int, tuple[Descriptor, IndexEntry]] = field(default_factory=dict)
 
-    def make(self, before: _Followed | None) -> list[Entry]:
+    def make(self, before: _Followed | None) -> list[IndexEntry]:
         """The entries of the toolsets that this service owns; the edge routes alike."""
         known = before.made if before is not None else {}
         for descriptor in descriptors_of(self.catalog):
@@ -165,7 +165,7 @@ class Follower:
         """Whether it still owns what it owned when it was indexed."""
         return all(self.directory.owner(toolset) == service for toolset in followed.owned)
 
-    async def _replace(self, service: str, difference: Difference) -> None:
+    async def _replace(self, service: str, difference: IndexDifference) -> None:
         """Change the entries of a service; searches go on meanwhile."""
         for _ in self._index.replacing(service, difference, self._known):
             await asyncio.sleep(0)
@@ -179,7 +179,7 @@ class Follower:
             for text in entry.embedded
         )
 
-    def _unknown_texts(self, entries: Sequence[Entry]) -> list[str]:
+    def _unknown_texts(self, entries: Sequence[IndexEntry]) -> list[str]:
         """The texts of entries that have no vector yet."""
         texts = dict.fromkeys(text for e in entries for text in e.embedded)
         return [text for text in texts if self._vectors.get(self._key(text)) is None]
@@ -195,7 +195,7 @@ class Follower:
                 done = min(start + _BATCH, len(missing))
                 log.info("%s: embedded %d of %d texts", service, done, len(missing))
 
-    def _known(self, entry: Entry) -> list[Vector]:
+    def _known(self, entry: IndexEntry) -> list[Vector]:
         """The vectors of an entry.
 
         Raises:

@@ -23,7 +23,7 @@ from searchbus_contracts.toolindex import Kind
 from searchbus_vectors import Vector
 
 from .cohort import load_cohort
-from .entries import Entry, Key
+from .entries import IndexEntry, Key
 from .lexicon import Lengths, Lexicon, LiteralMatches, Mask, Vocabulary
 from .vectors import EntryVectors
 
@@ -81,7 +81,7 @@ class Columns:
         self._removed: set[tuple[Key, int]] = set()
         self._place: NDArray[np.int32] | None = None
 
-    def put(self, slot: int, entry: Entry) -> None:
+    def put(self, slot: int, entry: IndexEntry) -> None:
         """Set the properties of a slot."""
         if slot >= len(self._rows):
             self._rows = np.pad(self._rows, (0, max(slot + 1 - len(self._rows), len(self._rows))))
@@ -166,7 +166,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class IndexDifference:
     """What changes of a service.
 
     Args:
@@ -175,7 +175,7 @@ class Difference:
     """
 
     gone: Sequence[Key]
-    changed: Mapping[Key, Entry]
+    changed: Mapping[Key, IndexEntry]
 
 
 class Index:
@@ -191,10 +191,10 @@ class Index:
     def __init__(self, model: str) -> None:
         self.model = model
         self.cohort = load_cohort(model)
-        self.slots: list[Entry | None] = []
+        self.slots: list[IndexEntry | None] = []
         self._free: list[int] = []
         self._slot_of: dict[Key, int] = {}
-        self._owned: dict[str, dict[Key, Entry]] = {}
+        self._owned: dict[str, dict[Key, IndexEntry]] = {}
         self.lexicon = Lexicon()
         self._vocabulary = Vocabulary()
         self.vectors = EntryVectors(self.cohort.penalty)
@@ -210,7 +210,7 @@ class Index:
     def __len__(self) -> int:
         return len(self._slot_of)
 
-    def entries(self, service: str) -> Mapping[Key, Entry]:
+    def entries(self, service: str) -> Mapping[Key, IndexEntry]:
         """The entries of a service."""
         return self._owned.get(service, {})
 
@@ -220,17 +220,20 @@ class Index:
         return list(self._owned)
 
     def replace(
-        self, service: str, entries: Sequence[Entry], vectors: Callable[[Entry], list[Vector]]
+        self,
+        service: str,
+        entries: Sequence[IndexEntry],
+        vectors: Callable[[IndexEntry], list[Vector]],
     ) -> None:
         """Replace the entries of a service in one step; see `replacing`."""
         for _ in self.replacing(service, self.difference(service, entries), vectors):
             pass
 
-    def difference(self, service: str, entries: Sequence[Entry]) -> Difference:
+    def difference(self, service: str, entries: Sequence[IndexEntry]) -> IndexDifference:
         """Compare what a service offers with what is indexed; in a thread, where it is much."""
         owned = self._owned.get(service, {})
         after = {entry.key: entry for entry in entries}
-        return Difference(
+        return IndexDifference(
             [key for key in owned if key not in after],
             {
                 key: entry
@@ -240,7 +243,10 @@ class Index:
         )
 
     def replacing(
-        self, service: str, difference: Difference, vectors: Callable[[Entry], list[Vector]]
+        self,
+        service: str,
+        difference: IndexDifference,
+        vectors: Callable[[IndexEntry], list[Vector]],
     ) -> Iterator[None]:
         """Replace the entries of a service in slices of a few milliseconds.
 
@@ -271,7 +277,7 @@ class Index:
         self._scopes.clear()
         self.version += 1
 
-    def _add(self, entry: Entry, vectors: list[Vector]) -> None:
+    def _add(self, entry: IndexEntry, vectors: list[Vector]) -> None:
         slot = self._free.pop() if self._free else len(self.slots)
         if slot == len(self.slots):
             self.slots.append(None)
@@ -284,7 +290,7 @@ class Index:
         self._vocabulary.add(slot, entry.words(counts))
         self.literal.add(slot, entry)
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: IndexEntry) -> None:
         slot = self._slot_of.pop(entry.key)
         self.slots[slot] = None
         self._free.append(slot)

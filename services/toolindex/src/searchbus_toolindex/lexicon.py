@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .entries import Entry, phrase
+from .entries import IndexEntry, phrase
 from .words import split_words
 
 K1 = 1.2
@@ -180,16 +180,16 @@ class LiteralMatches:
     def __init__(self) -> None:
         self._names = Vocabulary()
 
-    def add(self, slot: int, entry: Entry) -> None:
+    def add(self, slot: int, entry: IndexEntry) -> None:
         """Add the names of an entry."""
         self._names.add(slot, {phrase(name) for name in entry.names})
 
-    def remove(self, slot: int, entry: Entry) -> None:
+    def remove(self, slot: int, entry: IndexEntry) -> None:
         """Remove the names of an entry."""
         self._names.remove(slot, {phrase(name) for name in entry.names})
 
     def bonuses(
-        self, query: str, entries: Sequence[Entry | None], coverage: Floats, visible: Mask
+        self, query: str, entries: Sequence[IndexEntry | None], coverage: Floats, visible: Mask
     ) -> dict[int, float]:
         """What a literal match adds to the score of each slot that has one.
 

@@ -13,7 +13,7 @@ from searchbus_runtime.services import known_services
 from searchbus_vectors import ModelNotFoundError
 
 from .embedding import load_tool_embedder
-from .finder import Finder
+from .finder import IndexFinder
 from .follower import Follower
 from .index import Index
 from .prompts import ResearchPrompts
@@ -31,7 +31,7 @@ _entries: LiveGauge[Index] = LiveGauge(
 class ToolindexEndpoints:
     """The typed endpoint `toolindex.search` (proto/README.md §11)."""
 
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: IndexFinder) -> None:
         self._finder = finder
 
     @endpoint
@@ -40,7 +40,7 @@ class ToolindexEndpoints:
         return await self._finder.find(request, call.actor)
 
 
-def build_worker(finder: Finder, *, max_in_flight: int = 256) -> Worker:
+def build_worker(finder: IndexFinder, *, max_in_flight: int = 256) -> Worker:
     """The worker of an index."""
     worker = Worker(
         "toolindex",
@@ -83,5 +83,5 @@ async def start(process: Process[ToolindexSettings]) -> None:
         )
     )
     await process.serve(
-        build_worker(Finder(index, embedder), max_in_flight=max(256, settings.max_in_flight))
+        build_worker(IndexFinder(index, embedder), max_in_flight=max(256, settings.max_in_flight))
     )

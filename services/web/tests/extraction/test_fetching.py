@@ -9,7 +9,12 @@ from pathlib import Path
 import httpcore
 import pytest
 
-from searchbus_upstream import GuardedBackend, Reply, UpstreamTimeoutError, UpstreamUnreachableError
+from searchbus_upstream import (
+    GuardedBackend,
+    HttpReply,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
 from searchbus_upstream.addresses import is_public_address
 from searchbus_web.extraction.fetching import Fetcher, FetchError, Robots
 from searchbus_web.extraction.reading import answer as answer_of
@@ -21,7 +26,7 @@ HTML = {"content-type": "text/html; charset=utf-8"}
 class FakeClient:
     """Replies by URL; keeps how many requests of a host were under way."""
 
-    def __init__(self, pages: dict[str, Reply | Exception]) -> None:
+    def __init__(self, pages: dict[str, HttpReply | Exception]) -> None:
         self.pages = pages
         self.sent: list[str] = []
         self.under_way = 0
@@ -58,9 +63,9 @@ async def status_of(fetcher: Fetcher, url: str) -> str:
 async def test_redirects_are_followed_and_checked():
     """Relative ones too; the page has its last URL."""
     fetcher, client = fetcher_of({
-        "http://a.org/1": Reply(301, b"", {"location": "/2"}),
-        "http://a.org/2": Reply(302, b"", {"location": "https://b.org/3"}),
-        "https://b.org/3": Reply(200, b"<p>x", HTML),
+        "http://a.org/1": HttpReply(301, b"", {"location": "/2"}),
+        "http://a.org/2": HttpReply(302, b"", {"location": "https://b.org/3"}),
+        "https://b.org/3": HttpReply(200, b"<p>x", HTML),
     })  # fmt: skip
     page = await fetcher.fetch("http://a.org/1", timeout_s=60.0)
     assert (page.url, page.body, page.media_type, page.charset) == (
@@ -82,7 +87,7 @@ async def test_redirects_are_followed_and_checked():
 )
 async def test_redirect_is_refused(location, status):
     """The target is not requested."""
-    fetcher, client = fetcher_of({"https://a.org/": Reply(302, b"", {"location": location})})
+    fetcher, client = fetcher_of({"https://a.org/": HttpReply(302, b"", {"location": location})})
     assert await status_of(fetcher, "https://a.org/") == status
     assert set(client.sent) == {"https://a.org/"}
 
@@ -90,10 +95,10 @@ async def test_redirect_is_refused(location, status):
 @pytest.mark.parametrize(
     ("reply", "status"),
     [
-        (Reply(404, b"gone", HTML), "http_404"),
-        (Reply(200, b"", {"cf-mitigated": "challenge"}), "challenge"),
-        (Reply(503, b"<title>Just a moment...</title>", HTML), "challenge"),
-        (Reply(200, b"\x89PNG", {"content-type": "image/png"}), "unsupported_type"),
+        (HttpReply(404, b"gone", HTML), "http_404"),
+        (HttpReply(200, b"", {"cf-mitigated": "challenge"}), "challenge"),
+        (HttpReply(503, b"<title>Just a moment...</title>", HTML), "challenge"),
+        (HttpReply(200, b"\x89PNG", {"content-type": "image/png"}), "unsupported_type"),
         (UpstreamTimeoutError("x"), "timeout"),
         (UpstreamUnreachableError("x", "dns"), "dns"),
         (UpstreamUnreachableError("x", "tls"), "tls"),
@@ -120,13 +125,15 @@ async def test_each_failure_has_its_status(reply, status):
 )
 async def test_media_type_is_corrected_by_the_first_bytes(content_type, body, media_type):
     """Where they are unambiguous."""
-    fetcher, _ = fetcher_of({"https://a.org/": Reply(200, body, {"content-type": content_type})})
+    fetcher, _ = fetcher_of(
+        {"https://a.org/": HttpReply(200, body, {"content-type": content_type})}
+    )
     assert (await fetcher.fetch("https://a.org/", timeout_s=60.0)).media_type == media_type
 
 
 async def test_two_requests_of_a_host_at_a_time():
     """However many hosts there are; the table of hosts does not grow."""
-    pages = {f"https://a.org/{n}": Reply(200, b"<p>x", HTML) for n in range(9)}
+    pages = {f"https://a.org/{n}": HttpReply(200, b"<p>x", HTML) for n in range(9)}
     fetcher, client = fetcher_of(pages)
     await asyncio.gather(*(fetcher.fetch(url, timeout_s=60.0) for url in pages))
     assert client.most_under_way == 2
@@ -140,7 +147,7 @@ async def test_robots_forbid_and_deadlines_pass_without_a_request():
         async def allows(self, url, left_s, *, caller=""):
             return "private" not in url
 
-    fetcher, client = fetcher_of({"https://a.org/": Reply(200, b"<p>x", HTML)}, robots=Robots())
+    fetcher, client = fetcher_of({"https://a.org/": HttpReply(200, b"<p>x", HTML)}, robots=Robots())
     assert await status_of(fetcher, "https://a.org/private") == "robots"
     with pytest.raises(FetchError, match="deadline passed"):
         await fetcher.fetch("https://a.org/", timeout_s=0.0)
@@ -150,7 +157,9 @@ async def test_robots_forbid_and_deadlines_pass_without_a_request():
 async def test_allowlisted_hosts_may_be_private():
     """But only over http and https."""
     routes = {"wiki.corp": "10.0.0.7:80"}
-    fetcher, client = fetcher_of({"http://wiki.corp:81/": Reply(200, b"<p>x", HTML)}, routes=routes)
+    fetcher, client = fetcher_of(
+        {"http://wiki.corp:81/": HttpReply(200, b"<p>x", HTML)}, routes=routes
+    )
     assert (await fetcher.fetch("http://wiki.corp:81/", timeout_s=60.0)).body == b"<p>x"
     assert await status_of(fetcher, "ftp://wiki.corp/") == "blocked_by_policy"
     assert len(client.sent) == 1
@@ -236,7 +245,7 @@ class InlineReader:
 class RobotsClient:
     """Replies to every request alike."""
 
-    def __init__(self, result: Reply | Exception) -> None:
+    def __init__(self, result: HttpReply | Exception) -> None:
         self.result = result
         self.sent: list[str] = []
 
@@ -263,14 +272,14 @@ def robots_of(result, now_s) -> tuple[Robots, RobotsClient]:
 
 async def test_rules_for_our_name_count(now_s):
     """They replace those for all robots."""
-    robots, _ = robots_of(Reply(200, RULES), now_s)
+    robots, _ = robots_of(HttpReply(200, RULES), now_s)
     assert await robots.allows("https://a.org/private/x", 5)
     assert not await robots.allows("https://a.org/bots/x", 5)
 
 
 async def test_one_request_per_origin_and_day(now_s):
     """Also for pages that are requested at the same time."""
-    robots, client = robots_of(Reply(200, RULES), now_s)
+    robots, client = robots_of(HttpReply(200, RULES), now_s)
     await asyncio.gather(*(robots.allows(f"https://a.org/{n}", 5) for n in range(9)))
     assert client.sent == ["https://a.org/robots.txt"]
     await robots.allows("http://a.org/", 5)
@@ -286,9 +295,9 @@ async def test_one_request_per_origin_and_day(now_s):
 @pytest.mark.parametrize(
     ("result", "allowed", "kept_s"),
     [
-        (Reply(404, b""), True, 86_000),
-        (Reply(403, b""), True, 86_000),
-        (Reply(500, b""), False, 290),
+        (HttpReply(404, b""), True, 86_000),
+        (HttpReply(403, b""), True, 86_000),
+        (HttpReply(500, b""), False, 290),
         (UpstreamTimeoutError("x"), False, 290),
         (UpstreamUnreachableError("x"), True, 290),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from searchbus_upstream import Reply, Request
+from searchbus_upstream import HttpReply, HttpRequest
 
 
 class FakeClient:
@@ -15,16 +15,18 @@ class FakeClient:
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
 
-    async def send(self, request: Request, *, timeout_s: float, max_bytes: int) -> Reply:
+    async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         self.requests.append(request)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, HttpReply):
             return outcome
-        return Reply(200, outcome if isinstance(outcome, bytes) else json.dumps(outcome).encode())
+        return HttpReply(
+            200, outcome if isinstance(outcome, bytes) else json.dumps(outcome).encode()
+        )
 
     async def close(self) -> None:
         pass

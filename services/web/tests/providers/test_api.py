@@ -9,7 +9,12 @@ import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor, Fault
-from searchbus_upstream import Reply, Request, UpstreamTimeoutError, UpstreamUnreachableError
+from searchbus_upstream import (
+    HttpReply,
+    HttpRequest,
+    UpstreamTimeoutError,
+    UpstreamUnreachableError,
+)
 from searchbus_web.providers import PROVIDERS
 from searchbus_web.providers.api import ApiProvider, reason_in
 from searchbus_web.providers.base import Query
@@ -23,7 +28,7 @@ class Api(ApiProvider):
     title = "Test"
 
     @classmethod
-    def refusal(cls, reply: Reply) -> Fault | None:
+    def refusal(cls, reply: HttpReply) -> Fault | None:
         return Fault("upstream_failed", f"HTTP {reply.status}", retryable=reply.status >= 500)
 
 
@@ -42,8 +47,8 @@ def api_of(client, *keys: str, **options) -> Api:
 
 
 async def call(api: Api, timeout_s: float = 60.0):
-    def request(key: str) -> Request:
-        return Request("GET", "http://x", headers={"key": key})
+    def request(key: str) -> HttpRequest:
+        return HttpRequest("GET", "http://x", headers={"key": key})
 
     return await api.call(request, dict[str, int], timeout_s=timeout_s)
 
@@ -63,7 +68,7 @@ async def test_keys_take_turns(fake_client):
 @pytest.mark.parametrize("status", [401, 403, 432, 433])
 async def test_refused_key_is_left_out(fake_client, status):
     """The request succeeds with another key."""
-    client = fake_client(Reply(status, b""), {}, {}, {})
+    client = fake_client(HttpReply(status, b""), {}, {}, {})
     api = api_of(client, "bad", "good")
     for _ in range(3):
         await call(api)
@@ -72,7 +77,7 @@ async def test_refused_key_is_left_out(fake_client, status):
 
 async def test_no_usable_key_is_an_exhausted_quota(fake_client):
     """With the time until the next attempt; nothing is sent."""
-    client = fake_client(Reply(401, b""))
+    client = fake_client(HttpReply(401, b""))
     api = api_of(client)
     with pytest.raises(Fault) as first:
         await call(api)
@@ -90,7 +95,7 @@ async def test_no_usable_key_is_an_exhausted_quota(fake_client):
     [
         (UpstreamTimeoutError("x"), "did not answer in time"),
         (UpstreamUnreachableError("ConnectError"), "cannot be reached (ConnectError)"),
-        (Reply(500, b""), "HTTP 500"),
+        (HttpReply(500, b""), "HTTP 500"),
     ],
 )
 async def test_failures_of_the_server_are_retried(fake_client, outcome, said):
@@ -116,7 +121,7 @@ async def test_unreadable_reply_is_not_retried(fake_client, body):
 async def test_limit_of_the_provider_pauses_every_replica(fake_client):
     """For as long as the provider asks."""
     kv = MemoryKeyValue(ttl_s=3600)
-    client = fake_client(Reply(429, b"", {"retry-after": "500"}))
+    client = fake_client(HttpReply(429, b"", {"retry-after": "500"}))
     with pytest.raises(Fault):
         await call(api_of(client, kv=kv, rate_per_minute=6000))
     with pytest.raises(Fault) as caught:
@@ -149,7 +154,7 @@ async def test_key_is_probed_by_one_request_after_its_cooldown():
             if status == "hang":
                 under_way.set()
                 await asyncio.Event().wait()
-            return Reply(status, b"{}")
+            return HttpReply(status, b"{}")
 
         async def close(self):
             pass
@@ -197,7 +202,7 @@ def ask(fake_client, monkeypatch):
     """Search with a provider that gives one reply always."""
 
     async def ask(provider: str, body: bytes, topic: str = "general"):
-        client = fake_client(*[Reply(200, body)] * 3)
+        client = fake_client(*[HttpReply(200, body)] * 3)
         query = Query("whales", 10, topic=topic)
         found = PROVIDERS[provider](client, "https://x.example", ["key"])
         return await found.search(query, actor=Actor(subject="a"), timeout_s=0.2)
@@ -289,7 +294,7 @@ async def test_page_texts_have_the_same_rules(fake_client):
 
 
 def fault(status: int, headers: dict[str, str] | None = None):
-    return Tavily.fault_of(Reply(status, b"", headers or {})).failure
+    return Tavily.fault_of(HttpReply(status, b"", headers or {})).failure
 
 
 def test_refused_key_is_the_operators_to_mend():

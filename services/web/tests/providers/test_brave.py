@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_upstream import Reply
+from searchbus_upstream import HttpReply
 from searchbus_web.providers.base import Query
 from searchbus_web.providers.brave import Brave
 
@@ -67,6 +67,6 @@ async def test_news_have_an_endpoint_of_their_own(fake_client):
 )
 def test_errors_have_their_codes(status, code, said):
     """And say what to do."""
-    fault = Brave.fault_of(Reply(status, b""))
+    fault = Brave.fault_of(HttpReply(status, b""))
     assert fault.code == code
     assert said in fault.failure.message

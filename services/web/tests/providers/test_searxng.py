@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_contracts import Actor, Fault
-from searchbus_upstream import Reply
+from searchbus_upstream import HttpReply
 from searchbus_web.providers.base import Query
 from searchbus_web.providers.searxng import SearXNG
 
@@ -62,6 +62,6 @@ async def test_failed_engines_become_a_note(fake_client):
 )
 def test_errors_have_their_codes(status, code, said):
     """And say what to do."""
-    fault = SearXNG.fault_of(Reply(status, b""))
+    fault = SearXNG.fault_of(HttpReply(status, b""))
     assert fault.code == code
     assert said in fault.failure.message

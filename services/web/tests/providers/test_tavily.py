@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Actor
-from searchbus_upstream import Reply
+from searchbus_upstream import HttpReply
 from searchbus_web.providers import tavily
 from searchbus_web.providers.base import Query, Result
 
@@ -91,22 +91,22 @@ async def test_extraction_has_a_text_or_an_error_for_every_url(fake_client):
 )  # fmt: skip
 def test_errors_have_their_codes(status, body, code, said):
     """With Tavily's own words where they help the caller."""
-    fault = tavily.Tavily.fault_of(Reply(status, json.dumps(body).encode()))
+    fault = tavily.Tavily.fault_of(HttpReply(status, json.dumps(body).encode()))
     assert fault.code == code
     assert said in fault.failure.message
 
 
 def test_success_is_not_a_fault():
     """Nor is a body that is not JSON an exception."""
-    assert tavily.Tavily.fault_of(Reply(200, b"")) is None
-    assert "no reason given" in tavily.Tavily.fault_of(Reply(400, b"<html>")).failure.message
+    assert tavily.Tavily.fault_of(HttpReply(200, b"")) is None
+    assert "no reason given" in tavily.Tavily.fault_of(HttpReply(400, b"<html>")).failure.message
 
 
 def test_recorded_replies_and_errors_decode(reference):
     """Recorded and documented replies of every shape."""
     folder = reference / "fixtures" / "tavily"
     for path in folder.glob("*search*.json"):
-        answer = msgspec.json.decode(path.read_bytes(), type=tavily.SearchReply)
+        answer = msgspec.json.decode(path.read_bytes(), type=tavily.TavilyReply)
         assert answer.results
         assert all(row["url"] for row in answer.results)
     extracted = msgspec.json.decode(
@@ -118,11 +118,11 @@ def test_recorded_replies_and_errors_decode(reference):
              500: "upstream_failed"}  # fmt: skip
     for path in folder.glob("*error*.json"):
         status = int(path.stem.rsplit("_", 1)[-1])
-        fault = tavily.Tavily.fault_of(Reply(status, path.read_bytes()))
+        fault = tavily.Tavily.fault_of(HttpReply(status, path.read_bytes()))
         assert fault is not None
         assert fault.code == codes[status]
         json.dumps(fault.failure.message)
     invalid = tavily.Tavily.fault_of(
-        Reply(400, (folder / "real_error_extract_all_urls_invalid_400.json").read_bytes())
+        HttpReply(400, (folder / "real_error_extract_all_urls_invalid_400.json").read_bytes())
     )
     assert "All URLs failed validation" in invalid.failure.message

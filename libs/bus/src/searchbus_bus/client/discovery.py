@@ -19,7 +19,7 @@ from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_tok
 from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.subjects import DISCOVERY
 
-from .inbox import Inbox, Question
+from .inbox import Inbox, InboxQuestion
 
 log = logging.getLogger("searchbus.bus")
 
@@ -55,11 +55,11 @@ async def discover(
 ) -> list[WorkerInfo]:
     """Every searchbus worker that replied; see `Bus.workers`."""
     collect = partial(inbox.collect, quiet_s=quiet_s, most_s=most_s)
-    (replies,) = await collect([Question("$SRV.INFO", DISCOVERY)])
+    (replies,) = await collect([InboxQuestion("$SRV.INFO", DISCOVERY)])
     named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
     asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
     confirmed = await collect(
-        [Question(f"$SRV.INFO.{service}", service, named[service]) for service in asked]
+        [InboxQuestion(f"$SRV.INFO.{service}", service, named[service]) for service in asked]
     )
     found = [
         worker

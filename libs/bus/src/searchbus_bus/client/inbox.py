@@ -102,7 +102,7 @@ OnSilence = Callable[[Pending], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InboxQuestion:
     """Asked of every subscriber of a subject.
 
     Args:
@@ -218,7 +218,7 @@ class Inbox:
             del self._receivers[token]
 
     async def collect(
-        self, questions: Sequence[Question], *, quiet_s: float, most_s: float
+        self, questions: Sequence[InboxQuestion], *, quiet_s: float, most_s: float
     ) -> list[list[bytes]]:
         """Ask everyone; the replies to each question, until none came for `quiet_s`.
 

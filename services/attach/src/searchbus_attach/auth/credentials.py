@@ -20,11 +20,11 @@ from searchbus_contracts import ErrorCode, Fault
 
 from ..declare.auth_methods import OURSELVES, Auth
 from ..declare.servers import Server, variable
-from ..errors import AuthError, DeclarationError, LoginRequiredError
+from ..errors import AuthError, LoginRequiredError, ServerDeclarationError
 from ..metrics import count
 from .grants import TokenRequest
 from .http import AuthHttp
-from .keys import Identity
+from .keys import ServiceIdentity
 from .login import Logins
 from .vault import Tokens
 
@@ -52,7 +52,7 @@ class Credentials:
         http: AuthHttp | None = None,
         *,
         logins: Logins | None = None,
-        identity: Identity | None = None,
+        identity: ServiceIdentity | None = None,
         lookup: Callable[[str], str | None] = variable,
     ) -> None:
         self._http = http or AuthHttp()
@@ -136,7 +136,7 @@ class Credentials:
         # For each request: a secret may be replaced while the service runs.
         try:
             return server.expanded(self._lookup)
-        except (DeclarationError, OSError) as error:
+        except (ServerDeclarationError, OSError) as error:
             raise AuthError(str(error)) from None
 
     def _login_required(self, server: Server, caller: str, required: LoginRequiredError) -> Fault:

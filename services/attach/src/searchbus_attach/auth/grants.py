@@ -8,7 +8,7 @@ from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
 from ..errors import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .keys import Identity
+from .keys import ServiceIdentity
 from .login import NO_LOGINS, Logins
 from .provider import discover
 from .vault import Tokens
@@ -35,7 +35,7 @@ class TokenRequest:
     caller: str
     rejected: str
     http: AuthHttp
-    identity: Identity | None
+    identity: ServiceIdentity | None
     logins: Logins | None
 
 

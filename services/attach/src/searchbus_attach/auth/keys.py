@@ -78,7 +78,7 @@ class Sealer:
             raise ValueError("it was sealed by another version") from None
 
 
-class Identity:
+class ServiceIdentity:
     """States who a caller is to an authorization server, which trusts this key (ES256, P-256).
 
     Args:

@@ -28,7 +28,7 @@ from msgspec import Struct
 from ..declare.servers import Server
 from ..errors import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .provider import Provider, TokenRefusedError, client_metadata, discover
+from .provider import AuthorizationProvider, TokenRefusedError, client_metadata, discover
 from .vault import Registered, Tokens, Vault
 
 TICKET_S = 15 * 60
@@ -232,7 +232,7 @@ class Logins:
         return "forgotten and revoked"
 
     async def _client(
-        self, server: Server, provider: Provider, issued: Tokens | None = None
+        self, server: Server, provider: AuthorizationProvider, issued: Tokens | None = None
     ) -> OAuthClientInformationFull:
         """What searchbus is to an authorization server: the client that is declared, the one of
         its metadata document, or one that registers itself.

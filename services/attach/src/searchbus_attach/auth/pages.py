@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from ..declare.servers import Server
-from ..errors import AuthError, DeclarationError, LoginRequiredError
+from ..errors import AuthError, LoginRequiredError, ServerDeclarationError
 from ..metrics import count
 from .login import TICKET_S, Logins
 
@@ -119,7 +119,7 @@ class _Pages:
         """The server that is signed in to; a failure of this request counts as its failure."""
         try:
             server = self._server_named(name)
-        except DeclarationError as error:
+        except ServerDeclarationError as error:
             raise AuthError(str(error)) from None
         if server is None or server.auth is None or not server.auth.method.by_person:
             raise LoginRequiredError("There is no such server any more.")

@@ -66,7 +66,7 @@ class TokenRefusedError(AuthError):
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class AuthorizationProvider:
     """An authorization server, as it concerns one server.
 
     Args:
@@ -178,7 +178,7 @@ def client_metadata(redirect_uri: str) -> OAuthClientMetadata:
     )
 
 
-async def discover(http: AuthHttp, server: Server) -> Provider:
+async def discover(http: AuthHttp, server: Server) -> AuthorizationProvider:
     """The authorization server of a server, which is asked for it without credentials.
 
     Args:
@@ -216,7 +216,9 @@ async def discover(http: AuthHttp, server: Server) -> Provider:
     ):  # fmt: skip
         if endpoint is not None:
             check_address(str(endpoint), plain)
-    return Provider(http, metadata, auth, auth.resource or resource, " ".join(auth.scopes) or scope)
+    return AuthorizationProvider(
+        http, metadata, auth, auth.resource or resource, " ".join(auth.scopes) or scope
+    )
 
 
 def check_address(url: str, plain: bool) -> None:

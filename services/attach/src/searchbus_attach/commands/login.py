@@ -11,7 +11,7 @@ from searchbus_runtime.wording import printable
 
 from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server, variable
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 from ..settings import AttachSettings
 from .options import (
     DataOption,
@@ -51,7 +51,7 @@ def login(
     """
     server = server_of(file_of(file, data), name)
     if server.auth is None or not server.auth.method.by_person:
-        raise DeclarationError(f"{name} has no 'auth' of type authorization_code.")
+        raise ServerDeclarationError(f"{name} has no 'auth' of type authorization_code.")
     typer.echo(_logins(settings_of(data)).ticket(name, caller))
 
 
@@ -91,7 +91,7 @@ def logout(
     found = kept or _logins(settings)
     ended = [one for one in callers if every or one == caller]
     if not ended:
-        raise DeclarationError(f"Nobody to sign out of {name}; see searchbus attach logins.")
+        raise ServerDeclarationError(f"Nobody to sign out of {name}; see searchbus attach logins.")
     for one in ended:
         typer.echo(printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}"))
 
@@ -104,7 +104,7 @@ def identity(data: DataOption = None) -> None:
     """
     found = settings_of(data).identity
     if found is None:
-        raise DeclarationError("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
+        raise ServerDeclarationError("There is no key: set SEARCHBUS_ATTACH_IDENTITY_KEY.")
     typer.echo(found.public_keys())
 
 
@@ -113,7 +113,7 @@ def _logins(settings: AttachSettings) -> Logins:
 
     found = settings.credentials().logins
     if found is None:
-        raise DeclarationError(NO_LOGINS)
+        raise ServerDeclarationError(NO_LOGINS)
     return found
 
 

@@ -17,8 +17,8 @@ from searchbus_runtime.wording import printable
 from ..declare.attach_file import read_text
 from ..declare.host_files import parse_host_file, renamed, starts_searchbus
 from ..declare.servers import Server, parse_server, variables_of
-from ..declare.views import View
-from ..errors import DeclarationError
+from ..declare.views import DeclaredView
+from ..errors import ServerDeclarationError
 from ..transports.child import has_program
 from .login import login_commands
 from .options import (
@@ -168,7 +168,7 @@ def show(
         typer.echo(shown_selection(selection, ask_status(data_folder(data)), as_json=as_json))
         return
     server = server_of(found_file, name)
-    view = msgspec.to_builtins(declared.views.get(name, View()))
+    view = msgspec.to_builtins(declared.views.get(name, DeclaredView()))
     status = ask_status(data_folder(data), name)
     found = next(iter(status.servers), None) if status is not None else None
     if as_json:
@@ -293,7 +293,7 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
     name, found, value = text.partition(sign)
     if not (found and name.strip()):
-        raise DeclarationError(f"{text.split(sign)[0]}: write {form}.")
+        raise ServerDeclarationError(f"{text.split(sign)[0]}: write {form}.")
     return name.strip(), value.strip() if sign == ":" else value
 
 
@@ -318,10 +318,10 @@ def import_servers(
     text = read_text(source)
     try:
         servers = parse_host_file(text)
-    except DeclarationError as error:
-        raise DeclarationError(f"{source}: {error}") from None
+    except ServerDeclarationError as error:
+        raise ServerDeclarationError(f"{source}: {error}") from None
     if not servers:
-        raise DeclarationError(
+        raise ServerDeclarationError(
             f"{source} has no servers, so nothing is attached. Add them in the program that "
             "writes this file, or one by one: searchbus attach add --help"
         )

@@ -17,7 +17,7 @@ from searchbus_runtime.wording import nearest, printable
 
 from ..declare.attach_file import AttachFile, Declared
 from ..declare.servers import Server
-from ..errors import AuthError, DeclarationError, ProbeError
+from ..errors import AuthError, ProbeError, ServerDeclarationError
 from ..settings import FILE_NAME, PINS_NAME, AttachSettings
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -
     from ..declare.attach_file import reserved_names
 
     if file is not None and not may_be_new and not file.exists():
-        raise DeclarationError(
+        raise ServerDeclarationError(
             f"There is no file {file}. Name another one by --file or SEARCHBUS_ATTACH_FILE; "
             "searchbus attach add makes a new one."
         )
@@ -138,19 +138,19 @@ def server_of(file: AttachFile, name: str) -> Server:
     return declared.servers[name]
 
 
-def unknown_server(file: AttachFile, name: str, declared: Declared) -> DeclarationError:
+def unknown_server(file: AttachFile, name: str, declared: Declared) -> ServerDeclarationError:
     """What to say of a name that no server of the file has."""
     if name in declared.selections:
-        return DeclarationError(
+        return ServerDeclarationError(
             f"{name} is a view of several servers, not a server; searchbus attach list names them."
         )
     if not declared.servers:
-        return DeclarationError(
+        return ServerDeclarationError(
             f"There is no server {name}: none is attached in {file.path}. Attach one: "
             "searchbus attach add NAME -- COMMAND, or with --url ADDRESS"
         )
     near = nearest(name, [*declared.servers, *declared.selections])
-    return DeclarationError(f"There is no server {name} in {file.path}.{near}")
+    return ServerDeclarationError(f"There is no server {name} in {file.path}.{near}")
 
 
 def settings_of(data: Path | None) -> AttachSettings:

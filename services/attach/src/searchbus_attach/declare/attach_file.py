@@ -29,10 +29,10 @@ from searchbus_contracts.services import Service, toolset_owners
 from searchbus_runtime.files import file_stamp, write_atomically
 from searchbus_runtime.wording import nearest
 
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 from .host_files import parse_host_file
 from .servers import Server, parse_server
-from .views import Selection, View, parse_selection, parse_view
+from .views import DeclaredView, Selection, parse_selection, parse_view
 
 if TYPE_CHECKING:
     import tomlkit
@@ -54,7 +54,7 @@ class Declared:
     """
 
     servers: Mapping[str, Server] = field(default_factory=dict)
-    views: Mapping[str, View] = field(default_factory=dict)
+    views: Mapping[str, DeclaredView] = field(default_factory=dict)
     selections: Mapping[str, Selection] = field(default_factory=dict)
 
 
@@ -93,11 +93,11 @@ class AttachFile:
         except FileNotFoundError:
             return Declared()
         except OSError as error:
-            raise DeclarationError(f"{self.path} cannot be read: {error}") from None
+            raise ServerDeclarationError(f"{self.path} cannot be read: {error}") from None
         try:
             return self._parse(text)
-        except DeclarationError as fault:
-            raise DeclarationError(f"{self.path}: {fault}") from None
+        except ServerDeclarationError as fault:
+            raise ServerDeclarationError(f"{self.path}: {fault}") from None
 
     def _parse(self, text: str) -> Declared:
         """What a text declares, with all of its names checked. Raises DeclarationError."""
@@ -105,7 +105,7 @@ class AttachFile:
         self.check(found.servers.values())
         for name in found.selections:
             if name in found.servers or name in self._reserved:
-                raise DeclarationError(
+                raise ServerDeclarationError(
                     f"views.{name}: there is another toolset {name}; give one of them another name."
                 )
         return found
@@ -114,7 +114,7 @@ class AttachFile:
         """Raise DeclarationError for a reserved name."""
         for server in servers:
             if server.name in self._reserved:
-                raise DeclarationError(
+                raise ServerDeclarationError(
                     f"{server.name} is a toolset of searchbus; give the server another name."
                 )
 
@@ -136,8 +136,8 @@ class AttachFile:
         from_file = f"{source}: " if source else ""
         try:
             self.check(added)
-        except DeclarationError as fault:
-            raise DeclarationError(f"{from_file}{fault}") from None
+        except ServerDeclarationError as fault:
+            raise ServerDeclarationError(f"{from_file}{fault}") from None
         with self._changing() as table:
             import tomlkit
 
@@ -148,7 +148,7 @@ class AttachFile:
                     continue
                 if server.name in table:
                     elsewhere = f", or give it another name in {source}" if source else ""
-                    raise DeclarationError(
+                    raise ServerDeclarationError(
                         f"{from_file}{server.name} is attached already in {self.path}, with other "
                         "keys; nothing was attached. Remove it first: searchbus attach remove "
                         f"{server.name}{elsewhere}"
@@ -174,7 +174,7 @@ class AttachFile:
         """
         with self._changing() as table:
             if name not in table:
-                raise DeclarationError(
+                raise ServerDeclarationError(
                     f"There is no server {name} in {self.path}.{nearest(name, table)}"
                 )
             del table[name]
@@ -185,7 +185,7 @@ class AttachFile:
         import tomlkit
 
         if not self.is_ours:
-            raise DeclarationError(
+            raise ServerDeclarationError(
                 f"{self.path} belongs to the host that writes it. Change it there, or use "
                 "`searchbus attach import` and a file of TOML."
             )
@@ -218,14 +218,14 @@ def _parse_toml(text: str) -> Declared:
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DeclarationError(f"it is not TOML: {error}") from None
+        raise ServerDeclarationError(f"it is not TOML: {error}") from None
     for key in content:
         if key not in _TABLES:
-            raise DeclarationError(f"there is no table {key!r}.{nearest(key, _TABLES)}")
+            raise ServerDeclarationError(f"there is no table {key!r}.{nearest(key, _TABLES)}")
     for kind in _TABLES:
         table = content.get(kind, {})
         if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):
-            raise DeclarationError(f"{kind!r} must hold one table for each: [{kind}.NAME].")
+            raise ServerDeclarationError(f"{kind!r} must hold one table for each: [{kind}.NAME].")
     servers, views = {}, {}
     for name, keys in content.get(_TABLE, {}).items():
         own = {key: value for key, value in keys.items() if key != _VIEW}
@@ -249,7 +249,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-16" if is_wide else "utf-8-sig")
     except UnicodeError:
-        raise DeclarationError(
+        raise ServerDeclarationError(
             f"{path} is not text in UTF-8: open it in an editor and save it as UTF-8."
         ) from None
 

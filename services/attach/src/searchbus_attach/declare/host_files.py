@@ -12,7 +12,7 @@ import msgspec
 
 from searchbus_runtime.wording import nearest
 
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 from .servers import Server, parse_server
 
 _TRANSPORTS = {
@@ -42,19 +42,19 @@ def parse_host_file(text: str) -> dict[str, Server]:
     try:
         content = json.loads(without_comments(text))
     except (ValueError, RecursionError) as error:
-        raise DeclarationError(f"it is not JSON: {error}") from None
+        raise ServerDeclarationError(f"it is not JSON: {error}") from None
     table = _table(content)
     if table is None:
-        raise DeclarationError("it has no object 'mcpServers' (VS Code: 'servers').")
+        raise ServerDeclarationError("it has no object 'mcpServers' (VS Code: 'servers').")
     found: dict[str, Server] = {}
     for given, keys in table.items():
         name = _name(given)
         if not name:
-            raise DeclarationError(f"{given!r} has no letter or digit of ASCII; rename it.")
+            raise ServerDeclarationError(f"{given!r} has no letter or digit of ASCII; rename it.")
         if name in found:
-            raise DeclarationError(f"two servers have the name {name}; rename {given!r}.")
+            raise ServerDeclarationError(f"two servers have the name {name}; rename {given!r}.")
         if not isinstance(keys, dict):
-            raise DeclarationError(f"{given}: it is not an object.")
+            raise ServerDeclarationError(f"{given}: it is not an object.")
         found[name] = _server(name, keys)
     return found
 
@@ -89,7 +89,7 @@ def _table(content: Any) -> Mapping[str, Any] | None:
 def _server(name: str, keys: Mapping[str, Any]) -> Server:
     for key in keys:
         if key not in _LEFT_OUT and key not in _KEYS:
-            raise DeclarationError(
+            raise ServerDeclarationError(
                 f"{name}: there is no key {key!r}.{nearest(key, [*_KEYS, 'type', 'disabled'])}"
             )
     declared = {key: keys[key] for key in _KEYS if keys.get(key)}
@@ -98,7 +98,9 @@ def _server(name: str, keys: Mapping[str, Any]) -> Server:
     if "url" in declared:
         kind = keys.get("type") or keys.get("transport")
         if kind is not None and not (isinstance(kind, str) and kind in _TRANSPORTS):
-            raise DeclarationError(f"{name}: unknown type {str(kind)[:40]!r}. Use http or sse.")
+            raise ServerDeclarationError(
+                f"{name}: unknown type {str(kind)[:40]!r}. Use http or sse."
+            )
         path = re.split(r"[?#]", str(declared["url"]))[0]
         by_path = "sse" if path.rstrip("/").endswith("/sse") else "http"
         declared["transport"] = (_TRANSPORTS[kind] if kind else None) or by_path

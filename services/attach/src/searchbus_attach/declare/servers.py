@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from searchbus_runtime.state import data_folder
 from searchbus_runtime.wording import nearest
 
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 from .auth_methods import Auth
 
 Policy = Literal["warn", "hold", "accept"]
@@ -119,7 +119,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 if named is None:
                     is_input = found[0].startswith("${input:")
                     asked = "; searchbus does not ask for inputs of VS Code" if is_input else ""
-                    raise DeclarationError(
+                    raise ServerDeclarationError(
                         f"{found[0]} has no value{asked}. Set {found[1]} in the environment of "
                         f"searchbus, or as a file in the folder of {SECRETS_DIR}"
                     )
@@ -169,12 +169,14 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
     for key in keys:
         if key not in known:
             near = nearest(key, [*known, *apart])
-            raise DeclarationError(f"{name}: there is no key {key!r}.{near}")
+            raise ServerDeclarationError(f"{name}: there is no key {key!r}.{near}")
     if isinstance(keys.get("auth"), Mapping):
         fields = list(Auth.__struct_fields__)
         for key in keys["auth"]:
             if key not in fields:
-                raise DeclarationError(f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}")
+                raise ServerDeclarationError(
+                    f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}"
+                )
     server = converted(name, {**keys, "name": name}, Server)
     _check(server)
     return server
@@ -183,7 +185,7 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
 def server_name(name: str) -> str:
     """The name; raises DeclarationError where a server cannot have it."""
     if not _NAME.fullmatch(name):
-        raise DeclarationError(
+        raise ServerDeclarationError(
             f"{name!r} cannot be a name: use 1 to 40 of A-Z a-z 0-9 _ -, without '__' and '_' at "
             "an end."
         )
@@ -199,31 +201,39 @@ def variables_of(server: Server) -> list[str]:
 def _check(server: Server) -> None:
     own = [name for name in variables_of(server) if name.upper().startswith(_OWN_PREFIX)]
     if own:
-        raise DeclarationError(
+        raise ServerDeclarationError(
             f"{server.name}: {own[0]} is a setting of searchbus, which no server gets. Put the "
             "value into a variable with another name."
         )
     if bool(server.command) == bool(server.url):
-        raise DeclarationError(f"{server.name}: give either 'command' or 'url'.")
+        raise ServerDeclarationError(f"{server.name}: give either 'command' or 'url'.")
     if server.url:
         try:
             parts = urlsplit(server.url)
         except ValueError as error:
-            raise DeclarationError(f"{server.name}: 'url' is not an address: {error}.") from None
+            raise ServerDeclarationError(
+                f"{server.name}: 'url' is not an address: {error}."
+            ) from None
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise DeclarationError(f"{server.name}: 'url' must start with http:// or https://.")
+            raise ServerDeclarationError(
+                f"{server.name}: 'url' must start with http:// or https://."
+            )
         wrong = [key for key in ("args", "env", "pass_env", "cwd", "paths") if getattr(server, key)]
         wrong += ["confine"] if server.confine != "processes" else []
         if wrong:
-            raise DeclarationError(f"{server.name}: {wrong[0]!r} is for a command, not for a URL.")
+            raise ServerDeclarationError(
+                f"{server.name}: {wrong[0]!r} is for a command, not for a URL."
+            )
         _check_auth(server)
         return
     if server.paths and server.confine != "files":
-        raise DeclarationError(f"{server.name}: 'paths' needs confine = \"files\".")
+        raise ServerDeclarationError(f"{server.name}: 'paths' needs confine = \"files\".")
     wrong = [key for key in ("headers", "auth") if getattr(server, key)]
     wrong += ["transport"] if server.transport != "http" else []
     if wrong:
-        raise DeclarationError(f"{server.name}: {wrong[0]!r} is for a URL, not for a command.")
+        raise ServerDeclarationError(
+            f"{server.name}: {wrong[0]!r} is for a URL, not for a command."
+        )
 
 
 def _check_auth(server: Server) -> None:
@@ -235,7 +245,7 @@ def _check_auth(server: Server) -> None:
     if not problem and "authorization" in map(str.lower, server.headers):
         problem = "give either 'auth' or a header 'Authorization'"
     if problem:
-        raise DeclarationError(f"{server.name}: {problem}.")
+        raise ServerDeclarationError(f"{server.name}: {problem}.")
 
 
 Kind = TypeVar("Kind", bound=Struct)
@@ -254,7 +264,7 @@ def converted(where: str, keys: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(keys, kind)
     except msgspec.ValidationError as error:
-        raise DeclarationError(f"{where}: {_wrong(kind, keys, '') or error}") from None
+        raise ServerDeclarationError(f"{where}: {_wrong(kind, keys, '') or error}") from None
 
 
 def _wrong(kind: Any, value: Any, path: str) -> str:

@@ -27,7 +27,7 @@ from msgspec import Meta, Struct
 from searchbus_contracts import ToolAnnotations, is_token
 from searchbus_runtime.wording import nearest
 
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 from .servers import converted, server_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
@@ -57,7 +57,7 @@ class ToolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_s: _Seconds | None = None
 
 
-class View(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeclaredView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A view of one server.
 
     Args:
@@ -101,14 +101,14 @@ class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _chosen(tool, self.allow, self.deny)
 
 
-def parse_view(server: str, keys: Any) -> View:
+def parse_view(server: str, keys: Any) -> DeclaredView:
     """The table `view` of a server.
 
     Raises:
         DeclarationError: a key is wrong; the message names it.
     """
     where = f"{server}.view"
-    view = _parsed(where, keys, View)
+    view = _parsed(where, keys, DeclaredView)
     for tool, inner in (keys.get("tools") or {}).items():
         _parsed(f"{where}.tools.{tool}", inner, ToolView)
         hints = inner.get("annotations") or {}
@@ -116,7 +116,7 @@ def parse_view(server: str, keys: Any) -> View:
         _check_keys(f"{where}.tools.{tool}.annotations", hints, known)
     for tool, shown in view.tools.items():
         if shown.name and not is_token(shown.name):
-            raise DeclarationError(
+            raise ServerDeclarationError(
                 f"{where}.tools.{tool}: 'name' must be 1 to 64 of A-Z a-z 0-9 _ -."
             )
     return view
@@ -143,7 +143,7 @@ def _chosen(name: str, allow: _Patterns, deny: _Patterns) -> bool:
 
 def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
     if not isinstance(keys, dict):
-        raise DeclarationError(f"{where} must be a table.")
+        raise ServerDeclarationError(f"{where} must be a table.")
     _check_keys(where, keys, list(kind.__struct_fields__))
     return converted(where, keys, kind)
 
@@ -151,4 +151,4 @@ def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
 def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
     for key in keys:
         if key not in known:
-            raise DeclarationError(f"{where}: there is no key {key!r}.{nearest(key, known)}")
+            raise ServerDeclarationError(f"{where}: there is no key {key!r}.{nearest(key, known)}")

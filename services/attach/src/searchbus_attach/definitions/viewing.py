@@ -16,13 +16,13 @@ from searchbus_contracts.schemas import levels
 from searchbus_runtime.wording import nearest
 
 from ..declare.servers import Server
-from ..declare.views import Selection, ToolView, View
+from ..declare.views import DeclaredView, Selection, ToolView
 from .schemas import chars_of
 from .text import qualified_name
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ViewedDefinition:
     """A tool as it is listed.
 
     Args:
@@ -50,7 +50,7 @@ class ShownTools:
         problems: what of the view has no effect, for the operator.
     """
 
-    tools: Mapping[str, Shown] = field(default_factory=dict)
+    tools: Mapping[str, ViewedDefinition] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
@@ -63,14 +63,14 @@ class ShownTools:
 
 
 def shown_tools(
-    server: Server, view: View, tools: Iterable[ToolDescriptor], held: Collection[str] = ()
+    server: Server, view: DeclaredView, tools: Iterable[ToolDescriptor], held: Collection[str] = ()
 ) -> ShownTools:
     """Apply a view to the tools that may be listed.
 
     Args:
         held: names of further tools, which wait for approval: the view is for them, too.
     """
-    found: dict[str, Shown] = {}
+    found: dict[str, ViewedDefinition] = {}
     problems: list[str] = []
     known = {tool.name: tool for tool in tools}
     # A tool that keeps its name has it before one that is renamed to it.
@@ -102,7 +102,7 @@ def shown_tools(
     return ShownTools(found, tuple(problems))
 
 
-def _shown(server: Server, view: View, tool: ToolDescriptor) -> Shown:
+def _shown(server: Server, view: DeclaredView, tool: ToolDescriptor) -> ViewedDefinition:
     own = view.tools.get(tool.name, ToolView())
     name = own.name or tool.name
     timeout_s = own.timeout_s or view.timeout_s or server.call_timeout_s
@@ -120,7 +120,7 @@ def _shown(server: Server, view: View, tool: ToolDescriptor) -> Shown:
         costly=view.costly if own.costly is None else own.costly,
         timeout_ms=int(timeout_s * 1000),
     )
-    return Shown(descriptor, tool.name, own.arguments)
+    return ViewedDefinition(descriptor, tool.name, own.arguments)
 
 
 def _annotations(
@@ -236,7 +236,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 def pattern_problems(
-    view: View | Selection,
+    view: DeclaredView | Selection,
     tools: Collection[str],
     *,
     servers: Collection[str] = (),

@@ -57,7 +57,7 @@ class Holder:
 
 
 @dataclass(slots=True, eq=False)
-class Lease:
+class SessionLease:
     """A key that this worker holds, or wants to hold once the store is back.
 
     Attributes:
@@ -67,7 +67,7 @@ class Lease:
     """
 
     key: str
-    on_lost: Callable[[Lease], None]
+    on_lost: Callable[[SessionLease], None]
     entry: StoredLease
     until_s: float = 0.0
 
@@ -92,7 +92,7 @@ class Leases:
         self._clock = clock
         self._instance = b""
         self._started = asyncio.Event()
-        self._held: dict[str, Lease] = {}
+        self._held: dict[str, SessionLease] = {}
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._task: asyncio.Task[None] | None = None
 
@@ -123,7 +123,7 @@ class Leases:
         """Write no lease again; what was not released expires."""
         await end_task(self._task)
 
-    def is_valid(self, lease: Lease) -> bool:
+    def is_valid(self, lease: SessionLease) -> bool:
         """Whether surely no other worker holds the key."""
         return self._clock() < lease.until_s
 
@@ -132,7 +132,9 @@ class Leases:
         for lease in self._held.values():
             lease.until_s = min(lease.until_s, self._clock() + self._ttl_s / 2)
 
-    async def take(self, key: str, on_lost: Callable[[Lease], None]) -> Lease | Holder:
+    async def take(
+        self, key: str, on_lost: Callable[[SessionLease], None]
+    ) -> SessionLease | Holder:
         """The lease of a key, in the place of one that this worker has; or who holds it.
 
         Without the store the lease is not valid, and is made later.
@@ -141,9 +143,9 @@ class Leases:
         async with self._lock(key):
             before = self._held.get(key)
             if before is None:
-                lease = Lease(key, on_lost, StoredLease(self._store, key, self._instance))
+                lease = SessionLease(key, on_lost, StoredLease(self._store, key, self._instance))
             else:
-                lease = Lease(key, on_lost, before.entry, before.until_s)
+                lease = SessionLease(key, on_lost, before.entry, before.until_s)
             if not self.is_valid(lease):
                 try:
                     holder = await self._write(lease)
@@ -157,8 +159,8 @@ class Leases:
             return lease
 
     async def take_over(
-        self, key: str, holder: Holder, on_lost: Callable[[Lease], None]
-    ) -> Lease | None:
+        self, key: str, holder: Holder, on_lost: Callable[[SessionLease], None]
+    ) -> SessionLease | None:
         """The lease of a key whose holder has left the bus; None where another was first.
 
         Raises:
@@ -166,13 +168,13 @@ class Leases:
         """
         async with self._lock(key):
             entry = StoredLease(self._store, key, self._instance, revision=holder.revision)
-            lease = Lease(key, on_lost, entry)
+            lease = SessionLease(key, on_lost, entry)
             if await self._write(lease) is not None:
                 return None
             self._held[key] = lease
             return lease
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: SessionLease) -> None:
         """Let another worker take the key, unless a later lease took the place of this one."""
         async with self._lock(lease.key):
             if self._held.get(lease.key) is not lease:
@@ -204,17 +206,17 @@ class Leases:
             except Exception:
                 log.exception("the leases could not be written")
 
-    async def _renew(self, lease: Lease) -> None:
+    async def _renew(self, lease: SessionLease) -> None:
         async with self._lock(lease.key):
             if self._held.get(lease.key) is lease and await self._write(lease) is not None:
                 self._lose(lease)
 
-    def _lose(self, lease: Lease | None) -> None:
+    def _lose(self, lease: SessionLease | None) -> None:
         if lease is not None:
             del self._held[lease.key]
             lease.on_lost(lease)
 
-    async def _write(self, lease: Lease) -> Holder | None:
+    async def _write(self, lease: SessionLease) -> Holder | None:
         """Write an entry, first or again; who holds it instead.
 
         Raises:

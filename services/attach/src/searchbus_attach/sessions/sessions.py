@@ -26,7 +26,7 @@ from ..declare.servers import Server
 from ..metrics import count, measured_call
 from ..upstream.session import ServerRequest
 from ..upstream.upstream import Upstream
-from .leases import Holder, Lease, Leases, lease_key
+from .leases import Holder, Leases, SessionLease, lease_key
 
 T = TypeVar("T")
 log = logging.getLogger("searchbus.attach")
@@ -44,7 +44,7 @@ _NOBODY = Actor()
 @dataclass(slots=True)
 class _Session:
     upstream: Upstream
-    lease: Lease
+    lease: SessionLease
 
 
 class Sessions:
@@ -170,14 +170,14 @@ class Sessions:
             self._end(caller)
         await asyncio.gather(*self._ending)
 
-    async def _opened(self, caller: str, lease: Lease) -> Upstream:
+    async def _opened(self, caller: str, lease: SessionLease) -> Upstream:
         try:
             return self._use(caller, lease)
         except Fault:
             await self._leases.release(lease)
             raise
 
-    def _use(self, caller: str, lease: Lease) -> Upstream:
+    def _use(self, caller: str, lease: SessionLease) -> Upstream:
         session = self._sessions.pop(caller, None)
         if session is None:
             if self._stopped:
@@ -215,7 +215,7 @@ class Sessions:
         await session.upstream.stop()
         await self._leases.release(session.lease)
 
-    def _lost(self, caller: str, lease: Lease) -> None:
+    def _lost(self, caller: str, lease: SessionLease) -> None:
         """Close the connection of a caller whose session another worker has now."""
         session = self._sessions.get(caller)
         if session is None or session.lease is not lease:

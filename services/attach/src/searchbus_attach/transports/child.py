@@ -110,7 +110,7 @@ class Reaper:
                 log.warning("the reaper of commands does not run (%s); it is started anew", error)
 
 
-class Child:
+class ServerProcess:
     """A running command; made by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, reaper: Reaper) -> None:
@@ -130,7 +130,7 @@ class Child:
         reaper: Reaper,
         on_stderr: Callable[[str], None],
         own: Iterable[Path] = (),
-    ) -> Child:
+    ) -> ServerProcess:
         """Start the command of a server, whose variables are expanded.
 
         Args:

@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..declare.servers import Server
-from ..errors import DeclarationError
+from ..errors import ServerDeclarationError
 
 NO_LANDLOCK = "this kernel has no Landlock (Linux 5.19 or later, switched on)"
 _SYSTEM = (
@@ -73,7 +73,7 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
     if server.confine == "none" or (server.confine == "processes" and not abi):
         return None
     if not abi:
-        raise DeclarationError(f'confine = "files": {NO_LANDLOCK}; it is not started without')
+        raise ServerDeclarationError(f'confine = "files": {NO_LANDLOCK}; it is not started without')
     by_signal = _SCOPE_SIGNAL if abi >= 6 else 0
     rights = (1 << _rights_known(abi)) - 1
     if server.confine == "processes":
@@ -122,7 +122,7 @@ def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) 
         try:
             found.allow(Path(text).expanduser(), ~0)
         except OSError as error:
-            raise DeclarationError(
+            raise ServerDeclarationError(
                 f"{text} cannot be opened for the command ({error.strerror}); make it, or correct "
                 "'cwd' or 'paths'"
             ) from None

@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from ..declare.servers import Server
 from ..errors import ServerError
 from .budget import Budget
-from .child import READ_AHEAD_BYTES, Child, ChildLog, Reaper
+from .child import READ_AHEAD_BYTES, ChildLog, Reaper, ServerProcess
 from .messages import MessageStream, is_reply_too_many, read_message
 
 MAX_LINE_BYTES = 8 * 2**20
@@ -50,7 +50,7 @@ async def stdio_transport(
     """
     # Cancelled between fork and return, it would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
-        child = await Child.start(server, reaper, log.write, own)
+        child = await ServerProcess.start(server, reaper, log.write, own)
     to_session = MessageStream[SessionMessage | Exception](shows_context=False)
     to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
 
@@ -93,7 +93,9 @@ async def stdio_transport(
             raise
 
 
-async def _messages(child: Child, log: ChildLog, budget: Budget) -> AsyncGenerator[SessionMessage]:
+async def _messages(
+    child: ServerProcess, log: ChildLog, budget: Budget
+) -> AsyncGenerator[SessionMessage]:
     """What the command prints, until it ends.
 
     Raises:

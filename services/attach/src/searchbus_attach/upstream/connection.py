@@ -33,7 +33,7 @@ from ..auth.credentials import Credentials
 from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server, own_folders, variable
 from ..definitions.text import clean_line
-from ..errors import DeclarationError, Problem, ServerError
+from ..errors import ServerDeclarationError, ServerError, ServerProblem
 from ..transports.budget import Budget
 from ..transports.child import ChildLog, Reaper
 from ..transports.http.client import BearerAuth
@@ -84,7 +84,7 @@ class ConnectionContext:
         await self.credentials.aclose()
 
 
-class Connection:
+class ServerConnection:
     """An open connection.
 
     Attributes:
@@ -211,7 +211,7 @@ class Connection:
 @asynccontextmanager
 async def open_connection(
     server: Server, context: ConnectionContext, notes: HttpNotes, caller: str = OURSELVES
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator[ServerConnection]:
     """Start a command or reach a URL; the session is not negotiated yet.
 
     Args:
@@ -221,7 +221,7 @@ async def open_connection(
         DeclarationError: a variable has no value.
         OSError, httpx2.HTTPError: it cannot be started or reached, or the connection ended.
     """
-    connection = Connection()
+    connection = ServerConnection()
 
     async def on_message(message: object) -> None:
         if isinstance(message, _CHANGES):
@@ -307,8 +307,8 @@ def why(error: BaseException, notes: HttpNotes) -> str:
         return notes.advice
     error = first_of(error)
     if isinstance(error, ServerError):
-        return Problem(f"{error}{error.detail}", told=str(error))
-    if isinstance(error, DeclarationError):
+        return ServerProblem(f"{error}{error.detail}", told=str(error))
+    if isinstance(error, ServerDeclarationError):
         return str(error)
     if isinstance(error, FileNotFoundError):
         return f"there is no program {clean_line(str(error.filename), 80)}"
@@ -335,10 +335,10 @@ _NO_ADDRESS = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAM
 _WRONG_PLACE = {404, 405, 410}
 
 
-def connect_problem(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> Problem:
+def connect_problem(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> ServerProblem:
     """Why no connection could be made, in one line."""
     reason = _reason(error, *_place(error))
-    return Problem(f"{_NOT_REACHED}: {reason}" if reason else _NOT_REACHED, told=_NOT_REACHED)
+    return ServerProblem(f"{_NOT_REACHED}: {reason}" if reason else _NOT_REACHED, told=_NOT_REACHED)
 
 
 def status_problem(status: int) -> str:

@@ -26,10 +26,10 @@ from searchbus_bus import Call
 
 from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
-from ..errors import Problem, ServerError
+from ..errors import ServerError, ServerProblem
 from ..metrics import count
 from ..transports.remote import HttpNotes
-from .connection import Connection, is_over, why
+from .connection import ServerConnection, is_over, why
 from .session import ServerSession
 
 log = logging.getLogger("searchbus.attach")
@@ -57,7 +57,7 @@ class Following:
         self._calls = calls
         self._poll_s = poll_s
 
-    async def follow(self, connection: Connection) -> None:
+    async def follow(self, connection: ServerConnection) -> None:
         """Until the connection is over, or nobody has used it for the idle time."""
         self._calls.note_use()
         poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
@@ -85,7 +85,7 @@ class Following:
                 calm_until_s = time.monotonic() + CALM * self._lists.cost_s
             tasks.cancel_scope.cancel()
 
-    async def ping(self, connection: Connection) -> None:
+    async def ping(self, connection: ServerConnection) -> None:
         """Give up a connection whose server hangs: it answers neither a ping nor a call.
 
         A server that does one thing at a time answers a ping after its calls, and needs a
@@ -105,7 +105,7 @@ class Following:
             connection.hung = True
             told = "it answered neither a call nor a ping"
             advice = "if it does one thing at a time, set a larger 'ping_timeout_s'"
-            connection.give_up(Problem(f"{told} of {wait_s:g} s; {advice}", told))
+            connection.give_up(ServerProblem(f"{told} of {wait_s:g} s; {advice}", told))
 
     @property
     def _idle_in_s(self) -> float:
@@ -114,7 +114,7 @@ class Following:
             return math.inf
         return self._server.idle_s - self._calls.unused_s
 
-    async def _read_again(self, connection: Connection) -> None:
+    async def _read_again(self, connection: ServerConnection) -> None:
         """Read the lists of a running connection; the last ones stay where that fails."""
         try:
             with anyio.fail_after(self._server.list_timeout_s):
@@ -131,7 +131,7 @@ class Following:
         return time.monotonic() + about(self._poll_s)
 
 
-async def _end_with(connection: Connection, work: anyio.CancelScope) -> None:
+async def _end_with(connection: ServerConnection, work: anyio.CancelScope) -> None:
     """A ping or a list that takes long does not keep a connection that is over."""
     await connection.given_up.wait()
     work.cancel()

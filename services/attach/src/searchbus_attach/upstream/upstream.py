@@ -32,12 +32,12 @@ from ..declare.servers import Server
 from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of
 from ..definitions.text import clean_line
-from ..errors import ItselfError, Problem
+from ..errors import ItselfError, ServerProblem
 from ..metrics import count, measured_call
 from ..transports.remote import HttpNotes
 from .connection import (
-    Connection,
     ConnectionContext,
+    ServerConnection,
     first_of,
     is_closed,
     is_over,
@@ -97,7 +97,7 @@ class Upstream:
         self.budget = context.budget_of(server.name)
         self._caller = caller
         self._grace_s = grace_s
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -207,7 +207,7 @@ class Upstream:
                     raise lost if maybe_done else self._unavailable() from None
         raise AssertionError("unreachable")
 
-    async def _connected(self, call: Call) -> Connection:
+    async def _connected(self, call: Call) -> ServerConnection:
         """The connection, once there is one; raises Fault(unavailable) where none comes in time."""
         if self._connection is not None and not self._connection.over:
             return self._connection
@@ -224,7 +224,7 @@ class Upstream:
         except TimeoutError:
             raise self._unavailable() from None
 
-    async def _failure(self, connection: Connection, error: MCPError) -> Fault:
+    async def _failure(self, connection: ServerConnection, error: MCPError) -> Fault:
         # The token may have been refused during the call, and no other be there.
         await self._context.credentials.check(self.server, self._caller)
         auth = connection.notes.auth
@@ -238,7 +238,7 @@ class Upstream:
 
     def _unavailable(self) -> Fault:
         found = self.problem
-        problem = (found.told if isinstance(found, Problem) else found) or "it is starting"
+        problem = (found.told if isinstance(found, ServerProblem) else found) or "it is starting"
         left_s = self._next_try_in_s if self.state == "down" else 1.0
         return Fault(
             ErrorCode.UNAVAILABLE,
@@ -305,7 +305,7 @@ class Upstream:
     async def _connect_and_follow(self) -> str:
         """Connect and follow the connection; why it ended, empty where nobody needs it now."""
         server, context, notes = self.server, self._context, HttpNotes(self.budget)
-        connection: Connection | None = None
+        connection: ServerConnection | None = None
         step = "start"
         try:
             with anyio.CancelScope() as scope, self.budget.ending(scope):
@@ -336,7 +336,7 @@ class Upstream:
             if connection is not None:
                 connection.ended.set()
 
-    def _be_up(self, connection: Connection) -> None:
+    def _be_up(self, connection: ServerConnection) -> None:
         session = connection.session
         info = session.server_info
         self.server_info = clean_line(f"{info.name} {info.version}", 120) if info else ""

@@ -18,7 +18,7 @@ from .fetching import Budget
 from .focus import Compare, Text, focus
 from .gathering import Coverage, Failures
 from .passages import MARKED, marked, terms
-from .sources import UNTRUSTED, Hit, Quoted
+from .sources import UNTRUSTED, Quoted, SourceHit
 
 _HASH_DIGITS = 16
 """Each is a token; they suffice to tell a changed text of one id."""
@@ -34,7 +34,7 @@ class Brief(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class Passage(Struct):
+class BriefPassage(Struct):
     """A passage that speaks to the question."""
 
     citation: Annotated[int, Meta(description="Number of its source.")]
@@ -86,7 +86,7 @@ class BriefAnswer(Struct, omit_defaults=True):
     """The answer of research_brief; each thing is said once, since models pay for all of it."""
 
     untrusted: Annotated[bool, Meta(description="Whether others wrote texts and titles.")]
-    passages: Annotated[list[Passage], Meta(description="Best first.")]
+    passages: Annotated[list[BriefPassage], Meta(description="Best first.")]
     sources: list[CitedSource]
     failures: Failures = []
     coverage: Coverage = []
@@ -98,14 +98,14 @@ class BriefAnswer(Struct, omit_defaults=True):
     ] = None
 
 
-def passage_of(citation: int, quoted: Quoted) -> Passage:
+def passage_of(citation: int, quoted: Quoted) -> BriefPassage:
     """A passage of a source, with its place where that is known."""
     if quoted.anchor is None:
-        return Passage(citation, quoted.text)
-    return Passage(citation, quoted.text, start=quoted.anchor.start, end=quoted.anchor.end)
+        return BriefPassage(citation, quoted.text)
+    return BriefPassage(citation, quoted.text, start=quoted.anchor.start, end=quoted.anchor.end)
 
 
-def source_of(citation: int, hit: Hit, passages: Sequence[Quoted]) -> CitedSource:
+def source_of(citation: int, hit: SourceHit, passages: Sequence[Quoted]) -> CitedSource:
     """A source, with the hash of the text in which its passages have their places."""
     hashes = (quoted.anchor.content_hash for quoted in passages if quoted.anchor is not None)
     known = next(filter(None, hashes), None)
@@ -116,10 +116,10 @@ def source_of(citation: int, hit: Hit, passages: Sequence[Quoted]) -> CitedSourc
 
 async def focused(
     question: str,
-    hits: Sequence[Hit],
+    hits: Sequence[SourceHit],
     passages: Sequence[tuple[int, Quoted]],
     compare: Compare | None = None,
-) -> list[Passage]:
+) -> list[BriefPassage]:
     """The parts that answer the question, best first; of some passages there is none.
 
     Args:
@@ -214,13 +214,13 @@ def _scores(
 class _Inner:
     """A passage without its marks of untrusted text."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: BriefPassage) -> None:
         match = MARKED.fullmatch(passage.text)
         self.mark: str | None = match[1] if match else None
         self.text: str = match[2] if match else passage.text
         self._passage = passage
 
-    def part(self, span: Span, context: str = "") -> Passage:
+    def part(self, span: Span, context: str = "") -> BriefPassage:
         """The passage with a part of its text, and with what stands above it where that is new."""
         if span == (0, len(self.text)):
             return self._passage

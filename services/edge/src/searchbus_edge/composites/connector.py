@@ -35,10 +35,10 @@ from .passages import Similarity, distinct, from_page, marked
 from .sources import (
     MAX_QUERY_CHARS,
     UNTRUSTED,
-    Hit,
     Quoted,
     QuoteFound,
     Source,
+    SourceHit,
     SourceHits,
     unknown_id,
 )  # fmt: skip
@@ -69,7 +69,7 @@ class SearchResult(Struct):
     untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
 
 
-class SearchResults(Struct, omit_defaults=True):
+class ConnectorResults(Struct, omit_defaults=True):
     """The answer of search."""
 
     results: list[SearchResult]
@@ -124,14 +124,14 @@ class Connector(Toolset, name="connector"):
             "websites",
         ),
     )
-    async def search(self, call: Call, arguments: Search) -> WithMeta[SearchResults]:
+    async def search(self, call: Call, arguments: Search) -> WithMeta[ConnectorResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and
         URLs for citation; sources that failed are named beside them.
         """
         query = check_query(arguments.query, max_chars=MAX_QUERY_CHARS)
         hits, failures, coverage = await self._find(call, query, call.remaining_s, passages=1)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
-        answer = SearchResults(results, described(failures), shown(coverage))
+        answer = ConnectorResults(results, described(failures), shown(coverage))
         while results and not holds(encode(answer), DEFAULT_TOKENS):
             results.pop()  # only where addresses have thousands of characters
         return with_meta(answer, failures, coverage)
@@ -256,7 +256,7 @@ class Connector(Toolset, name="connector"):
 
     async def _find(
         self, call: Call, query: str, timeout_s: float, *, passages: int
-    ) -> tuple[list[Hit], Mapping[str, Failure], list[SourceCoverage]]:
+    ) -> tuple[list[SourceHit], Mapping[str, Failure], list[SourceCoverage]]:
         """The hits of all sources, those that failed or were left out, and what each gave.
 
         Raises:
@@ -279,7 +279,9 @@ class Connector(Toolset, name="connector"):
             _raise_if_failed(coverage)
         return hits, failures, coverage
 
-    async def _read(self, call: Call, question: str, hit: Hit, timeout_s: float) -> list[Quoted]:
+    async def _read(
+        self, call: Call, question: str, hit: SourceHit, timeout_s: float
+    ) -> list[Quoted]:
         name = hit.source.partition("/")[0]
         (source,) = (source for source in self._sources if source.name == name)
         return await source.passages(question, hit, actor=call.actor, timeout_s=timeout_s)

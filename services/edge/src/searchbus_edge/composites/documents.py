@@ -28,12 +28,12 @@ from searchbus_contracts.retrieval import (
 from .sources import (
     MAX_QUERY_CHARS,
     Anchor,
-    Difference,
-    Fetched,
-    Hit,
+    FetchedSource,
     Ids,
     Quoted,
     QuoteFound,
+    SourceDifference,
+    SourceHit,
     SourceHits,
     unknown_id,
 )  # fmt: skip
@@ -109,7 +109,7 @@ class Documents:
         parts = folded(self.name, [SourceCoverage.of_results(name, counts[name]) for name in names])
         return SourceHits(hits[:limit], failures, parts)
 
-    def _hits(self, found: Sequence[SearchHit], passages: int) -> list[Hit]:
+    def _hits(self, found: Sequence[SearchHit], passages: int) -> list[SourceHit]:
         """One hit a document, in the order of its best passage."""
         if passages > 1:  # those that only resemble literal passages are beside the point
             found = [hit for hit in found if hit.literal] or found
@@ -121,7 +121,7 @@ class Documents:
             of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
         titles = Counter(hits[0].title for hits in of_document.values())
         return [
-            Hit(
+            SourceHit(
                 id=self._ids.of_document(collection, document_id),
                 title=_title(hits[0], alone=titles[hits[0].title] == 1),
                 url=self._url(hits[0].url, collection, document_id),
@@ -135,14 +135,14 @@ class Documents:
         ]
 
     async def passages(
-        self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
+        self, question: str, hit: SourceHit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """See Source; the search has already read them."""
         return list(hit.passages)
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> Fetched | None:
+    ) -> FetchedSource | None:
         """See Source."""
         named = self._named(hit_id)
         if named is None:
@@ -154,7 +154,7 @@ class Documents:
         metadata = {
             key: str(value) for key, value in document.metadata.items() if value is not None
         }
-        return Fetched(
+        return FetchedSource(
             id=hit_id,
             title=document.title or document.document_id,
             text=text,
@@ -211,7 +211,7 @@ class Documents:
             end=found.end if there else UNSET,
             text=found.text,
             similarity=found.similarity,
-            differences=[Difference(d.quote, d.document) for d in found.differences],
+            differences=[SourceDifference(d.quote, d.document) for d in found.differences],
             content_hash=found.content_hash,
         )
 

@@ -16,7 +16,7 @@ from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_passages import BudgetTooSmallError, fit_beginning
 
 from .passages import marked
-from .sources import UNTRUSTED, Fetched
+from .sources import UNTRUSTED, FetchedSource
 
 MOST_TOKENS = 250_000
 """The budget of a caller who names none: the text of a book of 300 pages."""
@@ -68,7 +68,7 @@ class FetchedDocument(Struct):
     ]
 
 
-def fit(part: Part, fetched: Fetched, most: int) -> FetchedDocument:
+def fit(part: Part, fetched: FetchedSource, most: int) -> FetchedDocument:
     """The document with as many whole sentences of its text as fit.
 
     Raises:
@@ -85,7 +85,7 @@ def fit(part: Part, fetched: Fetched, most: int) -> FetchedDocument:
         raise too_small(most, error.least) from None
 
 
-def _document(part: Part, fetched: Fetched, length: int, wanted: int) -> FetchedDocument:
+def _document(part: Part, fetched: FetchedSource, length: int, wanted: int) -> FetchedDocument:
     text = fetched.text[:length]
     end = fetched.start + length
     metadata = dict(fetched.metadata)

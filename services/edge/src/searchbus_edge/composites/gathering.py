@@ -13,7 +13,7 @@ from searchbus_contracts import ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_upstream import canonical_key
 
-from .sources import Hit, SourceHits
+from .sources import SourceHit, SourceHits
 
 R = TypeVar("R")
 FAILURES = "dev.searchbus/failures"
@@ -44,7 +44,7 @@ async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathe
     return await gather({name: guarded(request) for name, request in requests.items()})
 
 
-def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[Hit]:
+def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float]) -> list[SourceHit]:
     """Hits, best first; ties by id. A page of several sources is listed once, as first found.
 
     The score of a source's hit is its weight divided by its rank. Of ten places, a source of weight
@@ -52,7 +52,7 @@ def fuse(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> li
     in other reciprocal rank fusions, would list one source before the other.
     """
     scores: dict[str, float] = {}
-    known: dict[str, Hit] = {}
+    known: dict[str, SourceHit] = {}
     for source, hits in lists.items():
         for rank, hit in enumerate(hits):
             key = canonical_key(hit.url) if hit.url else hit.id

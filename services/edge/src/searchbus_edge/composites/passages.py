@@ -64,14 +64,14 @@ _ASKING_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PassageCandidate:
     """A passage of a page, and the share of the question's words that it has."""
 
     text: str
     share: float
 
 
-def candidates(question: str, text: str, snippet: str = "") -> list[Candidate]:
+def candidates(question: str, text: str, snippet: str = "") -> list[PassageCandidate]:
     """The passages of a page with the most words of the question; of equal ones the first.
 
     Each but the snippet is exactly a part of the text.
@@ -87,10 +87,10 @@ def candidates(question: str, text: str, snippet: str = "") -> list[Candidate]:
         if len(words - wanted) >= _LEAST_BEYOND_QUESTION:
             shares[passage] = len(words & wanted) / (len(wanted) or 1)
     ranked = sorted(shares, key=lambda passage: -shares[passage])
-    return [Candidate(passage, shares[passage]) for passage in ranked[:MAX_CANDIDATES]]
+    return [PassageCandidate(passage, shares[passage]) for passage in ranked[:MAX_CANDIDATES]]
 
 
-def chosen(found: Sequence[Candidate], cosines: Sequence[float] | None = None) -> list[str]:
+def chosen(found: Sequence[PassageCandidate], cosines: Sequence[float] | None = None) -> list[str]:
     """The passages that answer, best first.
 
     Args:

@@ -48,7 +48,7 @@ class Quoted:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SourceHit:
     """One result.
 
     Args:
@@ -75,13 +75,13 @@ class SourceHits:
         parts: what each of the others gave; empty for a source without parts.
     """
 
-    hits: list[Hit]
+    hits: list[SourceHit]
     failures: Mapping[str, Failure] = field(default_factory=dict)
     parts: Sequence[SourceCoverage] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedSource:
     """A document or page, or a part of it.
 
     Args:
@@ -106,7 +106,7 @@ class Fetched:
         return self.start + len(self.text) if self.length is None else self.length
 
 
-class Difference(Struct):
+class SourceDifference(Struct):
     """What the quotation says and what stands in the text; one of them may be empty."""
 
     quote: str
@@ -133,7 +133,7 @@ class QuoteFound(Struct, omit_defaults=True):
     end: int | UnsetType = UNSET
     text: Annotated[str, Meta(description=f"What stands there. {UNTRUSTED}")] = ""
     similarity: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    differences: list[Difference] = []
+    differences: list[SourceDifference] = []
     content_hash: Annotated[
         str | None, Meta(description="SHA-256 of the whole text in UTF-8, in hex.")
     ] = None
@@ -156,13 +156,13 @@ class Source(Protocol):
         """Hits with at most so many passages each; raises Fault."""
 
     async def passages(
-        self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
+        self, question: str, hit: SourceHit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """The passages of one of its hits that answer the question; raises Fault."""
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> Fetched | None:
+    ) -> FetchedSource | None:
         """The text behind an id, or a part of it that may end earlier.
 
         None for ids of other sources.

@@ -24,12 +24,12 @@ from .passages import MARKED, Similarity, candidates, chosen, marked
 from .sources import (
     MAX_QUERY_CHARS,
     Anchor,
-    Difference,
-    Fetched,
-    Hit,
+    FetchedSource,
     Ids,
     Quoted,
     QuoteFound,
+    SourceDifference,
+    SourceHit,
     SourceHits,
     unknown_id,
 )  # fmt: skip
@@ -80,7 +80,7 @@ class Web:
         arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(10, limit)}
         found = await self._call(self._SEARCH, arguments, actor, timeout_s)
         hits = [
-            Hit(
+            SourceHit(
                 id=self._ids.of_page(row["url"]), title=row["title"] or row["url"], url=row["url"],
                 source=self.name, passages=(Quoted(row.get("snippet", "")),),
             )
@@ -94,7 +94,7 @@ class Web:
         return SourceHits(hits, parts=parts)
 
     async def passages(
-        self, question: str, hit: Hit, *, actor: Actor, timeout_s: float
+        self, question: str, hit: SourceHit, *, actor: Actor, timeout_s: float
     ) -> list[Quoted]:
         """See Source; of the page's text and its snippet, between marks."""
         deadline_s = time.monotonic() + timeout_s
@@ -112,7 +112,7 @@ class Web:
 
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> Fetched | None:
+    ) -> FetchedSource | None:
         """See Source; the text may end before `end`, since one extraction has a limit."""
         url = self._ids.page(hit_id)
         if url is None:
@@ -132,7 +132,7 @@ class Web:
         first = item.get("start", start)
         marked_text = MARKED.match(item["content"])
         mark, text = marked_text.groups() if marked_text else (None, item["content"])
-        return Fetched(
+        return FetchedSource(
             hit_id,
             url,
             text if end is None else text[: max(0, end - first)],
@@ -157,7 +157,7 @@ class Web:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
         return found_in(page, place)
 
-    async def _whole(self, hit_id: str, actor: Actor, timeout_s: float) -> Fetched | None:
+    async def _whole(self, hit_id: str, actor: Actor, timeout_s: float) -> FetchedSource | None:
         """A page with its whole text; only white space between its parts may differ."""
         page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
         if page is None:
@@ -206,7 +206,7 @@ def _fault_of(reply: Reply) -> Fault:
         return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed. Try again shortly.")
 
 
-def _quoted(passage: str, page: Fetched) -> Quoted:
+def _quoted(passage: str, page: FetchedSource) -> Quoted:
     """A passage between the page's marks; its snippet has no place in the text."""
     start = page.text.find(passage)
     (text,) = marked([passage], page.mark)
@@ -216,7 +216,7 @@ def _quoted(passage: str, page: Fetched) -> Quoted:
     return Quoted(text, Anchor(first, first + len(passage), page.content_hash))
 
 
-def found_in(fetched: Fetched, place: Place) -> QuoteFound:
+def found_in(fetched: FetchedSource, place: Place) -> QuoteFound:
     """The answer for a place in the whole text of a page."""
     found = place.match != "none"
     return QuoteFound(
@@ -228,6 +228,6 @@ def found_in(fetched: Fetched, place: Place) -> QuoteFound:
         end=place.end if found else UNSET,
         text=fetched.text[place.start : place.end],
         similarity=place.similarity,
-        differences=[Difference(d.quote, d.text) for d in place.differences],
+        differences=[SourceDifference(d.quote, d.text) for d in place.differences],
         content_hash=fetched.content_hash,
     )

@@ -13,7 +13,7 @@ import msgspec
 from mcp_types import PARSE_ERROR
 from msgspec import Raw
 
-from .head import Head, Refusal
+from .head import Head, HttpRefusal
 
 _JSON = "application/json"
 NOT_JSON = "The body is not valid JSON."
@@ -24,7 +24,7 @@ _MAX_STRINGS = 20_000
 _any = msgspec.json.Decoder(Raw)
 
 
-def check_media_types(head: Head) -> Refusal | None:
+def check_media_types(head: Head) -> HttpRefusal | None:
     """The rules of the streamable HTTP transport for Content-Type and Accept.
 
     A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
@@ -32,15 +32,15 @@ def check_media_types(head: Head) -> Refusal | None:
     if head.content_type != _JSON:  # most clients send it as it is
         media_type = head.content_type.lower()
         if not media_type.startswith(_JSON):
-            return Refusal(400, "Invalid Content-Type header. Send application/json.")
+            return HttpRefusal(400, "Invalid Content-Type header. Send application/json.")
         if media_type.partition(";")[0].strip() != _JSON:
-            return Refusal(415, "Unsupported Media Type: Content-Type must be application/json")
+            return HttpRefusal(415, "Unsupported Media Type: Content-Type must be application/json")
     if head.content_encoding not in ("", "identity"):
-        return Refusal(
+        return HttpRefusal(
             415, f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
         )
     if not (head.accepts_json or head.accepts_events):
-        return Refusal(
+        return HttpRefusal(
             406,
             "Not Acceptable: Client must accept application/json, text/event-stream, or both",
         )
@@ -75,7 +75,7 @@ class BodyLimits:
 
     async def read(
         self, head: Head, receive: Any, most_declared: Callable[[], int]
-    ) -> bytes | Refusal:
+    ) -> bytes | HttpRefusal:
         """The body, or why it is refused.
 
         Args:
@@ -96,10 +96,10 @@ class BodyLimits:
                     return await self._read_rest(body, receive, limit)
             except TimeoutError:
                 text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
-                return Refusal(408, text, headers=((b"connection", b"close"),))
+                return HttpRefusal(408, text, headers=((b"connection", b"close"),))
         return _too_large(limit) if len(body) > limit else body
 
-    async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | Refusal:
+    async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | HttpRefusal:
         parts, size = [body], len(body)
         self._free_bytes -= size
         try:
@@ -107,7 +107,7 @@ class BodyLimits:
                 if size > limit:
                     return _too_large(limit)
                 if self._free_bytes < 0:
-                    return Refusal(
+                    return HttpRefusal(
                         503, "Too many requests are being received. Send it again later."
                     )
                 message = await receive()  # a disconnect has neither body nor more_body
@@ -119,7 +119,7 @@ class BodyLimits:
         finally:
             self._free_bytes += size
 
-    def check(self, body: bytes, declared_bytes: int) -> Refusal | None:
+    def check(self, body: bytes, declared_bytes: int) -> HttpRefusal | None:
         """Why a body is refused that is too large; None where it is allowed.
 
         Args:
@@ -129,8 +129,8 @@ class BodyLimits:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not _is_json(body):
-                return Refusal(400, NOT_JSON, PARSE_ERROR)
-            return Refusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
+                return HttpRefusal(400, NOT_JSON, PARSE_ERROR)
+            return HttpRefusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         limit = max(self._call_bytes, declared_bytes)
         return _too_large(limit) if len(body) > limit else None
 
@@ -158,5 +158,5 @@ def _strings(body: bytes) -> int:
     return (plain.count(b'"') - plain.count(rb"\"")) // 2
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, f"The body is over {limit} bytes.")
+def _too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal(413, f"The body is over {limit} bytes.")

@@ -24,7 +24,7 @@ from opentelemetry import metrics
 from searchbus_contracts import ErrorCode, Failure, Fault, encode
 
 from .answer import JSON, TEXT, PlainAnswer
-from .head import Headers, Refusal
+from .head import Headers, HttpRefusal
 
 TOOL_ERROR = "tool_error"
 """A tool reports a failure in its own words."""
@@ -98,7 +98,7 @@ class HttpError(Exception):
         self.headers = headers
 
     @classmethod
-    def of(cls, refusal: Refusal) -> HttpError:
+    def of(cls, refusal: HttpRefusal) -> HttpError:
         """A request that is refused before a tool is called; it is counted."""
         count_refused(refusal.status)
         code = _CODES_OF_HTTP.get(refusal.status, INVALID_REQUEST)
@@ -179,7 +179,7 @@ def failed(error: Fault | HttpError, form: Form) -> PlainAnswer:
     )  # fmt: skip
 
 
-def refused(refusal: Refusal, message_id: Any = None) -> PlainAnswer:
+def refused(refusal: HttpRefusal, message_id: Any = None) -> PlainAnswer:
     """The answer to a refused request of MCP, which is counted: a JSON-RPC error.
 
     Args:

@@ -27,7 +27,7 @@ _MAX_KEPT_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRefusal:
     """An HTTP error of the transport: status, message for the client, JSON-RPC code, and headers
     beside the usual ones."""
 

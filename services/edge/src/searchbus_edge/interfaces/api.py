@@ -35,7 +35,7 @@ from ..catalog.pages import Pages
 from ..catalog.view import ListedTool, View
 from ..http.answer import INERT, JSON, TEXT, UNTRUSTED, DisconnectWatch, EventStream, PlainAnswer
 from ..http.faults import PROBLEM, HttpError, failed, problem_of, unknown_toolset
-from ..http.head import Received, Refusal, media_types
+from ..http.head import HttpRefusal, Received, media_types
 from ..search.methods import SearchMethods
 from ..tools.call import ForwardedEvents, Served, log_data
 from ..tools.reply import Reply
@@ -168,11 +168,11 @@ class HttpApi:
 
     async def _call(self, toolset: str, name: str, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] != "POST":
-            raise HttpError.of(Refusal(405, "Use POST.", headers=((b"allow", b"POST"),)))
+            raise HttpError.of(HttpRefusal(405, "Use POST.", headers=((b"allow", b"POST"),)))
         received = await self._calls.admit(scope)
         view = self._calls.everything if toolset == ALL_TOOLS else self._calls.toolset(toolset)
         if view is None:
-            raise HttpError.of(Refusal(404, _NOTHING))
+            raise HttpError.of(HttpRefusal(404, _NOTHING))
         form = form_of(received.head.accept)
         listed = view.tools.get(name)
         arguments = read_arguments(await self._calls.json(received, receive, tool=listed))
@@ -284,7 +284,7 @@ def form_of(accept: str) -> Accepted:
     )
     if not any(form):
         message = "Accept application/json, text/plain or text/event-stream."
-        raise HttpError.of(Refusal(406, message))
+        raise HttpError.of(HttpRefusal(406, message))
     return form
 
 
@@ -375,7 +375,7 @@ _TYPES = {
 def page_file(name: str) -> PlainAnswer:
     """The page, or one of its files; raises HttpError where there is none of that name."""
     if name not in _TYPES:
-        raise HttpError.of(Refusal(404, _NOTHING))
+        raise HttpError.of(HttpRefusal(404, _NOTHING))
     return PlainAnswer(_file(name), content_type=_TYPES[name], headers=_HEADERS)
 
 

@@ -35,7 +35,7 @@ from ..catalog.view import ListedTool, View
 from ..http.answer import TEXT, PlainAnswer
 from ..http.body import NOT_JSON, decode_json
 from ..http.faults import TOOL_ERROR, Form, HttpError, failed
-from ..http.head import Head, Received, Refusal
+from ..http.head import Head, HttpRefusal, Received
 from ..tools.admission import HttpPolicy
 from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
@@ -85,8 +85,8 @@ class HttpCalls:
         if isinstance(found, Received) and not (linked or found.head.origin):
             site = next((value for name, value in found.head.raw if name == b"sec-fetch-site"), b"")
             if site in _OTHER_SITES:
-                found = Refusal(403, "Requests of other sites are refused.")
-        if isinstance(found, Refusal):
+                found = HttpRefusal(403, "Requests of other sites are refused.")
+        if isinstance(found, HttpRefusal):
             raise HttpError.of(found)
         return found
 
@@ -104,7 +104,7 @@ class HttpCalls:
         if isinstance(found, bytes):
             declared_bytes = tool.descriptor.max_request_bytes if tool is not None else 0
             found = limits.check(found, declared_bytes) or found
-        if isinstance(found, Refusal):
+        if isinstance(found, HttpRefusal):
             raise HttpError.of(found)
         return found
 
@@ -186,10 +186,10 @@ def plain_app(
     app = bare_app()
 
     async def nowhere(request: Request, error: HTTPException) -> PlainAnswer:
-        refusal = Refusal(404, nothing)
+        refusal = HttpRefusal(404, nothing)
         if error.status_code != 404:
             methods = allowed(app, request.scope)
-            refusal = Refusal(405, f"Use {methods}.", headers=((b"allow", methods.encode()),))
+            refusal = HttpRefusal(405, f"Use {methods}.", headers=((b"allow", methods.encode()),))
         try:
             await calls.admit(request.scope)
             return failed(HttpError.of(refusal), form)
@@ -238,20 +238,20 @@ def parameters(text: bytes) -> dict[str, str]:
         )
     except ValueError:
         message = f"There are over {_MAX_PARAMETERS} parameters."
-        raise HttpError.of(Refusal(400, message)) from None
+        raise HttpError.of(HttpRefusal(400, message)) from None
     return dict(pairs)
 
 
 def read_arguments(body: bytes) -> dict[str, Any]:
     """The JSON object of a body, empty where there is none; raises HttpError."""
     if refused := long_integer(body):
-        raise HttpError.of(Refusal(400, refused))
+        raise HttpError.of(HttpRefusal(400, refused))
     try:
         found = decode_json(body) if body else {}
     except ValueError:
-        raise HttpError.of(Refusal(400, NOT_JSON)) from None
+        raise HttpError.of(HttpRefusal(400, NOT_JSON)) from None
     if not isinstance(found, dict):
-        raise HttpError.of(Refusal(400, "The body must be a JSON object."))
+        raise HttpError.of(HttpRefusal(400, "The body must be a JSON object."))
     return found
 
 
@@ -286,9 +286,9 @@ def _failure_of(reply: Reply) -> Fault:
         return Fault(TOOL_ERROR, "\n\n".join(texts) or "The tool reports a failure.")
 
 
-def _check_media_type(head: Head) -> Refusal | None:
+def _check_media_type(head: Head) -> HttpRefusal | None:
     if head.content_type.partition(";")[0].strip().lower() != _JSON:
-        return Refusal(415, "Send the arguments as a JSON object, with Content-Type: " + _JSON)
+        return HttpRefusal(415, "Send the arguments as a JSON object, with Content-Type: " + _JSON)
     if head.content_encoding not in ("", "identity"):
-        return Refusal(415, "Send the body as it is, without Content-Encoding.")
+        return HttpRefusal(415, "Send the body as it is, without Content-Encoding.")
     return None

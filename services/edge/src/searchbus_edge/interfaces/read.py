@@ -19,7 +19,7 @@ from ..http.answer import PlainAnswer
 from ..http.faults import PROBLEM, HttpError
 from ..http.head import Headers
 from .calls import HttpCalls, parameters, plain_app
-from .web_tools import RESULT, CallWebTool, Page, answer, read_pages
+from .web_tools import RESULT, CallWebTool, ReadPage, answer, read_pages
 
 _MARKDOWN = b"text/markdown; charset=utf-8"
 _PARAMETERS = ("url", "max_tokens")
@@ -55,7 +55,7 @@ def read_app(calls: HttpCalls) -> FastAPI:
     return app
 
 
-def _answer(page: Page, accept: str) -> PlainAnswer:
+def _answer(page: ReadPage, accept: str) -> PlainAnswer:
     headers: Headers = (*RESULT, (b"vary", b"accept"))
     if page.cursor is not None:
         rest = f"/read?url={quote(page.cursor, safe='')}"
@@ -65,7 +65,7 @@ def _answer(page: Page, accept: str) -> PlainAnswer:
     return PlainAnswer(page.content.encode(), content_type=_MARKDOWN, headers=headers)
 
 
-async def read(call: CallWebTool, query: Mapping[str, str]) -> Page:
+async def read(call: CallWebTool, query: Mapping[str, str]) -> ReadPage:
     """The page.
 
     Args:
@@ -93,7 +93,7 @@ async def read(call: CallWebTool, query: Mapping[str, str]) -> Page:
     return page
 
 
-def json_of(page: Page) -> dict[str, Any]:
+def json_of(page: ReadPage) -> dict[str, Any]:
     """The JSON form of a page."""
     found: dict[str, Any] = {"url": page.url, "content": page.content, "untrusted": True}
     found |= {"start": page.start, "end": page.end, "chars": page.chars}

@@ -22,7 +22,7 @@ from searchbus_contracts.coverage import SourceCoverage
 
 from ..http.answer import PlainAnswer
 from ..http.faults import SEARXNG, HttpError
-from ..http.head import Refusal
+from ..http.head import HttpRefusal
 from .calls import HttpCalls, parameters, plain_app
 from .web_tools import (
     NEWS,
@@ -30,7 +30,7 @@ from .web_tools import (
     SEARCH,
     TOOLSET,
     CallWebTool,
-    WebResult,
+    FoundPage,
     WebResults,
     answer,
     search_web,
@@ -83,7 +83,7 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
         if request.method == "POST":
             if received.head.content_type.partition(";")[0].strip().lower() not in ("", _FORM):
                 message = f"Send the parameters as a form: Content-Type: {_FORM}"
-                raise HttpError.of(Refusal(415, message))
+                raise HttpError.of(HttpRefusal(415, message))
             form |= parameters(await calls.body(received, request.receive))
 
         async def work(call: CallWebTool) -> PlainAnswer:
@@ -197,7 +197,7 @@ async def _category(
 
 async def _page(
     call: CallWebTool, request: SearxngSearch, category: str
-) -> tuple[list[WebResult], WebResults]:
+) -> tuple[list[FoundPage], WebResults]:
     """The rows of a page. Later pages leave out what the first showed: a search for more results
     fuses longer lists, in which others may come first."""
 
@@ -217,7 +217,7 @@ async def _page(
     return rest[start : start + PAGE_SIZE], found
 
 
-def _result(row: WebResult, position: int, category: str) -> SearxngResult:
+def _result(row: FoundPage, position: int, category: str) -> SearxngResult:
     positions = row.ranked.positions if row.ranked is not None else {TOOLSET: position}
     providers = sorted(positions, key=lambda name: positions[name])
     engines = [_engine(name) for name in providers]

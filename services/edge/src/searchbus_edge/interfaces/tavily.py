@@ -24,7 +24,7 @@ from ..http.faults import TAVILY
 from ..http.head import Received, parse_head
 from .calls import HttpCalls, plain_app, read_arguments
 from .tavily_requests import TavilySearch, plan_search, read_extract, read_search
-from .web_tools import RESULT, CallWebTool, Page, WebResult, answer, read_pages, search_web
+from .web_tools import RESULT, CallWebTool, FoundPage, ReadPage, answer, read_pages, search_web
 
 SEARCH_TIME_S = 55.0
 """Clients wait for a minute."""
@@ -132,7 +132,7 @@ class SearchAnswer(Struct):
     notes: list[str] | UnsetType = UNSET
 
 
-class Extracted(Struct):
+class ExtractedPages(Struct):
     """A page that was read."""
 
     url: str
@@ -151,7 +151,7 @@ class NotExtracted(Struct):
 class ExtractAnswer(Struct):
     """Answer of /extract; see SearchAnswer for the additions."""
 
-    results: list[Extracted]
+    results: list[ExtractedPages]
     failed_results: list[NotExtracted]
     response_time: float
     request_id: str
@@ -208,7 +208,7 @@ async def extract(call: CallWebTool, body: Mapping[str, Any]) -> ExtractAnswer:
         text = page.content
         if request.query:
             text = await _chunks(request.query, page, request.chunks_per_source)
-        results.append(Extracted(page.url, text))
+        results.append(ExtractedPages(page.url, text))
     return ExtractAnswer(
         results,
         failed,
@@ -241,12 +241,12 @@ async def _add_pages(
     return notes
 
 
-async def _chunks(query: str, page: Page, most: int) -> str:
+async def _chunks(query: str, page: ReadPage, most: int) -> str:
     # Off the loop: comparing the words of a long page takes tens of milliseconds.
     return await asyncio.to_thread(chunks_of_page, query, page, most=most)
 
 
-def _result(row: WebResult, position: int) -> TavilyResult:
+def _result(row: FoundPage, position: int) -> TavilyResult:
     return TavilyResult(
         row.url,
         row.title,
@@ -256,7 +256,7 @@ def _result(row: WebResult, position: int) -> TavilyResult:
     )
 
 
-def _why(page: Page) -> str:
+def _why(page: ReadPage) -> str:
     return f"{page.status}: {page.message}" if page.message else page.status
 
 
@@ -279,7 +279,7 @@ def chunks(query: str, text: str, *, most: int) -> list[str]:
     return distinct(ranked[: most * _RANKED])[:most] or parts[:1]
 
 
-def chunks_of_page(query: str, page: Page, *, most: int) -> str:
+def chunks_of_page(query: str, page: ReadPage, *, most: int) -> str:
     """The chunks of a page's content between its marks, joined by ` [...] `; empty without one."""
     found = MARKED.match(page.content)
     mark, text = found.groups() if found else (None, page.content)

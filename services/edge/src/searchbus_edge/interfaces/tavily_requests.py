@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.codec import worded
 
-from .web_tools import NEWS, SEARCH, WebResult
+from .web_tools import NEWS, SEARCH, FoundPage
 
 MAX_RESULTS = 20
 MAX_URLS = 20
@@ -87,7 +87,7 @@ class TavilyExtract(Struct, frozen=True, kw_only=True):
         return self.timeout or (30.0 if self.extract_depth == "advanced" else 10.0)
 
 
-class Period(Struct, frozen=True):
+class NamedPeriod(Struct, frozen=True):
     """The days of which results are asked for, both included; None is without a bound.
 
     Tavily names days, the tools have ranges.
@@ -108,7 +108,7 @@ class Period(Struct, frozen=True):
         days: int | None = None,
         first: date | None = None,
         last: date | None = None,
-    ) -> Period:
+    ) -> NamedPeriod:
         """The period of the last days, or from one day to another."""
         if days is not None:
             earliest = today - timedelta(days=min(days, (today - date.min).days))
@@ -128,7 +128,7 @@ class Period(Struct, frozen=True):
         age_days = (self.today - self.first).days
         return next((letter for letter, days in _RANGES if age_days <= days), None)
 
-    def keep(self, rows: Sequence[WebResult]) -> tuple[list[WebResult], list[str]]:
+    def keep(self, rows: Sequence[FoundPage]) -> tuple[list[FoundPage], list[str]]:
         """The rows of the period, and notes on what was left out.
 
         Rows without a date stay only where no other row is left, as in searches with `timeRange`.
@@ -147,7 +147,7 @@ class Period(Struct, frozen=True):
             notes.append("No result has a date: they may be of other days.")
         return kept or undated, notes
 
-    def _holds(self, row: WebResult) -> bool:
+    def _holds(self, row: FoundPage) -> bool:
         if row.published_at is None:
             return False
         day = date.fromisoformat(row.published_at[:10])
@@ -165,7 +165,7 @@ class SearchPlan(Struct, frozen=True):
 
     tool: str
     arguments: dict[str, Any]
-    period: Period
+    period: NamedPeriod
     notes: tuple[str, ...] = ()
 
 
@@ -226,7 +226,7 @@ def read_extract(body: Mapping[str, Any]) -> tuple[TavilyExtract, list[str]]:
 def plan_search(request: TavilySearch, today: date) -> SearchPlan:
     """The tool that answers, and its arguments."""
     days, first, last = request.days, request.start_date, request.end_date
-    period = Period.of(today=today, days=days, first=first, last=last)
+    period = NamedPeriod.of(today=today, days=days, first=first, last=last)
     time_range = request.time_range[0] if request.time_range else period.time_range
     domains = request.include_domains or request.exclude_domains
     news = request.topic == "news" and not domains

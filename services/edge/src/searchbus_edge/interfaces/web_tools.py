@@ -51,7 +51,7 @@ class CallWebTool(Protocol):
         """
 
 
-class WebResult(Struct, rename="camel"):
+class FoundPage(Struct, rename="camel"):
     """One result of a search.
 
     Args:
@@ -73,12 +73,12 @@ class WebResults(Struct):
         coverage: what each provider gave.
     """
 
-    results: list[WebResult] = []
+    results: list[FoundPage] = []
     notes: list[str] = []
     coverage: list[SourceCoverage] = []
 
 
-class Page(Struct):
+class ReadPage(Struct):
     """A web page.
 
     Args:
@@ -99,7 +99,7 @@ class Page(Struct):
 
 
 class _Pages(Struct):
-    items: list[Page] = field(default_factory=list)
+    items: list[ReadPage] = field(default_factory=list)
 
 
 async def answer(
@@ -167,7 +167,7 @@ async def read_pages(
     *,
     max_tokens: int = MAX_TOKENS,
     timeout_s: float | None = None,
-) -> list[Page]:
+) -> list[ReadPage]:
     """The pages, in the order of the URLs; five are one call.
 
     Raises:

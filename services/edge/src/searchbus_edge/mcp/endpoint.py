@@ -24,7 +24,7 @@ from ..catalog.registry import Registry
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer, PlainAnswer
 from ..http.body import check_media_types
 from ..http.faults import refused, unknown_toolset
-from ..http.head import Received, Refusal
+from ..http.head import HttpRefusal, Received
 from ..tools.admission import HttpPolicy
 from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
@@ -36,7 +36,7 @@ from .messages import (
     Invalid,
     Message,
     Notification,
-    Request,
+    RpcRequest,
     encode_error,
     read_message,
     read_other,
@@ -50,7 +50,7 @@ MAX_BATCH = 50
 ServeMessage = Callable[[Received, Message, Answer], Awaitable[None]]
 
 
-class Endpoint:
+class McpEndpoint:
     """An ASGI application for `/mcp` or `/mcp/<toolset>`."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Endpoint:
         body = check_media_types(received.head) or await limits.read(
             received.head, receive, self._server.largest_request
         )
-        if isinstance(body, Refusal):
+        if isinstance(body, HttpRefusal):
             await refused(body).send(send)
             return
         request = read_request(body)
@@ -95,7 +95,7 @@ class Endpoint:
 
     def _target(self, message: Message | None) -> Target | None:
         """What a tools/call is for; None for every other message."""
-        if not isinstance(message, Request) or message.method != "tools/call":
+        if not isinstance(message, RpcRequest) or message.method != "tools/call":
             return None
         name = message.called_tool()
         view = self._server.view
@@ -111,7 +111,7 @@ class Endpoint:
     ) -> None:
         """Serve the message, or each message of a batch."""
         answer = HttpAnswer(received.head, send)
-        if target is None and isinstance(message, Request):
+        if target is None and isinstance(message, RpcRequest):
             ready = self._fast.ready(received, message)
             if ready is not None:
                 # Nothing is waited for, so nothing is cancelled when the client disconnects.
@@ -178,7 +178,7 @@ class Endpoint:
                 )
 
     async def _request(
-        self, received: Received, request: Request, target: Target | None, answer: Answer
+        self, received: Received, request: RpcRequest, target: Target | None, answer: Answer
     ) -> None:
         if request.method == "tools/search":
             served = await self._search.serve(received, request, answer)
@@ -191,7 +191,7 @@ class Endpoint:
         if not received.head.modern:
             await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
-    def _lacks_role(self, received: Received, target: Target | None) -> Refusal | None:
+    def _lacks_role(self, received: Received, target: Target | None) -> HttpRefusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
         called = target.called if target is not None else None
         if called is None or not called.required_roles:
@@ -204,10 +204,10 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     # A stateless server has nothing to stream on GET and no session to DELETE.
     if scope["method"] != "POST":
         message = "Use POST: this endpoint keeps no sessions and no streams."
-        await refused(Refusal(405, message, headers=((b"allow", b"POST"),))).send(send)
+        await refused(HttpRefusal(405, message, headers=((b"allow", b"POST"),))).send(send)
         return None
     received = await policy.admit(scope, path)
-    if isinstance(received, Refusal):
+    if isinstance(received, HttpRefusal):
         await refused(received).send(send)
         return None
     return received
@@ -241,16 +241,16 @@ class Endpoints:
         self._calls = calls
         self._policy = policy
         self._running = running
-        self._endpoints: dict[str | None, Endpoint] = {}
+        self._endpoints: dict[str | None, McpEndpoint] = {}
 
-    def get(self, toolset: str | None) -> Endpoint | None:
+    def get(self, toolset: str | None) -> McpEndpoint | None:
         """The endpoint `/mcp` (None) or `/mcp/<toolset>`; None for an unknown toolset."""
         if toolset is not None and not self._registry.offers(toolset):
             return None
         endpoint = self._endpoints.get(toolset)
         if endpoint is None:
             path = "/mcp" if toolset is None else f"/mcp/{toolset}"
-            endpoint = Endpoint(
+            endpoint = McpEndpoint(
                 path, self._servers.get(toolset), self._calls, self._policy, self._running
             )
             self._endpoints[toolset] = endpoint
@@ -262,24 +262,26 @@ class Endpoints:
         toolset = path.removeprefix("/mcp/")
         if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
             return
-        await refused(Refusal(404, unknown_toolset(toolset))).send(send)
+        await refused(HttpRefusal(404, unknown_toolset(toolset))).send(send)
 
 
-def check_batch(messages: list[Any], revision: str | None) -> Refusal | None:
+def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None:
     """Why a batch is refused as a whole; None where it is allowed.
 
     Args:
         revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
     """
     if revision is not None and revision > "2025-03-26":
-        return Refusal(400, f"Revision {revision} has no batches. Send one message per request.")
+        return HttpRefusal(
+            400, f"Revision {revision} has no batches. Send one message per request."
+        )
     if not messages:
-        return Refusal(400, "The batch is empty.")
+        return HttpRefusal(400, "The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        return Refusal(400, "The batch has no message. Each must be a JSON object.")
+        return HttpRefusal(400, "The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
         count = len(messages)
-        return Refusal(400, f"The batch has {count} messages; {MAX_BATCH} are allowed.")
+        return HttpRefusal(400, f"The batch has {count} messages; {MAX_BATCH} are allowed.")
     return None
 
 
@@ -365,7 +367,7 @@ class _Kept:
 def _checked(value: Any) -> Message:
     """A message; an error for one that a batch must not contain."""
     message = read_message(value, modern=False)
-    if isinstance(message, Request) and message.method == "initialize":
+    if isinstance(message, RpcRequest) and message.method == "initialize":
         # 2025-03-26, lifecycle: "The initialize request MUST NOT be part of a batch".
         return Invalid(-32600, "initialize cannot be part of a batch.", message.id)
     return message

@@ -40,7 +40,7 @@ from ..tools.reply import Reply
 from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
 from .kernel import Called, Failed, Kernel
-from .messages import Request, RequestId, encode_error, encode_result
+from .messages import RequestId, RpcRequest, encode_error, encode_result
 from .servers import EndpointServer, capability_names
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
@@ -99,7 +99,7 @@ class FastWay:
         self._pages: dict[tuple[Any, ...], Raw] = {}
 
     async def serve(
-        self, received: Received, request: Request, answer: Answer, target: Target | None
+        self, received: Received, request: RpcRequest, answer: Answer, target: Target | None
     ) -> bool:
         """Serve a request; False, and nothing done, where that is the kernel's part."""
         if target is not None:
@@ -107,7 +107,7 @@ class FastWay:
         return request.method in _PAGES and await self._page(received, request, answer)
 
     async def _call(
-        self, received: Received, request: Request, answer: Answer, target: Target
+        self, received: Received, request: RpcRequest, answer: Answer, target: Target
     ) -> bool:
         head = received.head
         params = decode_params(_call_params, request)
@@ -153,7 +153,7 @@ class FastWay:
             await self._kernel.request(called, request, answer)
         return True
 
-    def ready(self, received: Received, request: Request) -> bytes | None:
+    def ready(self, received: Received, request: RpcRequest) -> bytes | None:
         """The response to a request for a page that was made before, with its span; else None."""
         if request.method not in _PAGES:
             return None
@@ -169,7 +169,7 @@ class FastWay:
         ).end()  # fmt: skip
         return encode_result(request.id, page)
 
-    async def _page(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def _page(self, received: Received, request: RpcRequest, answer: Answer) -> bool:
         """A page: made by the kernel once per catalogue, cursor and class of caller."""
         ready = self.ready(received, request)  # of a message in a batch
         if ready is not None:
@@ -191,7 +191,7 @@ class FastWay:
         await answer.finish(encode_result(request.id, page))
         return True
 
-    def _page_params(self, received: Received, request: Request) -> _PageParams | None:
+    def _page_params(self, received: Received, request: RpcRequest) -> _PageParams | None:
         """The parameters of a page; None where the kernel must look at the request."""
         params: _PageParams | None = decode_params(_page_params, request)
         if params is None or client_of(received, request, params.meta, None) is None:
@@ -199,7 +199,7 @@ class FastWay:
         return params
 
     def _page_key(
-        self, received: Received, request: Request, params: _PageParams
+        self, received: Received, request: RpcRequest, params: _PageParams
     ) -> tuple[Any, ...]:
         """What a page depends on; callers with equal keys are answered alike."""
         view = self._server.view
@@ -209,7 +209,7 @@ class FastWay:
         )  # fmt: skip
 
 
-def decode_params(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
+def decode_params(decoder: msgspec.json.Decoder[Any], request: RpcRequest) -> Any:
     """The parameters; None where they have a field that the fast way does not know."""
     try:
         return decoder.decode(request.params if len(request.params) else b"{}")
@@ -218,7 +218,7 @@ def decode_params(decoder: msgspec.json.Decoder[Any], request: Request) -> Any:
 
 
 def client_of(
-    received: Received, request: Request, meta: ParamsMeta, name: str | None
+    received: Received, request: RpcRequest, meta: ParamsMeta, name: str | None
 ) -> tuple[str, ...] | None:
     """Names of the capabilities that the client declared; None where the kernel must look."""
     head = received.head
@@ -238,7 +238,9 @@ def client_of(
     return _capabilities(head.revision, bytes(meta.client_info), bytes(meta.capabilities))
 
 
-async def finish_error(answer: Answer, request: Request, error: ErrorData, *, modern: bool) -> None:
+async def finish_error(
+    answer: Answer, request: RpcRequest, error: ErrorData, *, modern: bool
+) -> None:
     """Answer with a JSON-RPC error."""
     status = ERROR_CODE_HTTP_STATUS.get(error.code, 200) if modern else 200
     body = encode_error(request.id, error.code, error.message, error.data)

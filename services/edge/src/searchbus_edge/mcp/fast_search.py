@@ -19,7 +19,7 @@ from ..search.methods import SearchMethods
 from ..tools.faults import shown_error
 from ..tools.telemetry import Tracing
 from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
-from .messages import Request
+from .messages import RpcRequest
 from .servers import EndpointServer
 
 _MAX_RENDERED = 2048
@@ -46,7 +46,7 @@ class FastSearch:
         self._rendered: dict[str, bytes] = {}
         self._version: Any = None
 
-    async def serve(self, received: Received, request: Request, answer: Answer) -> bool:
+    async def serve(self, received: Received, request: RpcRequest, answer: Answer) -> bool:
         """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
         head = received.head
         if head.revision not in REVISIONS:

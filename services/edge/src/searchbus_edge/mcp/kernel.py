@@ -37,7 +37,7 @@ from ..http.answer import Answer
 from ..http.head import Head, Received, is_modern
 from ..tools.call import Served
 from ..tools.resolve import Target
-from .messages import BAD_PARAMS, Notification, Request, encode_error, encode_result
+from .messages import BAD_PARAMS, Notification, RpcRequest, encode_error, encode_result
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
@@ -143,7 +143,7 @@ class Kernel:
             await runner.on_notify(Exchange(received, None), message.method, message.params)
         return None
 
-    async def request(self, received: Received, request: Request, answer: Answer) -> None:
+    async def request(self, received: Received, request: RpcRequest, answer: Answer) -> None:
         """Serve a request and send its response."""
         try:
             params = request.decoded_params()
@@ -172,7 +172,9 @@ class Kernel:
         else:
             await answer.finish(encode_result(request.id, outcome))
 
-    async def result(self, received: Received, request: Request) -> dict[str, Any] | Failed | None:
+    async def result(
+        self, received: Received, request: RpcRequest
+    ) -> dict[str, Any] | Failed | None:
         """The outcome of a request that sends no notifications.
 
         None, and nothing done, where `request` must say what is wrong with its headers.
@@ -184,7 +186,7 @@ class Kernel:
         return await self._serve(Exchange(received, None, request.id), request, params, connection)
 
     async def _serve(
-        self, exchange: Exchange, request: Request, params: Any, connection: Connection
+        self, exchange: Exchange, request: RpcRequest, params: Any, connection: Connection
     ) -> dict[str, Any] | Failed:
         try:
             return await serve_one(
@@ -198,7 +200,7 @@ class Kernel:
             return Failed(encode_error(request.id, data.code, data.message, data.data), status)
 
     def _connect(
-        self, head: Head, request: Request, params: dict[str, Any] | None
+        self, head: Head, request: RpcRequest, params: dict[str, Any] | None
     ) -> Connection | InboundLadderRejection:
         """The revision and the client of a request, after the rules for its headers."""
         if not head.modern:
@@ -219,7 +221,7 @@ class Kernel:
         )
 
     def _check_argument_headers(
-        self, head: Head, request: Request, params: dict[str, Any]
+        self, head: Head, request: RpcRequest, params: dict[str, Any]
     ) -> InboundLadderRejection | None:
         """`Mcp-Param-*` headers must agree with the arguments that the tool's schema names."""
         name, arguments = params.get("name"), params.get("arguments") or {}

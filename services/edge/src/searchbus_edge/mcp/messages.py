@@ -21,7 +21,7 @@ BAD_PARAMS = "params must be an object of named parameters."
 _NO_PARAMS = Raw(b"")
 
 
-class Request(Struct, frozen=True):
+class RpcRequest(Struct, frozen=True):
     """A request; `params` is raw JSON, empty where there are none."""
 
     id: RequestId
@@ -71,8 +71,8 @@ class Invalid(Struct, frozen=True):
     id: RequestId | None = None
 
 
-Message = Request | Notification | Invalid
-_request = msgspec.json.Decoder(Request)
+Message = RpcRequest | Notification | Invalid
+_request = msgspec.json.Decoder(RpcRequest)
 
 
 class _Named(Struct, frozen=True):
@@ -102,7 +102,7 @@ def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
     return value if isinstance(value, list) else read_message(value, modern=modern)
 
 
-def read_request(body: bytes) -> Request | None:
+def read_request(body: bytes) -> RpcRequest | None:
     """The request of a body, as most are; None where it is not a well-formed one."""
     if long_integer(body):
         return None
@@ -134,7 +134,7 @@ def read_message(value: Any, *, modern: bool) -> Message:
     if message_id is None:
         return Notification(method, params)
     raw = Raw(msgspec.json.encode(params)) if params is not None else _NO_PARAMS
-    return Request(message_id, method, "2.0", raw)
+    return RpcRequest(message_id, method, "2.0", raw)
 
 
 def encode_result(request_id: RequestId, result: Any) -> bytes:

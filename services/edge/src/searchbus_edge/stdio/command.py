@@ -80,7 +80,7 @@ def command(
             if not client.find():
                 _refuse_unknown(toolset, _declared(services))
             asyncio.run(_serve(client, folder, toolset, services))
-    except (Fault, StackError, ServiceDeclarationError, UnusableFolderError, OSError) as error:
+    except (Fault, NoStackError, ServiceDeclarationError, UnusableFolderError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         raise typer.Exit(1) from None
 
@@ -180,7 +180,7 @@ async def _follow_stack(bus: Bus, client: StackClient) -> None:
                 await asyncio.to_thread(client.join)
             else:
                 client.find()
-        except (StackError, OSError) as error:
+        except (NoStackError, OSError) as error:
             log.error("%s", error)
 
 
@@ -213,13 +213,13 @@ def _declared(services: Mapping[str, Service]) -> set[str]:
 
 def _refuse_unknown(toolset: str | None, known: set[str]) -> None:
     if toolset is not None and toolset not in known:
-        raise StackError(
+        raise NoStackError(
             f"There is no toolset {toolset}. Choose one of {', '.join(sorted(known))}, or leave "
             "out --toolset for all tools."
         )
 
 
-class StackError(RuntimeError):
+class NoStackError(RuntimeError):
     """There is no stack to join; the message says what to do."""
 
 
@@ -314,14 +314,14 @@ class StackClient:
 
     def _wait(self, give_up_s: float, process: subprocess.Popen[bytes] | None = None) -> None:
         if process is not None and process.returncode is not None:
-            raise StackError(f"The stack did not start. See {self.log}.")
+            raise NoStackError(f"The stack did not start. See {self.log}.")
         if time.monotonic() > give_up_s:
-            raise StackError(
+            raise NoStackError(
                 f"The stack is not up after {START_TIMEOUT_S:.0f} s. See {self.log}, or stop what "
                 f"uses {self._folder}."
             )
         if self._leaving.wait(_JOIN_POLL_S):
-            raise StackError("The host has ended the connection.")
+            raise NoStackError("The host has ended the connection.")
 
     @contextmanager
     def _turn(self, give_up_s: float) -> Iterator[None]:

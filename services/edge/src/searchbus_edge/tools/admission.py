@@ -18,7 +18,7 @@ from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
 from ..http.faults import retry_after_s
-from ..http.head import Head, Received, Refusal, parse_head
+from ..http.head import Head, HttpRefusal, Received, parse_head
 from .limits import LocalLimiter
 from .telemetry import Tracing
 
@@ -37,7 +37,7 @@ class HttpPolicy:
     addresses: AddressRules
     limits: BodyLimits
 
-    async def admit(self, scope: Any, resource: str) -> Received | Refusal:
+    async def admit(self, scope: Any, resource: str) -> Received | HttpRefusal:
         """The head and the caller of a request, or why it is refused.
 
         Args:
@@ -47,12 +47,12 @@ class HttpPolicy:
         head = parse_head(scope["headers"])
         if "authorization" in head.repeated:
             # A proxy before the edge may have checked another one than the edge would.
-            return Refusal(400, "Send one Authorization header.")
+            return HttpRefusal(400, "Send one Authorization header.")
         try:
             actor = await self.authenticator.identify(head.authorization, resource)
         except UnauthenticatedError as error:
             challenge = self.authenticator.challenge(resource, error)
-            return Refusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
+            return HttpRefusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
         caller = self._caller(scope, actor)
         Transit.name(caller)
         try:
@@ -61,7 +61,9 @@ class HttpPolicy:
             return self._too_many(fault)
         return self.addresses.check(head) or Received(head, actor, caller=caller)
 
-    def check_role(self, actor: Actor, resource: str, called: ListedTool | None) -> Refusal | None:
+    def check_role(
+        self, actor: Actor, resource: str, called: ListedTool | None
+    ) -> HttpRefusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks
         (RFC 6750, 3.1).
 
@@ -75,7 +77,7 @@ class HttpPolicy:
             return None
         challenge = self.authenticator.insufficient(resource, role)
         message = f"forbidden: The role {role} is needed."
-        return Refusal(403, message, -31403, ((b"www-authenticate", challenge),))
+        return HttpRefusal(403, message, -31403, ((b"www-authenticate", challenge),))
 
     def _caller(self, scope: Any, actor: Actor) -> str:
         """Whose request it is: the identified caller, else the client's address."""
@@ -83,7 +85,7 @@ class HttpPolicy:
             return str((scope.get("client") or ("",))[0])
         return actor.subject
 
-    def _too_many(self, fault: Fault) -> Refusal:
+    def _too_many(self, fault: Fault) -> HttpRefusal:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
         wait_s = retry_after_s(fault.failure.retry_after_ms or 1000)
         message = f"rate_limited: {fault.failure.message} At most {self.abuse.burst} at once."
@@ -92,7 +94,7 @@ class HttpPolicy:
             (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(self.abuse.rate_per_s)),
             (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
         )
-        return Refusal(429, message, -31429, headers)
+        return HttpRefusal(429, message, -31429, headers)
 
 
 class AddressRules:
@@ -106,15 +108,15 @@ class AddressRules:
         self._hosts = _Allowed(hosts)
         self._origins = _Allowed(origins)
 
-    def check(self, head: Head) -> Refusal | None:
+    def check(self, head: Head) -> HttpRefusal | None:
         """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
         if not self._hosts.allows(head.host):
-            return Refusal(421, "Invalid Host header")
+            return HttpRefusal(421, "Invalid Host header")
         if head.origin and not self._origins.allows(head.origin):
-            return Refusal(403, "Invalid Origin header")
+            return HttpRefusal(403, "Invalid Origin header")
         return None
 
-    def check_probe(self, head: Head) -> Refusal | None:
+    def check_probe(self, head: Head) -> HttpRefusal | None:
         """The same for what probes read, which name a process by its IP address or not at all.
 
         Neither can be the name of a site that was made to lead here.

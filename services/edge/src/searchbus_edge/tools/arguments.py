@@ -67,7 +67,7 @@ def _explained(listed: ListedTool, arguments: Mapping[str, Any]) -> list[str]:
     chars = _text_chars(arguments)
     if chars is None:
         return [_TOO_MANY]
-    explanation = Explanation(listed.descriptor.input_schema, PATTERN_OPTIONS)
+    explanation = ArgumentExplanation(listed.descriptor.input_schema, PATTERN_OPTIONS)
     explanation.look(arguments)
     # A line about a long value copies it.
     return explanation.lines if chars <= _MAX_TEXT_CHARS else explanation.lines[:1]
@@ -90,7 +90,7 @@ def _text_chars(arguments: Mapping[str, Any]) -> int | None:
     return chars
 
 
-class Explanation:
+class ArgumentExplanation:
     """What is wrong with values that do not fit one schema.
 
     Attributes:

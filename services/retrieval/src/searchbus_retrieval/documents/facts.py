@@ -110,7 +110,7 @@ _RULES = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class FactPassage:
     """Text of the document from `start` to `end` that states facts of this name.
 
     Attributes:
@@ -133,7 +133,7 @@ class Facts:
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
-    passages: list[Passage] = field(default_factory=list)
+    passages: list[FactPassage] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -166,7 +166,9 @@ def _add_votes(text: str, facts: Facts) -> None:
     facts.fields["dissenters"] = _names(against)
     facts.fields["voters"] = _names(against + [name for vote in votes for name in vote.votes_for])
     facts.fields["dissents"] = len(against)
-    facts.passages += [Passage(vote.start, vote.end, "votes") for vote in votes if vote.dissents]
+    facts.passages += [
+        FactPassage(vote.start, vote.end, "votes") for vote in votes if vote.dissents
+    ]
 
 
 def _names(names: list[str]) -> list[str]:
@@ -186,7 +188,7 @@ def _add_decision(text: str, facts: Facts) -> None:
         "change_bp": decision.change_bp,
     }
     facts.fields |= {name: value for name, value in found.items() if value is not None}
-    facts.passages.append(Passage(decision.start, decision.end, "decision", own=False))
+    facts.passages.append(FactPassage(decision.start, decision.end, "decision", own=False))
 
 
 _Reader = Callable[[str, Facts], None]

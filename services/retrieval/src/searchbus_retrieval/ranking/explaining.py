@@ -27,7 +27,7 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedHits:
     """Hits, best first.
 
     Args:
@@ -43,7 +43,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
     """What a search of one collection gave; `left_out` and `reading` where it explains itself."""
 
     hits: list[SearchHit]

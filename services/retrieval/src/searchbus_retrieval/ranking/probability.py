@@ -81,7 +81,7 @@ UNRELATED = (
 _SENTENCE_END = re.compile(r"(?<=[.?!;:])\s+")
 
 
-class Background(Struct, frozen=True):
+class NoiseBackground(Struct, frozen=True):
     """What unrelated questions find in one collection; the defaults are those of most.
 
     Args:
@@ -115,7 +115,7 @@ class Backgrounds:
     def __init__(self, store: VectorStore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._known: dict[str, Background] = {}
+        self._known: dict[str, NoiseBackground] = {}
         self._checked_s: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[str, list[QueryVectors]] = {}
@@ -125,7 +125,7 @@ class Backgrounds:
         self._known.pop(collection, None)
         self._checked_s.pop(collection, None)
 
-    async def of(self, collection: str, embedder: Embedder) -> Background:
+    async def of(self, collection: str, embedder: Embedder) -> NoiseBackground:
         """What is known of the collection; a first measurement is waited for, some seconds long."""
         checked_s = self._checked_s.get(collection)
         if checked_s is None or self._clock() - checked_s >= _CHECKED_S:
@@ -137,7 +137,7 @@ class Backgrounds:
         running = self._running.get(collection)
         if running is not None and collection not in self._known:
             await asyncio.wait([running], timeout=_WAIT_S)
-        return self._known.get(collection, Background())
+        return self._known.get(collection, NoiseBackground())
 
     async def _refresh(self, collection: str, embedder: Embedder) -> None:
         """Read what is kept, and measure anew where it does not fit any more."""
@@ -155,14 +155,14 @@ class Backgrounds:
         except Exception as error:  # of either engine: a search answers without it
             log.warning("the background of %s was not measured or kept: %s", collection, error)
 
-    async def _kept(self, collection: str) -> Background | None:
+    async def _kept(self, collection: str) -> NoiseBackground | None:
         found = await self._store.get(collection, [point_id("background", collection)])
         try:
-            return msgspec.convert(found[0].payload, Background) if found else None
+            return msgspec.convert(found[0].payload, NoiseBackground) if found else None
         except msgspec.ValidationError:  # of another release
             return None
 
-    async def _measure(self, collection: str, embedder: Embedder, passages: int) -> Background:
+    async def _measure(self, collection: str, embedder: Embedder, passages: int) -> NoiseBackground:
         if embedder.model not in self._asked:
             self._asked[embedder.model] = [await embedder.embed_query(q) for q in UNRELATED]
         unrelated = await self._best(collection, embedder, self._asked[embedder.model])
@@ -175,7 +175,7 @@ class Backgrounds:
         if own:
             spread = min(spread, (own[len(own) // 10] - typical) / _OWN_SPREADS)
         # Rounded, so that what is kept is read as it was written.
-        return Background(round(typical, 4), round(max(_LEAST_SPREAD, spread), 4), passages)
+        return NoiseBackground(round(typical, 4), round(max(_LEAST_SPREAD, spread), 4), passages)
 
     async def _best(
         self, collection: str, embedder: Embedder, asked: Sequence[QueryVectors]
@@ -296,7 +296,7 @@ class Probability:
         query: str,
         embedder: Embedder,
         best: Mapping[int, float],
-        background: Background,
+        background: NoiseBackground,
         dated: Dated | None,
         *,
         ordered: bool = False,

@@ -18,8 +18,8 @@ from cachetools import TLRUCache
 from searchbus_upstream import (
     GuardedBackend,
     HttpClient,
-    Reply,
-    Request,
+    HttpReply,
+    HttpRequest,
     UpstreamClient,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
@@ -115,7 +115,7 @@ class Robots:
         return await self._reader.allows(RobotsQuestion(known.rules, url, TOKEN), caller=caller)
 
     async def _fetch(self, origin: str, left_s: float) -> _Rules:
-        request = Request("GET", f"{origin}/robots.txt", headers={"User-Agent": USER_AGENT})
+        request = HttpRequest("GET", f"{origin}/robots.txt", headers={"User-Agent": USER_AGENT})
         try:
             reply = await self._client.send(
                 request, timeout_s=min(_ROBOTS_TIMEOUT_S, left_s), max_bytes=_ROBOTS_MAX_BYTES
@@ -198,7 +198,7 @@ class Fetcher:
         if port is not None and port not in ALLOWED_PORTS:
             raise FetchError("blocked_by_policy", f"Port {port} is not allowed.")
 
-    async def _send(self, url: str, end_s: float, caller: str) -> Reply:
+    async def _send(self, url: str, end_s: float, caller: str) -> HttpReply:
         host = urlsplit(url).hostname or ""
         async with self._hosts.setdefault(host, asyncio.Semaphore(_PER_HOST)):
             left_s = end_s - asyncio.get_running_loop().time()
@@ -210,7 +210,7 @@ class Fetcher:
                 raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
             try:
                 return await self._client.send(
-                    Request("GET", url, headers=_HEADERS),
+                    HttpRequest("GET", url, headers=_HEADERS),
                     timeout_s=left_s,
                     max_bytes=self._max_bytes,
                 )
@@ -219,7 +219,7 @@ class Fetcher:
             except UpstreamUnreachableError as error:
                 raise self._unreachable(error) from None
 
-    def _page(self, url: str, reply: Reply) -> PageBytes:
+    def _page(self, url: str, reply: HttpReply) -> PageBytes:
         if _is_challenge(reply):
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
         if reply.status >= 400 or reply.status < 200:
@@ -251,7 +251,7 @@ def _redirect_target(url: str, location: str) -> str:
         raise FetchError("invalid_url", "It redirects to an invalid URL.") from None
 
 
-def _is_challenge(reply: Reply) -> bool:
+def _is_challenge(reply: HttpReply) -> bool:
     if reply.headers.get("cf-mitigated") == "challenge":
         return True
     if reply.status not in (403, 429, 503):

@@ -23,8 +23,8 @@ from searchbus_runtime import Process
 from searchbus_upstream import (
     Breaker,
     HttpClient,
-    Reply,
-    Request,
+    HttpReply,
+    HttpRequest,
     RetryBudget,
     SharedPace,
     UpstreamClient,
@@ -138,7 +138,7 @@ class ApiProvider(Provider):
         return any(key.breaker.usable for key in self._keys)
 
     async def call(
-        self, request: Callable[[str], Request], reply_type: type[T], *, timeout_s: float
+        self, request: Callable[[str], HttpRequest], reply_type: type[T], *, timeout_s: float
     ) -> T:
         """Send `request(key)` and decode the reply.
 
@@ -153,7 +153,7 @@ class ApiProvider(Provider):
         return await with_retries(attempt, timeout_s=timeout_s, budget=self._budget)
 
     async def _attempt(
-        self, request: Callable[[str], Request], reply_type: type[T], left_s: float
+        self, request: Callable[[str], HttpRequest], reply_type: type[T], left_s: float
     ) -> T:
         key = self._choose()
         await key.pace.slot(max(0.0, left_s - _TYPICAL_REPLY_S))
@@ -175,7 +175,7 @@ class ApiProvider(Provider):
             if probing:
                 key.breaker.abandon()
 
-    async def _read(self, key: _Key, reply: Reply, reply_type: type[T]) -> T:
+    async def _read(self, key: _Key, reply: HttpReply, reply_type: type[T]) -> T:
         fault = self.fault_of(reply)
         if fault is None:
             try:
@@ -212,12 +212,12 @@ class ApiProvider(Provider):
         )
 
     @classmethod
-    def refusal(cls, reply: Reply) -> Fault | None:
+    def refusal(cls, reply: HttpReply) -> Fault | None:
         """The failure that a status stands for with this provider only; None for any other."""
         return None
 
     @classmethod
-    def fault_of(cls, reply: Reply) -> Fault | None:
+    def fault_of(cls, reply: HttpReply) -> Fault | None:
         """The failure that a reply stands for; None for a success."""
         status = reply.status
         if status < 300:
@@ -291,7 +291,7 @@ def _failed(what: str, *, retryable: bool = False) -> Fault:
     return Fault(ErrorCode.UPSTREAM_FAILED, f"{what} {advice}", retryable=retryable)
 
 
-class ListReply(msgspec.Struct):
+class RowsReply(msgspec.Struct):
     """A reply with rows at its top level.
 
     Raises:

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import Reply, Request
+from searchbus_upstream import HttpReply, HttpRequest
 
 from .api import ApiProvider, RequestsPerMinute
 from .base import Query, Result, SearchResults, iso_date
@@ -87,7 +87,7 @@ class Brave(ApiProvider):
         return SearchResults(tuple(rows[: query.limit]))
 
     @classmethod
-    def refusal(cls, reply: Reply) -> Fault | None:
+    def refusal(cls, reply: HttpReply) -> Fault | None:
         """See `ApiProvider`."""
         if reply.status not in (400, 422):
             return None
@@ -96,6 +96,6 @@ class Brave(ApiProvider):
         )
 
 
-def _request(url: str, params: dict[str, str], key: str) -> Request:
+def _request(url: str, params: dict[str, str], key: str) -> HttpRequest:
     headers = {"Accept": "application/json", "X-Subscription-Token": key}
-    return Request("GET", url, headers=headers, params=params)
+    return HttpRequest("GET", url, headers=headers, params=params)

@@ -9,9 +9,9 @@ import msgspec
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import Reply, Request
+from searchbus_upstream import HttpReply, HttpRequest
 
-from .api import ApiProvider, ListReply, RequestsPerMinute
+from .api import ApiProvider, RequestsPerMinute, RowsReply
 from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_PAGES = 3
@@ -31,7 +31,7 @@ class _Row(msgspec.Struct):
     publishedDate: Any = None
 
 
-class _Reply(ListReply):
+class _Reply(RowsReply):
     unresponsive_engines: Any = None
 
 
@@ -79,7 +79,7 @@ class SearXNG(ApiProvider):
         return SearchResults(tuple(rows.values())[: query.limit], notes)
 
     @classmethod
-    def refusal(cls, reply: Reply) -> Fault | None:
+    def refusal(cls, reply: HttpReply) -> Fault | None:
         """See `ApiProvider`."""
         if reply.status != 403:
             return None
@@ -97,6 +97,6 @@ def _names(engines: Any) -> set[str]:
     return {str(engine[0]) for engine in listed if isinstance(engine, list) and engine}
 
 
-def _request(url: str, params: dict[str, str], key: str) -> Request:
+def _request(url: str, params: dict[str, str], key: str) -> HttpRequest:
     """`key` is not used: the instance is the operator's own."""
-    return Request("GET", url, params=params, headers={"Accept": "application/json"})
+    return HttpRequest("GET", url, params=params, headers={"Accept": "application/json"})

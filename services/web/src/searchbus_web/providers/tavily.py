@@ -11,9 +11,9 @@ from pydantic import Field, SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import Reply, Request
+from searchbus_upstream import HttpReply, HttpRequest
 
-from .api import ApiProvider, ListReply, RequestsPerMinute, reason_in
+from .api import ApiProvider, RequestsPerMinute, RowsReply, reason_in
 from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_RESULTS = 20
@@ -38,7 +38,7 @@ class _Row(msgspec.Struct):
     published_date: Any = None
 
 
-class SearchReply(ListReply):
+class TavilyReply(RowsReply):
     """The reply of /search, as far as it is used."""
 
     usage: Any = None
@@ -50,7 +50,7 @@ class _Page(msgspec.Struct):
     title: str | None = None
 
 
-class ExtractReply(ListReply):
+class ExtractReply(RowsReply):
     """The reply of /extract."""
 
     failed_results: Any = None
@@ -99,7 +99,7 @@ class Tavily(ApiProvider):
         if query.limit > _MAX_RESULTS:
             notes.append(f"Tavily gives at most {_MAX_RESULTS} results.")
         reply = await self.call(
-            lambda key: self._request("/search", key, body), SearchReply, timeout_s=timeout_s
+            lambda key: self._request("/search", key, body), TavilyReply, timeout_s=timeout_s
         )
         _credits.add(_cost(reply.usage, 1.0))
         rows = tuple(
@@ -126,17 +126,17 @@ class Tavily(ApiProvider):
             for url in urls
         ]
 
-    def _request(self, path: str, key: str, body: dict[str, Any]) -> Request:
+    def _request(self, path: str, key: str, body: dict[str, Any]) -> HttpRequest:
         headers = {
             "Authorization": f"Bearer {key}",
             "Content-Type": "application/json",
             "X-Client-Name": "searchbus",
         }
         content = msgspec.json.encode(body)
-        return Request("POST", f"{self._base_url}{path}", headers=headers, content=content)
+        return HttpRequest("POST", f"{self._base_url}{path}", headers=headers, content=content)
 
     @classmethod
-    def refusal(cls, reply: Reply) -> Fault | None:
+    def refusal(cls, reply: HttpReply) -> Fault | None:
         """See `ApiProvider`; with Tavily's own text where it helps the caller."""
         if reply.status in (400, 422):
             reason = reason_in(reply.body) or "no reason given."
