@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
+import weakref
 from typing import Any
 
 import httpx
@@ -100,6 +102,22 @@ async def test_limit_of_a_head_is_for_one_request() -> None:
     transport = await exchange(answering(b"hello"), *[request] * (MAX_HEAD_BYTES // 1000 + 1))
     assert b"".join(transport.written).count(b"HTTP/1.1 200 OK") == MAX_HEAD_BYTES // 1000 + 1
     assert not transport.closed
+
+
+async def test_request_leaves_no_cycle_of_references() -> None:
+    """It would stay until the collector runs, and each request would use memory that is cold."""
+    requests: list[weakref.ref[Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        requests.append(weakref.ref(send.__self__))
+        await answering(b"hello")(scope, receive, send)
+
+    gc.disable()
+    try:
+        await exchange(app, REQUEST, REQUEST)  # the connection keeps the last one
+        assert requests[0]() is None
+    finally:
+        gc.enable()
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:

@@ -164,7 +164,8 @@ async def test_lease_of_a_cancelled_fetch_is_released(buckets):
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     upstream.seconds = 0.0
-    assert (await get(SharedCache(*buckets), upstream)).value == b"answer 2"
+    async with asyncio.timeout(10):  # it would end after 20 s
+        assert (await get(SharedCache(*buckets), upstream)).value == b"answer 2"
 
 
 async def test_value_may_be_stored_and_looked_up_without_a_fetch(buckets):

@@ -13,7 +13,7 @@ from searchbus_contracts import DEFAULT_PREFIX, Actor, ErrorCode, Fault, Subject
 
 from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
-from .client.fleet import Fleet, State
+from .client.fleet import Fleet
 from .client.parts import TransitBudget
 from .client.request import InstanceGoneError, OnEvent, Request
 from .client.requester import RECONNECT_GRACE_S, Requester
@@ -232,7 +232,7 @@ class Bus:
     async def ping(self, service: str, instance: str, timeout_s: float) -> bool:
         """Whether an instance answers a ping, which is outside its limit: a busy one does."""
         try:
-            return await self._requester.ping(service, instance, timeout_s) is State.ALIVE
+            return await self._requester.answers(service, instance, timeout_s)
         except ValueError:  # an id that no subject can have
             return False
 

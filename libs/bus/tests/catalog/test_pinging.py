@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from searchbus_bus import MemoryBroker, Worker
@@ -21,6 +23,19 @@ async def test_busy_instances_answer_and_others_do_not():
     others = [("alpha", "gone"), ("alpha", "no.token"), ("beta", serving.instance)]
     assert await silent_instances(broker.connect(), [here, *others]) == others
     assert await silent_instances(broker.connect(), []) == []
+
+
+async def test_who_reconnects_later_than_this_process_is_not_lost(monkeypatch):
+    """After a restart of the server."""
+    monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.4)
+    broker = MemoryBroker()
+    worker, bus = broker.connect(), broker.connect()
+    serving = await worker.serve(Worker("alpha"))
+    for lost in (worker, bus):
+        lost.transport.sever()
+    bus.transport.restore()
+    asyncio.get_running_loop().call_later(0.6, worker.transport.restore)
+    assert await silent_instances(bus, [("alpha", serving.instance)]) == []
 
 
 async def test_one_lost_ping_is_no_proof():

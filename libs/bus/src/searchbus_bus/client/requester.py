@@ -41,6 +41,7 @@ RECONNECT_GRACE_S = 2.0
 once instead of waiting for their deadlines."""
 PING_TIMEOUT_S = 0.5
 """An instance that does not answer a ping in this time is asked for nothing until it does."""
+_PING_AGAIN_S = 0.05
 _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 _ACK_AFTER_MS = str(ACK_AFTER_MS)
@@ -122,6 +123,20 @@ class Requester:
         if isinstance(outcome, bytes):
             return State.ALIVE
         return _STATES.get(outcome.cause, State.UNKNOWN)
+
+    async def answers(self, service: str, instance: str, timeout_s: float) -> bool:
+        """Whether an instance answers a ping; one that may be reconnecting is pinged again.
+
+        Raises:
+            ValueError: an id that no subject can have.
+        """
+        deadline = Deadline.after(timeout_s)
+        while True:
+            state = await self.ping(service, instance, deadline.remaining_s)
+            again = state is State.GONE and self._reconnecting()
+            if not again or deadline.remaining_s < _PING_AGAIN_S + _LEAST_USEFUL_S:
+                return state is State.ALIVE
+            await asyncio.sleep(_PING_AGAIN_S)
 
     async def _attempts(self, request: Request[Any], body: bytes, req_id: str, span: Span) -> bytes:
         if len(body) > MAX_BODY_BYTES:

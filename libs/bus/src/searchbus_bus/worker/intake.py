@@ -79,7 +79,7 @@ class Membership:
             if subject not in self._served:
                 self._served[subject] = _Served(handler, stays)
                 self._endpoints.append(_endpoint(subject, self._group))
-            await self._subscribe()
+            await self._subscribe(subject)
 
     async def remove(self, subject: str) -> None:
         """Serve a subject no more; requests already received are still answered."""
@@ -95,7 +95,7 @@ class Membership:
         """
         async with self._changing:
             self._own_subject = own_subject
-            await self._subscribe()
+            await self._subscribe(*self._served)
 
     async def leave(self) -> None:
         """Leave the queue group; requests already received are still answered."""
@@ -109,7 +109,7 @@ class Membership:
         """Join the queue group again."""
         async with self._changing:
             self._joined = True
-            await self._subscribe()
+            await self._subscribe(*self._served)
 
     async def end(self) -> None:
         """Serve nothing any more."""
@@ -118,9 +118,10 @@ class Membership:
             await asyncio.gather(*(served.drain() for served in self._served.values()))
             self._served.clear()
 
-    async def _subscribe(self) -> None:
-        """Make the subscriptions that are missing."""
-        for subject, served in self._served.items():
+    async def _subscribe(self, *subjects: str) -> None:
+        """Make the subscriptions of subjects that are missing."""
+        for subject in subjects:
+            served = self._served[subject]
             if not (self._joined or served.stays):
                 continue
             if served.group is None:

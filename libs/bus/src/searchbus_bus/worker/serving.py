@@ -31,7 +31,6 @@ from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.subjects import INBOX
 
 from .. import telemetry
-from ..client.fleet import State
 from ..client.requester import Requester
 from ..identity import ActorVerifier
 from ..telemetry import LiveGauge
@@ -148,8 +147,8 @@ class Serving:
         True while NATS is unreachable: a restart of the process would not help, and readiness
         reports it.
         """
-        state = await self._requester.ping(self.worker.service, self.instance, timeout_s)
-        return state is State.ALIVE or not self._transport.connected
+        answers = await self._requester.answers(self.worker.service, self.instance, timeout_s)
+        return answers or not self._transport.connected
 
     async def step_out(self) -> None:
         """Leave the queue group; requests already received are still answered."""

@@ -111,7 +111,7 @@ class Worker:
         service: the service's name, also its queue group.
         version: semantic version, sent in `$SRV.INFO` replies.
         max_in_flight: requests handled at once.
-        max_waiting: further requests that may wait for a moment (see admission.py); others are
+        max_waiting: further requests that may wait for a moment (see intake.py); others are
             refused with `overloaded`. As many as are handled by default, and at least 16.
     """
 
