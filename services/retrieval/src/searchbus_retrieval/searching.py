@@ -77,7 +77,7 @@ class Searcher:
     ) -> Answer:
         """Search one collection.
 
-        Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
+        Documents that the question seems to mean are ranked higher (ranking/preferences.py).
 
         Args:
             query: 1 to 1000 characters of natural language.
