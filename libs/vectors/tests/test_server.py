@@ -16,9 +16,10 @@ from .conftest import point
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
-async def test_missing_server_is_unavailable():
-    """It names the address and the setting."""
-    url = f"http://127.0.0.1:{free_port()}"
+@pytest.mark.parametrize("scheme", ["http://", "HTTP://", ""])
+async def test_missing_server_is_unavailable(scheme):
+    """It names the address and the setting; a mere host and port is an address, too."""
+    url = f"{scheme}127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnavailableError, match=f"{url}.*SEARCHBUS_QDRANT_URL"):
         await open_store(url=url)
 
@@ -59,6 +60,31 @@ async def test_server_that_goes_away_is_unavailable():
         with pytest.raises(StoreUnavailableError, match="does not respond"):
             await call
     await store.close()
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+@pytest.mark.parametrize("status", [401, 404, 500])
+async def test_server_that_refuses_at_the_start_is_unavailable(status):
+    """The key is wrong, or something else listens there: the message names the setting."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(StoreUnavailableError, match="SEARCHBUS_QDRANT_URL"):
+                await open_store(url=f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 async def test_many_points_go_in_several_requests():

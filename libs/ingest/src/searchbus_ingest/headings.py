@@ -34,7 +34,7 @@ _INLINE = re.compile(
     r"(?: " + _TITLE_WORD + r"){0,9}?"
     r"|(?:Monetary Policy|Longer-Run|Long-Run|System Open Market Account)"
     r"(?: [A-Z][\w'’\-]*){1,5}"
-    r")(?P<note>\d{1,2})?"
+    r")(?:\d{1,2})?"
     r"(?P<after>\s+|(?=By |The ))"
     r"(?=(?:The|In|By|At|A|An|On|With|During|Participants|Members|Secretary|Consistent|Over|As|For"
     r"|Domestic|Developments|Investor|Information|Financial|Real|Since|This|Following|Before|To"
@@ -45,11 +45,10 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading: its title, its start, and the start of the text below it, as character offsets."""
+    """A heading: its title, and its start as an offset in characters."""
 
     title: str
     start: int
-    body_start: int
 
 
 def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
@@ -69,7 +68,7 @@ def _markdown(text: str) -> list[Heading]:
         return before > 0 and position < code[before - 1][1]
 
     return [
-        Heading(match[1].rstrip().rstrip("#").strip("`* \t"), match.start(), match.end())
+        Heading(match[1].rstrip().rstrip("#").strip("`* \t"), match.start())
         for match in _MARKDOWN.finditer(text)
         if not in_code(match.start())
     ]
@@ -100,7 +99,7 @@ def _on_lines(text: str) -> list[Heading]:
             and len(below) >= _LEAST_PARAGRAPH_CHARS
             and _looks_like_a_title(title)
         ):
-            found.append(Heading(_FOOTNOTE.sub("", title), line.start(), line.end()))
+            found.append(Heading(_FOOTNOTE.sub("", title), line.start()))
     return found
 
 
@@ -145,8 +144,7 @@ def _inline(text: str) -> list[Heading]:
         ):
             continue
         title = re.sub(r"\s+", " ", match["title"]).removesuffix(" The").strip(" ,")
-        end = match.end("note") if match["note"] else match.end("title")
-        found.append(Heading(title, match.start("title"), end))
+        found.append(Heading(title, match.start("title")))
     return found
 
 
@@ -214,7 +212,7 @@ def find_code_headings(text: str, suffix: str) -> list[Heading]:
         enclosing = [(width, name) for width, name in enclosing if width < indent]
         title = " > ".join([*(name for _, name in enclosing), line])[-MAX_HEADING_CHARS:]
         if not found or start - found[-1].start >= _LEAST_CODE_CHARS:
-            found.append(Heading(title, start, end))
+            found.append(Heading(title, start))
         if len(enclosing) < 4:
             enclosing.append((indent, line[:60]))
     return found

@@ -1,4 +1,4 @@
-"""The explanation of a search as lines of text, for `searchbus search --explain`."""
+"""`searchbus search`: searches the documents of the running stack, over the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Compares quotations with texts beside the event loop, a few at a time."""
+"""Where a quotation stands in a text; where it does not, the nearest place and how that differs.
+
+The nearest place is found by seed and extend, as sequences are compared: pieces of the quotation
+are looked up all over the text, and the places where most of them lie together are aligned
+(alignment.py). Time and memory grow with the length of the text, whatever the quotation.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +214,7 @@ _AT_ONCE = 2
 
 
 class Comparisons:
-    """`find_quote` for a service; further ones wait for their turn."""
+    """`find_quote` beside the event loop, a few at a time; further ones wait for their turn."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_AT_ONCE)

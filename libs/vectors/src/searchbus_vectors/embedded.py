@@ -1,7 +1,11 @@
-"""Builds the index of a collection again from the engine: after a crash, or in a store of an
-earlier release.
+"""The embedded engine: one qdrant-edge shard for each collection, in a folder of one process.
 
-In small steps of the writing thread, so that writes take their turn; searches stay exact meanwhile.
+Up to `EXACT_UP_TO` vectors a search by meaning is exact. Above, an index beside the engine
+(nearest.py) proposes the nearest ones, and the engine filters and scores them; a filter that hardly
+any of them passes is searched exactly. One thread writes, a small pool of threads reads.
+
+Nothing is written while the disk has less than `min_free_bytes` free: the engine writes through
+mapped files, and on a full disk that ends the process.
 """
 
 from __future__ import annotations
@@ -310,7 +314,10 @@ _READ_AT_ONCE = 250
 
 
 class Rebuilds:
-    """The indexes of one store that are being built.
+    """Builds indexes again from the engine: after a crash, or in a store of an earlier release.
+
+    In small steps of the writing thread, so that writes take their turn; searches stay exact
+    meanwhile.
 
     Args:
         write: runs a step for a collection in the writing thread.

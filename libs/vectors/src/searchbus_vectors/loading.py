@@ -54,7 +54,6 @@ async def load_embedder(
 
 ENGINES = {
     "folder": "searchbus_vectors.embedded:EmbeddedStore",
-    ":memory": "searchbus_vectors.server:ServerStore",  # for tests
     "http": "searchbus_vectors.server:ServerStore",
     "https": "searchbus_vectors.server:ServerStore",
 }
@@ -80,9 +79,12 @@ async def open_store(
     """
     if not url and folder is None:
         raise ValueError("open_store needs a url or a folder")
-    scheme = url.rpartition("://")[0] or url.rstrip(":") if url else "folder"
+    scheme = "folder"
+    if url:  # host:port and :memory: have no scheme
+        scheme = url.partition("://")[0].lower() if "://" in url else "http"
     if scheme not in ENGINES:
-        raise ValueError(f"no vector store has URLs such as {url}; known: {', '.join(ENGINES)}")
+        known = ", ".join(ENGINES)
+        raise ValueError(f"no vector store has URLs such as {scheme}://host; known: {known}")
     module, _, name = ENGINES[scheme].partition(":")
     engine: type[VectorStore] = getattr(import_module(module), name)
     return await engine.open(url or str(folder), api_key=api_key, min_free_bytes=min_free_bytes)

@@ -53,10 +53,10 @@ class ServerStore(VectorStore):
             client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S)
         self = cls(client, place, local=local)
         try:
-            await self.check()
-        except StoreUnavailableError:
+            await client.get_collections()
+        except (ResponseHandlingException, UnexpectedResponse, OSError) as error:
             await client.close()
-            raise
+            raise self._unavailable() from error
         return self
 
     async def ensure_collection(

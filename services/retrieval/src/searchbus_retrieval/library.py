@@ -280,9 +280,7 @@ class Library:
         with typed(collection):
             try:
                 return await self._writer.store(collection, document, fields or {})
-            except (
-                CollectionMissingError
-            ):  # another replica deleted it: this document makes it anew
+            except CollectionMissingError:  # another replica deleted it: it is made anew
                 self._schemas.forget(collection)
                 return await self._writer.store(collection, document, fields or {})
 

@@ -84,7 +84,7 @@ class Searcher:
     ) -> SearchAnswer:
         """Search one collection.
 
-        Documents that the question seems to mean are ranked higher (profiles.py, intent.py).
+        Documents that the question seems to mean are ranked higher (ranking/preferences.py).
 
         Args:
             query: 1 to 1000 characters of natural language.

@@ -131,7 +131,7 @@ async def test_limit_of_the_provider_pauses_every_replica(fake_client):
 
 
 async def test_slot_that_leaves_no_time_for_the_reply_is_refused(fake_client):
-    """The call would be paid for and time out."""
+    """The call would be paid for and time out. Of the provider's limit 95 % is used."""
     client = fake_client({}, {})
     api = api_of(client, rate_per_minute=1)
     for _ in range(2):
@@ -139,6 +139,7 @@ async def test_slot_that_leaves_no_time_for_the_reply_is_refused(fake_client):
     with pytest.raises(Fault) as caught:
         await call(api)
     assert caught.value.code == "rate_limited"
+    assert 60_000 < caught.value.failure.retry_after_ms <= 60_000 / 0.95 + 1
     assert len(client.requests) == 2
 
 
