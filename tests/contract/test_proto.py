@@ -27,6 +27,15 @@ def test_generated_files_equal_the_code():
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\nrun: make proto"
 
 
+def test_every_exception_ends_in_error():
+    """One suffix; the failure of the wire keeps its own name. docs/errors.md has the tree."""
+    page = (PROTO.parent / "docs" / "errors.md").read_text()
+    names = re.findall(r"^ +- `(\w+)`", page, re.M)
+    assert len(names) > 30
+    assert len(names) == len(set(names))
+    assert [name for name in names if not name.endswith("Error")] == ["Fault"]
+
+
 def test_readme_lists_every_error_code_with_its_retryability():
     """The table of §6 is complete."""
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| (yes|no) \|$", README, re.M))

@@ -172,12 +172,12 @@ def test_what_does_not_exist_is_named(reaper, loop, keys, said):
 
 KILLED = """
 import asyncio, json, sys
-from searchbus_attach.transports.child import Child, Reaper
+from searchbus_attach.transports.child import ServerProcess, Reaper
 from searchbus_attach.declare.servers import parse_server
 async def main():
     how = json.dumps({"ignore_term": True, "spawn": sys.argv[2]})
     keys = {"command": sys.executable, "args": ["-I", "-S", sys.argv[1], how]}
-    child = await Child.start(parse_server("x", keys), Reaper(), print)
+    child = await ServerProcess.start(parse_server("x", keys), Reaper(), print)
     print(child.pid, flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
