@@ -7,7 +7,8 @@ import math
 import pytest
 import pytest_asyncio
 
-from searchbus_vectors import load_embedder
+from searchbus_vectors import MINILM, Match, load_embedder
+from searchbus_vectors.models import PAIR
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -62,3 +63,25 @@ async def test_words_in_use_are_known(embedder):
     """And misspelt ones are not."""
     assert embedder.is_word("painting")
     assert not embedder.is_word("paintign")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_cosine_of_the_pair_is_the_weighted_mean_of_both_models(embedder):
+    """Also for a query, whose instruction only the first model has."""
+    pair, second = await load_embedder(model=PAIR), await load_embedder(model=MINILM)
+    text, question = "The bank raised interest rates.", "monetary tightening"
+
+    async def cosine(of) -> float:
+        (document,) = await of.embed_documents([text])
+        return dot((await of.embed_query(question)).dense, document.dense)
+
+    try:
+        expected = 0.7 * await cosine(embedder) + 0.3 * await cosine(second)
+        assert await cosine(pair) == pytest.approx(expected, abs=1e-5)
+        assert pair.dimensions == len((await pair.embed_query(question)).dense) == 768
+        assert pair.is_word("rates")
+        (match,) = pair.comparable([Match("a", 1.0, 0.5, 0.0)])
+        assert match.cosine == pytest.approx(0.565)
+    finally:
+        await pair.close()
+        await second.close()

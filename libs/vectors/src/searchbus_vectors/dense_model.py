@@ -63,6 +63,35 @@ def shared_model(folder: Path | None, name: str) -> DenseModel:
     return DenseModel(folder, name)
 
 
+class PairedModel:
+    """Two models as one: a vector is those of both side by side, a cosine the mean of theirs.
+
+    The models err on different texts. README.md of services/retrieval has the figures.
+
+    Args:
+        query_prefix: the first model's, which the second one has no use for.
+    """
+
+    SHARE = 0.3
+    """Weight of the second model in the mean."""
+
+    def __init__(self, first: DenseModel, second: DenseModel, query_prefix: str) -> None:
+        self._first, self._second, self._query_prefix = first, second, query_prefix
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row of unit length for each text."""
+        plain = [text.removeprefix(self._query_prefix) for text in texts]
+        halves = (
+            self._first.embed(texts) * np.float32((1 - self.SHARE) ** 0.5),
+            self._second.embed(plain) * np.float32(self.SHARE**0.5),
+        )
+        return np.hstack(halves)
+
+    def is_word(self, word: str) -> bool:
+        """Whether the first model knows the word as a whole."""
+        return self._first.is_word(word)
+
+
 _MAX_CHARS = 8_000
 """The engine reads a text to its end, in windows; other models read its first 512 tokens."""
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .bm25 import document_vector, query_vector
 from .embedder import Embedder
-from .models import MODEL_NAME, MULTILINGUAL, Model, model_of, resolve_model
+from .models import MINILM, MODEL_NAME, MULTILINGUAL, PAIR, Model, model_of, resolve_model
 from .points import Match, QueryVectors, Sparse, Vector, Vectors
 
 if TYPE_CHECKING:
-    from .dense_model import DenseModel, MultilingualModel
+    from .dense_model import DenseModel, MultilingualModel, PairedModel
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class ModelEmbedder(Embedder):
     def __init__(
         self,
         model: Model,
-        dense: DenseModel | MultilingualModel,
+        dense: DenseModel | MultilingualModel | PairedModel,
         document_threads: int,
         query_threads: int,
     ) -> None:
@@ -62,20 +62,28 @@ class ModelEmbedder(Embedder):
         # onnxruntime sends usage data to its vendor unless this is set.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         # Imported here: fastembed takes a while, and the event loop goes on meanwhile.
-        from .dense_model import shared_model, shared_multilingual_model
+        from .dense_model import PairedModel, shared_model, shared_multilingual_model
 
         model, cores = model_of(name), os.cpu_count() or 1
+
+        def loaded(name: str) -> DenseModel:
+            return shared_model(
+                resolve_model(folder, name=name, allow_download=allow_download), name
+            )
+
+        dense: DenseModel | MultilingualModel | PairedModel
         if name == MULTILINGUAL and folder is None:
-            dense: DenseModel | MultilingualModel = shared_multilingual_model()
+            dense = shared_multilingual_model()
+        elif name == PAIR:
+            dense = PairedModel(loaded(MODEL_NAME), loaded(MINILM), model.query_prefix)
         else:
-            place = resolve_model(folder, name=name, allow_download=allow_download)
-            dense = shared_model(place, name)
+            dense = loaded(name)
         dense.embed(["warm up"])
         return cls(model, dense, document_threads or cores, query_threads or cores)
 
     def comparable(self, matches: list[Match]) -> list[Match]:
         """See Embedder; a model without a measured scale is taken to have the default one's."""
-        if self._known.sure is None:
+        if self._known.slope == 1.0:
             return matches
         return [replace(m, cosine=self._known.comparable(m.cosine)) for m in matches]
 

