@@ -109,3 +109,11 @@ async def test_full_disk_of_the_server_is_typed(monkeypatch, text):
     with pytest.raises(StorageFullError):
         await store.upsert("c", [point(1)])
     await store.close()
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+async def test_messages_show_no_credentials_of_the_url():
+    """They reach callers and logs."""
+    port = free_port()
+    with pytest.raises(StoreUnavailableError, match=f"at 127.0.0.1:{port}"):
+        await open_store(url=f"http://ann:secret@127.0.0.1:{port}")

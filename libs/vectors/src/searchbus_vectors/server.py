@@ -38,7 +38,7 @@ class ServerStore(VectorStore):
 
     def __init__(self, client: AsyncQdrantClient, url: str, *, local: bool) -> None:
         self._client = client
-        self._url = url
+        self._url = url.rpartition("@")[2]  # messages and logs show it, without credentials
         self._local = local
 
     @classmethod
