@@ -76,8 +76,9 @@ def test_what_is_not_a_message_is_an_error(data):
         (b'{"a":1e999}', "validation error"),
         (b'{"a":%b}' % MANY, "more than 200,000 values"),
         (DEEP, "nested"),
+        (b'{"a":%b}' % (b"1" * 21), "more than 20 digits"),
     ],
-    ids=["null", "list", "number", "values", "deep"],
+    ids=["null", "list", "number", "values", "deep", "integer"],
 )
 def test_an_answer_that_cannot_be_read_is_an_error_for_its_caller(result, problem):
     """Who does not wait for the deadline, and a server's other calls go on."""

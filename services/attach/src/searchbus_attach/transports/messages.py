@@ -29,6 +29,7 @@ from mcp_types import (
 )
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from searchbus_contracts.codec import long_integer
 from searchbus_contracts.schemas import levels
 
 from .budget import Budget
@@ -101,6 +102,8 @@ def read_message(
     if values > MAX_VALUES:
         budget.drop("answer", len(data))
         return _refusal(answered, f"the answer has more than {MAX_VALUES:,} values")
+    if long_integer(data):  # no message of the bus may have one
+        return _refusal(answered, "the answer has an integer of more than 20 digits")
     try:
         if answered is None or is_error:
             refused = _decoded(_ERROR, found.error)
