@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import jsonschema
 import msgspec
@@ -24,6 +24,14 @@ from searchbus_contracts import (
     input_schema,
     json_schema,
 )
+from searchbus_contracts.tools import ToolOptions
+
+
+def test_options_of_a_tool_are_fields_of_its_descriptor():
+    """With the same types; mypy checks the arguments of `@tool` against them."""
+    fields = get_type_hints(ToolDescriptor)
+    options = get_type_hints(ToolOptions)
+    assert options == {name: fields.get(name) for name in options}
 
 
 class Place(Struct):

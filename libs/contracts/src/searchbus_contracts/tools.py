@@ -9,7 +9,7 @@ check of the arguments and the entry in proto/ follow from the argument Struct:
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -108,6 +108,21 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             check_schema(self.output_schema)
             if self.output_schema.get("type") != "object":
                 raise ValueError("output_schema must have type 'object'")
+
+
+class ToolOptions(TypedDict, total=False):
+    """The fields of a descriptor that a tool's method declares itself, by `@tool`."""
+
+    annotations: ToolAnnotations | None
+    required_roles: tuple[str, ...]
+    timeout_ms: int
+    client_capabilities: tuple[str, ...]
+    costly: bool
+    max_request_bytes: int
+    untrusted: bool
+    in_prompts: bool
+    examples: tuple[str, ...]
+    keywords: tuple[str, ...]
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):

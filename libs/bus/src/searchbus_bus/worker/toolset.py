@@ -23,10 +23,10 @@ from searchbus_contracts import (
     ResourceReadRequest,
     ResourceSearchReply,
     ResourceSearchRequest,
-    ToolAnnotations,
     ToolDescriptor,
     ToolEvent,
 )
+from searchbus_contracts.tools import ToolOptions
 
 from ..client.request import Deadline
 
@@ -120,20 +120,7 @@ class Declaration:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def tool(
-    *,
-    title: str,
-    annotations: ToolAnnotations | None = None,
-    required_roles: tuple[str, ...] = (),
-    timeout_ms: int = 30_000,
-    client_capabilities: tuple[str, ...] = (),
-    costly: bool = False,
-    max_request_bytes: int = 0,
-    untrusted: bool = False,
-    in_prompts: bool = False,
-    examples: tuple[str, ...] = (),
-    keywords: tuple[str, ...] = (),
-) -> Callable[[ToolMethod], ToolMethod]:
+def tool(*, title: str, **options: Unpack[ToolOptions]) -> Callable[[ToolMethod], ToolMethod]:
     """Offer a method `async def name(self, call, arguments: Struct) -> reply` as a tool.
 
     The reply's annotation decides what a client receives: a Struct is structured JSON, a list of
@@ -142,22 +129,9 @@ def tool(
 
     Args:
         title: for people.
-        required_roles: all of these are needed to see and to call the tool.
-        timeout_ms: the time limit of one call, set by the edge.
-        client_capabilities: MCP capabilities that a client must declare to call.
-        costly: a call costs money.
-        max_request_bytes: limit of a call over HTTP; 0 leaves it to the edge (256 KiB by default).
-        untrusted: results have text that others wrote, and are marked so.
-        in_prompts: prompts name it to callers who may call it.
-        examples: requests that the tool serves, indexed for search.
-        keywords: words that are indexed besides the description.
+        options: fields of `ToolDescriptor`, which describes them; each has a default.
     """
-    return _declare(
-        "tool", title=title, annotations=annotations, required_roles=required_roles,
-        timeout_ms=timeout_ms, client_capabilities=client_capabilities, costly=costly,
-        max_request_bytes=max_request_bytes, untrusted=untrusted, in_prompts=in_prompts,
-        examples=examples, keywords=keywords,
-    )  # fmt: skip
+    return _declare("tool", title=title, **options)
 
 
 def prompt(

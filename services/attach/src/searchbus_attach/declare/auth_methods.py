@@ -6,7 +6,8 @@ issuer = "https://login.example.org"
 client_id = "searchbus"
 client_secret = "${TRACKER_SECRET}"
 
-Another method is another row of METHODS with its name, and a module with its function.
+Another method is another row of METHODS with its name, and its function in auth/grants.py or a
+module of its own; `Auth.header` says how a token is sent.
 """
 
 from __future__ import annotations
@@ -83,6 +84,10 @@ class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def method(self) -> Method:
         """The row of its type."""
         return METHODS[self.type]
+
+    def header(self, token: str) -> tuple[str, str]:
+        """Name and value of the header that signs a request with a token."""
+        return "Authorization", f"Bearer {token}"
 
     def problem(self) -> str:
         """What is wrong with the keys together; empty if nothing is."""

@@ -242,8 +242,9 @@ def _check_auth(server: Server) -> None:
     problem = server.auth.problem()
     if not problem and server.auth.method.for_each_caller and server.state != "per_user":
         problem = f"'auth' of type {server.auth.type} needs state = \"per_user\""
-    if not problem and "authorization" in map(str.lower, server.headers):
-        problem = "give either 'auth' or a header 'Authorization'"
+    name, _ = server.auth.header("")
+    if not problem and name.lower() in map(str.lower, server.headers):
+        problem = f"give either 'auth' or a header {name!r}"
     if problem:
         raise ServerDeclarationError(f"{server.name}: {problem}.")
 

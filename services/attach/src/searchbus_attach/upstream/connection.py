@@ -243,7 +243,9 @@ async def open_connection(
     secrets += [*expanded.env.values(), *(os.environ.get(name, "") for name in server.pass_env)]
     connection.notes = notes
     token = context.credentials.token_for(server, caller)
-    notes.auth = None if token is None else BearerAuth(expanded.url, token)
+    notes.auth = None
+    if token is not None and expanded.auth is not None:
+        notes.auth = BearerAuth(expanded.url, token, expanded.auth.header)
     log = ChildLog(server.name, context.logs, secrets)
     transport = (
         remote_transport(expanded, notes)

@@ -40,7 +40,9 @@ def world():
         good = token in {f"Bearer {one}" for one in found.good}
         return httpx2.Response(200 if good else 401)
 
-    found.auth = BearerAuth(URL, found.source.token)
+    found.auth = BearerAuth(
+        URL, found.source.token, lambda token: ("Authorization", f"Bearer {token}")
+    )
     found.client = BearerClient(auth=found.auth, transport=httpx2.MockTransport(answer))
     return found
 
@@ -62,6 +64,19 @@ async def test_a_401_is_answered_by_one_other_token(world):
     assert (await world.client.post(URL, content=b"x")).status_code == 200
     assert [token for _, token in world.seen] == ["Bearer t1", "Bearer t2"]
     assert world.auth.problem == ""
+
+
+async def test_a_method_of_signing_in_chooses_the_header(world):
+    """Some servers want a key in a header of their own."""
+    client = BearerClient(
+        auth=BearerAuth(URL, world.source.token, lambda token: ("X-Api-Key", token)),
+        transport=httpx2.MockTransport(
+            lambda request: httpx2.Response(
+                200, json=[request.headers["x-api-key"], "authorization" in request.headers]
+            )
+        ),
+    )
+    assert (await client.get(URL)).json() == ["t1", False]
 
 
 @pytest.mark.parametrize("renews", [True, False])

@@ -17,17 +17,24 @@ from ...errors import AuthError
 
 
 class BearerAuth(httpx2.Auth):
-    """The header Authorization of requests to one server, and to no other host. A token that the
-    server rejects is replaced once.
+    """The header that signs requests to one server, and to no other host. A token that the server
+    rejects is replaced once.
 
     Args:
         url: the address of the server; requests to another origin get no header.
         token: gets a token, another one than the rejected one that it is given; raises AuthError.
+        header: name and value of the header with a token (`Auth.header`).
     """
 
-    def __init__(self, url: str, token: Callable[[str], Awaitable[str]]) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: Callable[[str], Awaitable[str]],
+        header: Callable[[str], tuple[str, str]],
+    ) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._get_token = token
+        self._header = header
         self.problem = ""
         """Why the last request was not sent; empty otherwise."""
 
@@ -39,13 +46,13 @@ class BearerAuth(httpx2.Auth):
             yield request
             return
         token = await self._token("")
-        request.headers["Authorization"] = f"Bearer {token}"
+        request.headers.update([self._header(token)])
         response = yield request
         if response.status_code != httpx2.codes.UNAUTHORIZED:
             return
         renewed = await self._token(token)
         if renewed != token:
-            request.headers["Authorization"] = f"Bearer {renewed}"
+            request.headers.update([self._header(renewed)])
             response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             self.problem = "it refuses a token that was just issued for it"
