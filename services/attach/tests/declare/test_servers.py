@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from searchbus_attach.declare.auth_methods import METHODS
 from searchbus_attach.declare.servers import parse_server, variable
 from searchbus_attach.declare.views import parse_selection, parse_view
 from searchbus_attach.errors import ServerDeclarationError
@@ -152,7 +153,7 @@ def test_a_wrong_value_of_a_server_is_named(keys, message):
         ("none", "'auth' must be a table"),
         (
             {"type": "oauth"},
-            "'auth.type' is client_credentials, token_exchange or authorization_code",
+            f"'auth.type' is {', '.join([*METHODS][:-1])} or {[*METHODS][-1]}",
         ),
         (
             {"type": "authorization_code", "issuer": "x" * 2001},
