@@ -8,10 +8,12 @@ import re
 from .engine import ROOT
 
 _OWN = re.compile(
-    r"(create_histogram|create_counter|LiveGauge\[\w+\] = LiveGauge)\(\s*(?:[\w.()\"]+,\s*)??"
+    r"(create_histogram|create_counter|LiveGauge(?:\[\w+\])?|_gauge)\(\s*(?:[\w.()\"]+,\s*)??"
     r"\"((?:searchbus|mcp)\.[a-z_.]+)\"(.*?)\n?\)",
     re.S,
 )
+_TABLE = re.compile(r"^    \"((?:searchbus|mcp)\.[a-z_.]+)\": \"", re.M)
+"""A counter in a table of names and descriptions."""
 OF_LIBRARIES = {
     # FastAPI's own, prometheus_client's own, and Prometheus's.
     "http_server_request_duration_seconds_count", "http_server_request_duration_seconds_bucket",
@@ -24,7 +26,9 @@ def known_metrics() -> frozenset[str]:
     """Names as queries use them."""
     found = set(OF_LIBRARIES)
     for path in [*ROOT.glob("libs/*/src/**/*.py"), *ROOT.glob("services/*/src/**/*.py")]:
-        for how, name, rest in _OWN.findall(path.read_text()):
+        text = path.read_text()
+        found |= {f"{name.replace('.', '_')}_total" for name in _TABLE.findall(text)}
+        for how, name, rest in _OWN.findall(text):
             base = name.replace(".", "_")
             if how == "create_counter":
                 found.add(f"{base}_total")

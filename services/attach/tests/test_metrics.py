@@ -35,15 +35,15 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     }
     assert found == {
         "calls": [{"server": "files", "code": "ok"}, {"server": "files", "code": "not_found"}],
-        "restarts": [{"server": "files"}],
-        "refused": [{"server": "files"}],
-        "file_faults": [{}],
+        "searchbus.attach.restarts": [{"server": "files"}],
+        "searchbus.attach.refused": [{"server": "files"}],
+        "searchbus.attach.file_faults": [{}],
     }
 
 
 def test_the_names_are_those_of_the_documentation():
     """The dashboard shows them; a name that changes is an empty panel."""
-    assert set(metrics._counters) == {
+    assert {name.removeprefix("searchbus.attach.") for name in metrics._counters} == {
         "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
         "file_faults", "tokens", "logins",
     }  # fmt: skip

@@ -274,24 +274,24 @@ class Gateway:
 
 def _gauge(name: str, read: Callable[[Attached], float], description: str) -> LiveGauge[Gateway]:
     return LiveGauge(
-        meter, f"searchbus.attach.{name}", lambda gateway: gateway.values(read),
+        meter, name, lambda gateway: gateway.values(read),
         description=description,
     )  # fmt: skip
 
 
 _GAUGES = (
     _gauge(
-        "server.up",
+        "searchbus.attach.server.up",
         lambda found: float(found.upstream.state in ("up", "idle")),
         "Whether an attached server is connected, or starts with the next call.",
     ),
     _gauge(
-        "server.stale",
+        "searchbus.attach.server.stale",
         lambda found: float(found.upstream.lists.stale),
         "Whether the list of an attached server is the last one of a server that is away.",
     ),
     _gauge(
-        "held",
+        "searchbus.attach.held",
         lambda found: float(found.held),
         "Definitions of attached servers that are held until an operator approves them.",
     ),

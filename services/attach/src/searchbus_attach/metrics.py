@@ -24,27 +24,27 @@ Counted = Literal[
     "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
     "file_faults", "tokens", "logins",
 ]  # fmt: skip
-_DESCRIPTIONS: dict[Counted, str] = {
-    "restarts": "Sessions with attached servers that were lost.",
-    "refused": "Tools of attached servers that cannot be listed.",
-    "changes": "Definitions of attached servers that differ from the approved ones, by policy.",
-    "mismatches": "Answers of attached servers that do not fit their own output schema.",
-    "dropped": "Messages of attached servers beyond their budget, by server and kind.",
-    "handovers": "Calls sent on to the worker that has the caller's session, by server and code.",
-    "session.events": "Sessions of callers that were taken over, lost, or opened without a lease.",
-    "file_faults": "Versions of the file of attached servers that cannot be used.",
-    "tokens": "Requests for tokens of attached servers, by type of auth and outcome.",
-    "logins": "Sign-ins to attached servers, by outcome.",
+_DESCRIPTIONS = {
+    "searchbus.attach.restarts": "Sessions with attached servers that were lost.",
+    "searchbus.attach.refused": "Tools of attached servers that cannot be listed.",
+    "searchbus.attach.changes": "Definitions that differ from the approved ones, by policy.",
+    "searchbus.attach.mismatches": "Answers that do not fit their tool's own output schema.",
+    "searchbus.attach.dropped": "Messages beyond a server's budget, by server and kind.",
+    "searchbus.attach.handovers": "Calls sent on to another worker, by server and code.",
+    "searchbus.attach.session.events": "Sessions taken over, lost, or opened without a lease.",
+    "searchbus.attach.file_faults": "Versions of the file of attached servers that cannot be used.",
+    "searchbus.attach.tokens": "Requests for tokens, by type of auth and outcome.",
+    "searchbus.attach.logins": "Sign-ins to attached servers, by outcome.",
 }
 _counters = {
-    name: meter.create_counter(f"searchbus.attach.{name}", description=description)
+    name: meter.create_counter(name, description=description)
     for name, description in _DESCRIPTIONS.items()
 }
 
 
 def count(name: Counted, number: int = 1, **labels: str) -> None:
     """Add to the counter `searchbus.attach.<name>`; labels are `server` and what tells it apart."""
-    _counters[name].add(number, labels)
+    _counters[f"searchbus.attach.{name}"].add(number, labels)
 
 
 @contextmanager
