@@ -27,7 +27,7 @@ from .documents.records import is_live_chunk, is_record, summary_of
 from .documents.writing import Writer
 from .fitting import Highlights
 from .question.profiles import Profile, load_profiles
-from .ranking.explaining import MAX_LEFT_OUT, SearchAnswer, left_out
+from .ranking.explaining import MAX_LEFT_OUT, CollectionAnswer, left_out
 from .ranking.probability import Backgrounds
 from .searching import Searcher
 
@@ -137,7 +137,7 @@ class Library:
             return_exceptions=True,
         )
         hits: list[SearchHit] = []
-        answers: dict[str, SearchAnswer] = {}
+        answers: dict[str, CollectionAnswer] = {}
         faults: dict[str, Fault] = {}
         for name, outcome in zip(names, outcomes, strict=True):
             if isinstance(outcome, Fault):
@@ -293,7 +293,9 @@ class Library:
         return deleted
 
 
-def _left_out(answers: Iterable[SearchAnswer], beyond: Sequence[SearchHit]) -> tuple[LeftOut, ...]:
+def _left_out(
+    answers: Iterable[CollectionAnswer], beyond: Sequence[SearchHit]
+) -> tuple[LeftOut, ...]:
     """What the collections left out, and the hits behind the last one of all collections."""
     found = [*left_out(beyond, "limit"), *(entry for a in answers for entry in a.left_out)]
     found.sort(key=lambda entry: (-entry.score, entry.chunk_id))

@@ -33,8 +33,8 @@ from .question.words import most_rare
 from .ranking.events import day_beside
 from .ranking.explaining import (
     MAX_LEFT_OUT,
+    CollectionAnswer,
     RankedHits,
-    SearchAnswer,
     explanations,
     left_out,
     reading_of,
@@ -81,7 +81,7 @@ class Searcher:
         per_document: bool = False,
         aliases: Mapping[str, str] | None = None,
         explain: bool = False,
-    ) -> SearchAnswer:
+    ) -> CollectionAnswer:
         """Search one collection.
 
         Documents that the question seems to mean are ranked higher (ranking/preferences.py).
@@ -135,10 +135,10 @@ class Searcher:
             )
         hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
-            return SearchAnswer(hits)
+            return CollectionAnswer(hits)
         kept = {hit.chunk_id for hit in unique}
         repeated = [hit for hit in found if hit.chunk_id not in kept]
-        return SearchAnswer(
+        return CollectionAnswer(
             hits,
             left_out(repeated, "same_document") + left_out([*unique[limit:], *beyond], "limit"),
             reading_of(question, len(ranked.hits)),

@@ -17,7 +17,7 @@ from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, fit_beginnin
 from .access import OPEN, Access
 from .fitting import Fitted, fit, offset_of
 from .library import Library
-from .ranking.explaining import SearchAnswer
+from .ranking.explaining import CollectionAnswer
 
 COLLECTION = "fomc"
 ALIASES = {
@@ -32,7 +32,7 @@ ALIASES = {
 
 async def search_corpus(
     library: Library, query: str, top_k: int, where: dict[str, Any] | None, *, explain: bool = False
-) -> SearchAnswer:
+) -> CollectionAnswer:
     """Search the corpus, as every search of its collection does.
 
     Raises:

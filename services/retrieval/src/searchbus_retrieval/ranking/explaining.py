@@ -43,7 +43,7 @@ class RankedHits:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchAnswer:
+class CollectionAnswer:
     """What a search of one collection gave; `left_out` and `reading` where it explains itself."""
 
     hits: list[SearchHit]
