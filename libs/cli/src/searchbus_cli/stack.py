@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
-from searchbus_runtime.files import space_for_start
+from searchbus_runtime.reserve import space_for_start
 from searchbus_runtime.state import LOCK_FILE
 
 from .children import Child, LogFile, Processes
