@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from searchbus_runtime import protocol
-from searchbus_runtime.protocol import MAX_HEAD_BYTES, ConnectionLimits
+from searchbus_runtime.protocol import MAX_HEAD_BYTES, ConnectionLimits, ConnectionWatch
 from searchbus_runtime.server import HttpServer
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_upstream import SharedCache
 from searchbus_web.extraction.extractor import (
@@ -181,6 +182,14 @@ def test_start_fragment_is_split_from_the_url():
     assert start_of("http://a.org/#searchbus-start=12") == ("http://a.org/", 12)
     assert start_of("http://a.org/#top") == ("http://a.org/#top", 0)
     assert start_of("http://a.org/#searchbus-start=x") == ("http://a.org/#searchbus-start=x", 0)
+
+
+def test_an_answer_has_at_most_50_000_characters_of_a_page():
+    """Whatever the budget of tokens is; the rest is another request."""
+    url, text = "http://a.org/", "words " * 10_000
+    (item,) = fit([ExtractedPage(url, text, "ok", None, url)], MAX_TOKENS)
+    assert (item.start, item.end, item.truncated) == (0, 50_000, True)
+    assert item.cursor == f"{url}#searchbus-start=50000"
 
 
 def test_long_text_is_cut_at_a_paragraph_with_a_way_to_the_rest():
