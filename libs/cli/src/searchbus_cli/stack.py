@@ -157,9 +157,15 @@ class Stack:
 
     async def _start_wanted(self) -> None:
         """Start services whose file appears later (`Service.started_by`)."""
+        failed = ""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            self._start_services()
+            try:
+                self._start_services()
+            except OSError as error:  # no log can be made, e.g.
+                if failed != str(error):
+                    tell(f"a service cannot be started ({error}); it is tried again")
+                failed = str(error)
 
     async def stop(self) -> None:
         """Stop the edges, then the services, then NATS."""

@@ -260,7 +260,8 @@ async def test_key_and_role_are_needed(guarded, name):
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/searxng/nothing"), ("DELETE", "/searxng"), ("GET", "/tavily/search"),
-     ("POST", "/tavily/crawl"), ("POST", "/read"), ("GET", "/api/v2"), ("POST", "/docs")],
+     ("POST", "/tavily/crawl"), ("POST", "/read"), ("GET", "/api/v2"), ("POST", "/docs"),
+     ("GET", "/api/v1/web/web_search_news"), ("PUT", "/api/v1/tools/absent")],
 )  # fmt: skip
 async def test_stranger_does_not_learn_which_addresses_there_are(guarded, method, path):
     """401 also where there is nothing, or no such method."""

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_contracts import Fault, decode, encode
+from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT, marked, url_from
@@ -37,6 +37,7 @@ MAX_CHARS = 50_000
 _SHARE = 0.9
 """Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
+_TIMEOUT = "timeout"
 _DIGITS = 24
 """Tokens by which the offsets of a longer part may be longer."""
 _PROBLEMS = {
@@ -160,16 +161,20 @@ class Extractor:
 
         async def fetch() -> Fetched:
             outcome = await self._outcome(url, left_s, caller)
+            if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
+                raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
             # A failure is for those who wait now, not for later requests.
             return Fetched(encode(outcome), store=outcome.status == "ok")
 
         try:
             cached = await self._cache.get(
-                f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s
+                f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s, timeout_s=left_s
             )
+            outcome = decode(cached.value, _PageOutcome)
         except Fault as fault:
-            return ExtractedPage(requested, "", "unreachable", fault.failure.message)
-        outcome = decode(cached.value, _PageOutcome)
+            if fault.code != ErrorCode.DEADLINE_EXCEEDED:
+                return ExtractedPage(requested, "", "unreachable", fault.failure.message)
+            outcome = _PageOutcome(status=_TIMEOUT, message="It could not be read in time.")
         if outcome.status != "ok":
             later = LATER_STATUS.fullmatch(outcome.status)
             advice = "Try again later, or use another page." if later else "Use another page."
@@ -179,11 +184,8 @@ class Extractor:
 
     async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
         try:
-            async with asyncio.timeout(left_s):
-                page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
-                text = await self._pool.read(page, caller=caller)
-        except TimeoutError:
-            return _PageOutcome(status="timeout", message="It could not be read in time.")
+            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
+            text = await self._pool.read(page, caller=caller)
         except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
         if text.problem is not None:
@@ -224,7 +226,7 @@ def start_of(url: str) -> tuple[str, int]:
     base, sign, fragment = url.partition("#")
     if sign and fragment.startswith(START_FRAGMENT):
         number = fragment.removeprefix(START_FRAGMENT)
-        if number.isdigit() and len(number) < 10:
+        if number.isdecimal() and len(number) < 10:
             return base, int(number)
     return url, 0
 
