@@ -10,7 +10,11 @@ from collections.abc import MutableMapping
 from typing import Annotated, Any
 
 import typer
-from typer.completion import completion_init, install_callback, show_callback
+from typer.completion import (
+    get_completion_inspect_parameters,
+    install_callback,
+    show_callback,
+)
 
 from searchbus_contracts import VERSION
 from searchbus_runtime.secrecy import hide_environment
@@ -44,7 +48,7 @@ class _Root(CommandGroup):
     _found: dict[str, Any] | None = None
 
     @property
-    def commands(self) -> MutableMapping[str, Any]:  # type: ignore[override]
+    def commands(self) -> MutableMapping[str, Any]:
         """Name → command. They are searched for at the first look: `--version` needs none."""
         if self._found is None:
             self._found = {}
@@ -118,5 +122,5 @@ def main() -> None:
     """Run the command line."""
     # A stack's process and a client's have keys, too.
     hide_environment()
-    completion_init()
+    get_completion_inspect_parameters()  # as a side effect, Typer knows the shells
     app(prog_name="searchbus")
