@@ -184,9 +184,8 @@ class SharedCache:
                 async with asyncio.timeout_at(end_s):
                     return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
             except (Fault, TimeoutError) as error:
-                late = isinstance(error, TimeoutError)
-                fault = _late() if late else error
-                if not (late or leading) and fault.code in _OWN_BUDGET:
+                fault = error if isinstance(error, Fault) else _late()
+                if fault is error and not leading and fault.code in _OWN_BUDGET:
                     continue
                 if entry is not None and self._age_s(entry) < stale_s:
                     return replace(entry, stale=True, why_stale=fault.failure.message)
