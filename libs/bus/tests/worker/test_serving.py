@@ -8,7 +8,7 @@ import json
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
+from searchbus_bus import Bus, Call, MemoryBroker, Toolset, Worker, endpoint, tool
 from searchbus_bus.client.inbox import InboxQuestion
 from searchbus_contracts import (
     Catalog,
@@ -110,6 +110,30 @@ async def test_discovery_describes_the_worker(events):
         f"sb.v1.catalog.dictionary.{serving.worker.catalog.digest}",
     }
     assert {e["queue_group"] for e in info["endpoints"]} == {"dictionary"}
+
+
+async def test_a_reader_of_another_version_is_said_once(events, caplog):
+    """Its side logs the same; a reader of this version, or of none, is not worth a line."""
+    broker, bus, _ = events
+    serving = await broker.connect().serve(dictionary())
+    for headers in (None, {"searchbus": "v1"}, {"searchbus": "v2"}, {"searchbus": "v2"}):
+        question = InboxQuestion("$SRV.INFO", DISCOVERY, headers=headers)
+        await bus._requester.inbox.collect([question], quiet_s=0.05, most_s=60)
+    (line,) = [text for text in caplog.messages if "of the wire" in text]
+    assert "dictionary, uses version v1 of the wire, an edge on the bus 'v2'" in line
+    await serving.drain()
+
+
+async def test_a_reader_says_its_version(transport):
+    """So that a worker of another one can log it."""
+    asked = []
+
+    async def keep(message):
+        asked.append((message.subject, message.headers.get("searchbus")))
+
+    transport.on_publish = keep
+    await Bus(transport).workers(quiet_s=0, known={"b": 1})
+    assert asked == [("$SRV.INFO", "v1"), ("$SRV.INFO.b", None)]
 
 
 async def test_content_that_is_known_at_run_time_is_served_and_taken_back(events):

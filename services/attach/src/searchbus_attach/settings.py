@@ -12,14 +12,12 @@ from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
 
 from .auth.keys import Sealer, ServiceIdentity, key_from_text
-from .declare.attach_file import AttachFile
+from .declare.attach_file import FILE_NAME, PINS_NAME, AttachFile
 from .declare.servers import own_folders
 
 if TYPE_CHECKING:
     from .auth.credentials import Credentials
 
-FILE_NAME = "attach.toml"
-PINS_NAME = "attach-pins.json"
 LOGINS_NAME = "attach-logins.json"
 
 

@@ -23,6 +23,8 @@ from .inbox import Inbox, InboxQuestion
 
 log = logging.getLogger("searchbus.bus")
 
+EVERYONE = "$SRV.INFO"
+"""The question to all workers. Its header `searchbus` is the asker's version of the wire."""
 _MOST_SERVICES = 1000
 """A worker that names more services than exist makes discovery no longer than this."""
 
@@ -55,11 +57,12 @@ async def discover(
 ) -> list[WorkerInfo]:
     """Every searchbus worker that replied; see `Bus.workers`."""
     collect = partial(inbox.collect, quiet_s=quiet_s, most_s=most_s)
-    (replies,) = await collect([InboxQuestion("$SRV.INFO", DISCOVERY)])
+    version = {CONTRACT_KEY: CONTRACT_VERSION}
+    (replies,) = await collect([InboxQuestion(EVERYONE, DISCOVERY, headers=version)])
     named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
     asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
     confirmed = await collect(
-        [InboxQuestion(f"$SRV.INFO.{service}", service, named[service]) for service in asked]
+        [InboxQuestion(f"{EVERYONE}.{service}", service, named[service]) for service in asked]
     )
     found = [
         worker

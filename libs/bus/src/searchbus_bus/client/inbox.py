@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -108,11 +108,13 @@ class InboxQuestion:
     Args:
         replier: who replies; see `Inbox.attempt`.
         enough: the number of replies after which no more are expected.
+        headers: sent with the question.
     """
 
     subject: str
     replier: str
     enough: int | None = None
+    headers: Mapping[str, str] | None = None
 
 
 class Inbox:
@@ -249,7 +251,10 @@ class Inbox:
                 reply_to = await stack.enter_async_context(
                     self.receive(question.replier, partial(on_reply, place))
                 )
-                await self._transport.publish(question.subject, b"", reply=reply_to)
+                headers = dict(question.headers) if question.headers else None
+                await self._transport.publish(
+                    question.subject, b"", reply=reply_to, headers=headers
+                )
             give_up_s = loop.time() + most_s
             while open_questions and (now_s := loop.time()) < give_up_s:
                 before = received

@@ -31,6 +31,7 @@ from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.subjects import INBOX
 
 from .. import telemetry
+from ..client.discovery import EVERYONE
 from ..client.requester import Requester
 from ..identity import ActorVerifier
 from ..telemetry import LiveGauge
@@ -84,6 +85,8 @@ class Serving:
         self._served: dict[str, Handler] = {}
         self._refreshing = asyncio.Lock()
         self._drained = False
+        self._left_out = False
+        """Whether it was logged that a reader of another version leaves this worker out."""
 
     @property
     def served(self) -> int:
@@ -108,6 +111,7 @@ class Serving:
         await self._offer()
         cancel = self._subjects.cancel(service)
         self._control.append(await self._transport.subscribe(cancel, self._on_cancel))
+        self._control.append(await self._transport.subscribe(EVERYONE, self._on_discovery))
         started_ms = time.time_ns() // 10**6
         self._record.metadata.update(
             {CONTRACT_KEY: CONTRACT_VERSION, ACKS_KEY: "1", "started_ms": str(started_ms)}
@@ -241,6 +245,19 @@ class Serving:
         if message.reply.startswith(INBOX):
             pong = Pong(instance=self.instance, in_flight=self.in_flight)
             await self._replies.reply(message, encode(pong))
+
+    async def _on_discovery(self, message: Message) -> None:
+        """The transport replies; here only the asker's version of the wire is read."""
+        version = message.headers.get(CONTRACT_KEY, CONTRACT_VERSION)
+        if version != CONTRACT_VERSION and not self._left_out:
+            self._left_out = True
+            log.warning(
+                "this worker, %s, uses version %s of the wire, an edge on the bus %.16r: that edge "
+                "leaves its tools out. Run one release of searchbus on a bus.",
+                self.worker.service,
+                CONTRACT_VERSION,
+                version,
+            )
 
     async def _on_cancel(self, message: Message) -> None:
         try:

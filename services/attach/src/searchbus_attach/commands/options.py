@@ -12,19 +12,30 @@ from typer.core import TyperCommand, TyperGroup
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
-from searchbus_runtime.settings import load_settings
 from searchbus_runtime.wording import nearest, printable
 
-from ..declare.attach_file import AttachFile, Declared
+from ..declare.attach_file import FILE_NAME, PINS_NAME, AttachFile, Declared
 from ..declare.servers import Server
 from ..errors import AuthError, ProbeError, ServerDeclarationError
-from ..settings import FILE_NAME, PINS_NAME, AttachSettings
 
 if TYPE_CHECKING:
     from ..auth.credentials import Credentials
+    from ..settings import AttachSettings
 
 
-NameArgument = Annotated[str, typer.Argument(help="The server's name, also that of its toolset.")]
+def server_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of declared servers that start with what is typed; none where the file is wrong."""
+    options = context.params
+    try:
+        declared = file_of(options.get("file"), options.get("data")).read_all()
+    except ServerDeclarationError:
+        return []
+    return [name for name in declared.servers if name.startswith(incomplete)]
+
+
+_NAME = "The server's name, also that of its toolset."
+NewNameArgument = Annotated[str, typer.Argument(help=_NAME)]
+NameArgument = Annotated[str, typer.Argument(help=_NAME, autocompletion=server_names)]
 FileOption = Annotated[
     Path | None,
     typer.Option(
@@ -155,6 +166,11 @@ def unknown_server(file: AttachFile, name: str, declared: Declared) -> ServerDec
 
 def settings_of(data: Path | None) -> AttachSettings:
     """The settings of the service, from the environment and the folder of secrets."""
+    # Imported here, as in the other modules of commands: each takes longer than `--help`.
+    from searchbus_runtime import load_settings
+
+    from ..settings import AttachSettings
+
     return load_settings(AttachSettings, data_dir=data_folder(data))
 
 

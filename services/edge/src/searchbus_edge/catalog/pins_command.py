@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,17 +15,13 @@ import typer
 
 from searchbus_bus import Directory, connect
 from searchbus_bus.catalog.catalogs import definition_of
-from searchbus_contracts import Fault, ToolDescriptor
+from searchbus_contracts import Fault
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.pins import Held, PinFile, Pins
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import printable
 
-_DIGITS = 32
-"""Digits of a hash that are shown and needed: who writes a definition could find a harmless and a
-harmful one whose hashes begin with the same dozen.
-"""
 pins = typer.Typer(
     help="Show and approve changed definitions of tools (SEARCHBUS_HOLD_CHANGES).",
     no_args_is_help=True,
@@ -40,16 +35,15 @@ DataOption = Annotated[Path | None, typer.Option(help="Data folder of the runnin
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A held tool, who offers it, and its approved definition where there is one."""
+    """A held tool, and who offers it."""
 
     toolset: str
     service: str
     held: Held
-    approved: ToolDescriptor | None
 
     @property
-    def digits(self) -> str:
-        return self.held.sha256[:_DIGITS]
+    def name(self) -> str:
+        return f"{self.toolset}.{self.held.tool.name}"
 
 
 @pins.command("list")
@@ -73,8 +67,7 @@ def list_held(
         typer.echo("no definition is held", err=True)
     for offer in offers:
         reasons = "; ".join(offer.held.reasons)
-        name = f"{offer.toolset}.{offer.held.tool.name}"
-        typer.echo(printable(f"{offer.digits}  {name}  {reasons}"))
+        typer.echo(printable(f"{offer.held.digits}  {offer.name}  {reasons}"))
 
 
 @pins.command("diff")
@@ -89,8 +82,7 @@ def diff(
     """
     with _errors():
         (offer,) = _chosen(_held(_file(file, data), data), [digits])
-    old = [] if offer.approved is None else _lines(offer.approved)
-    for line in difflib.unified_diff(old, _lines(offer.held.tool), "approved", "held", lineterm=""):
+    for line in offer.held.difference("held"):
         typer.echo(printable(line))
 
 
@@ -113,7 +105,7 @@ def approve(
             for offer in chosen:
                 pinned.approve(offer.toolset, offer.service, [offer.held.tool])
     for offer in chosen:
-        typer.echo(f"{offer.toolset}.{offer.held.tool.name} is approved", err=True)
+        typer.echo(f"{offer.name} is approved", err=True)
 
 
 def _held(file: PinFile, data: Path | None) -> list[_Offer]:
@@ -139,11 +131,7 @@ async def _discover(address: BusAddress, pinned: Pins) -> list[_Offer]:
             if toolset not in pinned.toolsets or directory.owner(toolset) != catalog.service:
                 continue
             reviewed = pinned.review(toolset, catalog.service, catalog.tools_of(toolset))
-            approved = {tool.name: tool for tool in reviewed.tools}
-            found += [
-                _Offer(toolset, catalog.service, held, approved.get(name))
-                for name, held in reviewed.held.items()
-            ]
+            found += [_Offer(toolset, catalog.service, held) for held in reviewed.held.values()]
     return found
 
 
@@ -151,28 +139,22 @@ def _chosen(offers: list[_Offer], digits: list[str]) -> list[_Offer]:
     """The offers that the digits name; raises ValueError for digits that name none."""
     chosen = []
     for given in digits:
-        named = [offer for offer in offers if offer.held.sha256.startswith(given)]
-        if not named or len(given) < _DIGITS:
+        named = [offer for offer in offers if offer.held.is_named_by(given)]
+        if not named:
             raise ValueError(f"nothing held has the digits {given}; see searchbus pins list")
         chosen += named
     return chosen
 
 
 def _as_json(offer: _Offer) -> dict[str, object]:
-    approved = None if offer.approved is None else definition_of(offer.approved)
+    held = offer.held
+    approved = None if held.approved is None else definition_of(held.approved)
     return {
-        "toolset": offer.toolset, "tool": offer.held.tool.name, "service": offer.service,
-        "sha256": offer.held.sha256, "reasons": offer.held.reasons,
-        "held": msgspec.to_builtins(definition_of(offer.held.tool)),
+        "toolset": offer.toolset, "tool": held.tool.name, "service": offer.service,
+        "sha256": held.sha256, "reasons": held.reasons,
+        "held": msgspec.to_builtins(definition_of(held.tool)),
         "approved": msgspec.to_builtins(approved),
     }  # fmt: skip
-
-
-def _lines(tool: ToolDescriptor) -> list[str]:
-    text = json.dumps(
-        msgspec.to_builtins(definition_of(tool)), indent=2, sort_keys=True, ensure_ascii=False
-    )
-    return text.split("\n")
 
 
 @contextmanager
