@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from searchbus_runtime.settings import read_settings
 from searchbus_vectors import ModelNotFoundError, resolve_model
 
 from .settings import RetrievalSettings
@@ -11,7 +12,7 @@ from .settings import RetrievalSettings
 
 def model(folder: Path) -> tuple[str, bool, str]:
     """Whether the embedding model is installed, for the service of a data folder."""
-    settings = RetrievalSettings(data_dir=folder)
+    settings = read_settings(RetrievalSettings, "retrieval", data_dir=folder)
     if settings.embedder == "hash":
         return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"
     try:
