@@ -53,7 +53,7 @@ class GaveUpError(RuntimeError):
     """A child ended several times in a row right after its start.
 
     Attributes:
-        code: its exit code; 2 says that its settings are wrong.
+        code: its exit code; 2 says that another start would fail as well.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -109,8 +109,8 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUpError: it ended with code 2 (wrong settings), or five times within ten seconds of
-                its start.
+            GaveUpError: it ended with code 2 (another start would fail as well), or five times within
+                ten seconds of its start.
         """
         self._deaths_s = []
         while not self.stopping:
