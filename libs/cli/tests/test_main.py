@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from searchbus_cli.commands import CommandGroup
-from searchbus_cli.main import COMMANDS, app
+from searchbus_cli.main import COMMANDS, PANELS, app
 from searchbus_contracts import VERSION
 from searchbus_testing import run_command
 
@@ -23,6 +25,7 @@ EXPENSIVE = (
     "qdrant_edge", "searchbus_bus", "searchbus_edge", "searchbus_retrieval", "searchbus_toolindex",
     "searchbus_vectors", "uvicorn",
 )  # fmt: skip
+SLOW_TO_PRINT = {"markdown_it", "pygments", "typer.rich_utils"}
 TYPER = ("pydantic",)
 """What Typer itself imports to convert arguments."""
 PROGRAM = """
@@ -37,11 +40,11 @@ sys.stderr.write("\\n" + json.dumps(sorted(sys.modules)))
 """
 
 
-def imported_by(*arguments: str) -> tuple[str, list[str]]:
+def imported_by(*arguments: str, **environment: str) -> tuple[str, list[str]]:
     """What a run printed, and the modules that it imported."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(arguments)], capture_output=True, text=True,
-        timeout=120, check=True,
+        timeout=120, check=True, env={**os.environ, **environment},
     )  # fmt: skip
     return done.stdout, json.loads(done.stderr.splitlines()[-1])
 
@@ -57,7 +60,32 @@ def test_help_imports_no_library_of_a_command():
     for name in ("up", "tools", "trace", "doctor", "nats-config", "ingest", "search", "stdio"):
         assert name in printed
     assert expensive(modules) == []
-    assert len(modules) < 800
+    assert not SLOW_TO_PRINT.intersection(modules)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("tools", "--help"), ("attach", "--help")])
+def test_other_pages_of_help_import_no_more(arguments):
+    """A group of another package imports its commands, and msgspec, by which they are written."""
+    _, modules = imported_by(*arguments)
+    assert expensive(modules, "msgspec") == []
+    assert not SLOW_TO_PRINT.intersection(modules)
+
+
+@pytest.mark.parametrize("words", ["", "tools ", "att", "--"])
+def test_completion_of_commands_imports_none(words):
+    """A person waits for it at each key."""
+    environment = {"COMP_WORDS": f"searchbus {words}", "COMP_CWORD": str(words.count(" ") + 1)}
+    printed, modules = imported_by(_SEARCHBUS_COMPLETE="complete_bash", **environment)
+    assert printed
+    assert expensive(modules) == []
+    assert "rich" not in modules
+
+
+def test_help_has_panels_and_every_command_of_this_repository_is_in_one():
+    """Those of other packages are in a panel of their own."""
+    printed, _ = imported_by("--help")
+    titles = re.findall(r"^╭─ (.*?) ─+╮$", printed, re.MULTILINE)
+    assert titles == ["Options", *PANELS]
 
 
 def test_version_is_printed():

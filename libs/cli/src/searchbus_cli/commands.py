@@ -11,22 +11,25 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from .output import fail
-
 
 class CommandGroup(TyperGroup):
     """A group of commands by name → target; sub-groups by `add_group`."""
+
+    panels: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Title → names of commands, for its help."""
 
     def add_targets(self, targets: Mapping[str, str]) -> None:
         """Add commands; a name that is taken keeps its first target."""
@@ -41,20 +44,47 @@ class CommandGroup(TyperGroup):
         return group
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is called; a Fault that it does not handle is an error message."""
+        """Run the command that is called; what is raised for its user is an error message."""
         try:
             return super().invoke(ctx)
         except Exception as error:
-            # Only a command that imported the module of faults can raise one.
+            # Only a command that imported the module of an exception can raise it.
+            config = sys.modules.get("searchbus_runtime.config_file")
+            if config is not None and isinstance(error, config.WrongSettingsError):
+                from .output import fail
+
+                raise fail("\nerror: ".join(error.faults), config.EXIT_BAD_SETTINGS) from None
             errors = sys.modules.get("searchbus_contracts.errors")
             if errors is None or not isinstance(error, errors.Fault):
                 raise
+            from .output import fail
+
             raise fail(f"{error.code}: {error.failure.message}") from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, _Deferred) else command, rest
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option --help, off by default: Typer imports Pydantic to convert a missing value."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help; a command's line is read from its source."""
+        _print_help(self, ctx, formatter, self.panels)
+
+
+def _print_help(
+    group: Any, ctx: Any, _: Any, panels: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> None:
+    # Imported here, as all that prints: `--version` and completion need no Rich.
+    from .panels import print_help
+
+    print_help(group, ctx, panels)
 
 
 class _Deferred(TyperCommand):
@@ -79,6 +109,8 @@ class _Deferred(TyperCommand):
         try:
             found = getattr(import_module(module), attribute)
         except Exception as error:  # of a package that others wrote
+            from .output import fail
+
             package = module.partition(".")[0].replace("_", "-")
             raise fail(
                 f"The command {self.name} cannot be imported ({type(error).__name__}: {error}). "
@@ -89,6 +121,7 @@ class _Deferred(TyperCommand):
                 if registered.callback is not None:
                     registered.callback = with_output_option(registered.callback)
             command: Any = get_group(found)
+            command.format_help = functools.partial(_print_help, command)
         else:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             app.command(self.name)(with_output_option(found))
@@ -115,7 +148,7 @@ def help_line(target: str) -> str:
     It is the docstring of a function, or the argument `help` of a call such as `typer.Typer(...)`.
     """
     module, _, attribute = target.partition(":")
-    for node in _statements(module):
+    for node in _statements(module, attribute):
         text = _description(node, attribute)
         if text is not None:
             return text.strip().partition("\n")[0]
@@ -145,14 +178,28 @@ def assigns(module: str, name: str) -> bool:
     return False
 
 
-def _statements(module: str) -> list[ast.stmt]:
+def _statements(module: str, name: str = "") -> list[ast.stmt]:
+    """The statements at the top level of a module, or the one that defines a name."""
     path = _file(module)
-    if path is None:
-        return []
     try:
-        return ast.parse(path.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
+        source = path.read_text("utf-8") if path is not None else ""
+    except (OSError, ValueError):
         return []
+    # Parsing whole files is half of the time of `--help`.
+    for part in (_part(source, name), source) if name else (source,):
+        try:
+            if found := ast.parse(part).body:
+                return found
+        except (SyntaxError, ValueError):
+            continue
+    return []
+
+
+def _part(source: str, name: str) -> str:
+    """The lines of the statement that defines a name, as far as the layout tells."""
+    pattern = rf"^(?:(?:async )?def )?{re.escape(name)}\b.*\n(?:[ \t)\]}}].*\n|\n)*"
+    found = re.search(pattern, source, re.MULTILINE)
+    return found[0] if found else ""
 
 
 def _file(module: str) -> Path | None:

@@ -6,10 +6,15 @@ A package adds a command by an entry point of group `searchbus.commands`; the na
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from collections.abc import MutableMapping
 from typing import Annotated, Any
 
 import typer
+from typer.completion import (
+    get_completion_inspect_parameters,
+    install_callback,
+    show_callback,
+)
 
 from searchbus_contracts import VERSION
 from searchbus_runtime.secrecy import hide_environment
@@ -27,13 +32,37 @@ COMMANDS = {
     "nats-config": "searchbus_cli.nats_config:nats_config",
 }
 GROUPS = {"tools": "List and call the tools of the running stack."}
+PANELS = {
+    "Start": ("up", "stdio"),
+    "Use": ("search", "web", "tools"),
+    "Fill": ("ingest", "attach"),
+    "Operate": ("doctor", "trace", "config", "keys", "pins", "nats-config"),
+}
+"""The order of the help; a command of another package is below, where it is not named here."""
 
 
 class _Root(CommandGroup):
     """Every command of this installation, none of them imported."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    panels = PANELS
+    _found: dict[str, Any] | None = None
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """Name → command. They are searched for at the first look: `--version` needs none."""
+        if self._found is None:
+            self._found = {}
+            self._find()
+        return self._found
+
+    @commands.setter
+    def commands(self, _: Any) -> None:
+        """What the base class sets, which knows no commands."""
+
+    def _find(self) -> None:
+        # Imported here: it takes longer than all that `--version` does.
+        from importlib.metadata import entry_points
+
         found = sorted(entry_points(group="searchbus.commands"), key=lambda entry: entry.name)
         groups: dict[str, CommandGroup] = {"": self}
         # Our own come first and cannot be replaced.
@@ -49,6 +78,7 @@ app = typer.Typer(
     cls=_Root,
     help="Search for agents, behind a message bus. Start with `searchbus up`.",
     no_args_is_help=True,
+    add_completion=False,  # its two options are below: Typer's take .1 s of each command
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -68,12 +98,29 @@ def _options(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            callback=install_callback,
+            help="Install completion for this shell.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            callback=show_callback,
+            help="Print the script of completion for this shell.",
+        ),
+    ] = False,
 ) -> None:
-    """The command has one option of its own, which ends it."""
+    """The command has options of its own, each of which ends it."""
 
 
 def main() -> None:
     """Run the command line."""
     # A stack's process and a client's have keys, too.
     hide_environment()
-    app()
+    get_completion_inspect_parameters()  # as a side effect, Typer knows the shells
+    app(prog_name="searchbus")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from searchbus_runtime.wording import nearest
 
-from .mcp_client import McpError, endpoint
+from .completion import argument_names, tool_names
 from .output import echo, err, fail, out, print_error, print_table
 
 _MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
@@ -32,6 +32,8 @@ def list_tools(
 
     Example: searchbus tools list --toolset fomc
     """
+    from .mcp_client import McpError, endpoint
+
     client = endpoint(url, data, toolset)
     try:
         found = client.pages("tools/list", "tools")
@@ -53,9 +55,13 @@ def list_tools(
 
 
 def call(
-    name: Annotated[str, typer.Argument(help="The tool's name as `tools list` shows it.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="The tool's name as `tools list` shows it.", autocompletion=tool_names),
+    ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Arguments.", autocompletion=argument_names),
     ] = None,
     args_json: Annotated[
         str | None, typer.Option("--json", help="Arguments as a JSON object; merged.")
@@ -72,6 +78,8 @@ def call(
 
     Example: searchbus tools call search_fomc query="views on inflation" top_k=3
     """
+    from .mcp_client import McpError, endpoint
+
     client = endpoint(url, data, toolset)
     try:
         known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}

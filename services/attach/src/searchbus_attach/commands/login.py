@@ -12,7 +12,6 @@ from searchbus_runtime.wording import printable
 from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server, variable
 from ..errors import ServerDeclarationError
-from ..settings import AttachSettings
 from .options import (
     DataOption,
     FileOption,
@@ -25,6 +24,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..auth.login import Logins
+    from ..settings import AttachSettings
 
 
 login_commands = typer.Typer()

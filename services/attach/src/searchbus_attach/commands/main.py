@@ -19,7 +19,6 @@ from ..declare.host_files import parse_host_file, renamed, starts_searchbus
 from ..declare.servers import Server, parse_server, variables_of
 from ..declare.views import DeclaredView
 from ..errors import ServerDeclarationError
-from ..transports.child import has_program
 from .login import login_commands
 from .options import (
     CommandAfterDashes,
@@ -27,6 +26,7 @@ from .options import (
     FileOption,
     JsonOption,
     NameArgument,
+    NewNameArgument,
     PinsOption,
     ReportingGroup,
     credentials_for,
@@ -57,7 +57,7 @@ _NOTHING_DIFFERS = "nothing differs from what was approved"
 
 @attach.command("add", cls=CommandAfterDashes)
 def add(
-    name: NameArgument,
+    name: NewNameArgument,
     command: Annotated[
         list[str] | None, typer.Argument(help="After --: the command and its arguments.")
     ] = None,
@@ -110,6 +110,9 @@ def add(
     if found.add([server]):
         typer.echo(f"{name} is attached already in {found.path}, with the same keys")
         return
+    # Imported here, as below: it takes longer than `--help`.
+    from ..transports.child import has_program
+
     if command and not has_program(server):
         typer.echo(
             printable(
@@ -196,7 +199,7 @@ def try_server(
     if not as_json:
         # It may take as long as start_timeout_s.
         typer.echo(f"starting {name} …" if server.command else f"asking {name} …", err=True)
-    # Imported here and below: the SDK takes longer than all the rest.
+    # It imports the SDK, which takes longer than all the rest.
     from .approving import probe
 
     probed = probe(server, credentials_for(server, data))

@@ -8,20 +8,21 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from searchbus_bus import connect
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
-from searchbus_runtime import BusAddress, find_bus
 from searchbus_runtime.state import no_stack
 from searchbus_runtime.wording import printable
 
 from ..declare.attach_file import Declared
 from ..declare.servers import Server
 from ..declare.views import Selection
+
+if TYPE_CHECKING:
+    from searchbus_runtime import BusAddress
 
 _TIMEOUT_S = 10.0
 _MASK = "***"
@@ -36,11 +37,15 @@ def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
     Raises:
         Fault: it does not answer, or the bus cannot be reached.
     """
+    from searchbus_runtime import find_bus
+
     address = find_bus(data)
     return None if address is None else asyncio.run(_ask(address, server))
 
 
 async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
+    from searchbus_bus import connect
+
     bus = await connect(address.url, name="cli", **address.options)
     try:
         # Without an actor: no role is needed, and in the service's container the command has its
@@ -127,6 +132,8 @@ def notices(declared: Declared, status: StatusReply | None, data: Path) -> Itera
 
 def not_running(data: Path) -> str:
     """Why nothing is known of the state of servers."""
+    from searchbus_runtime import find_bus
+
     if find_bus(data) is None:
         return no_stack(data)
     return (

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import tomlkit
 
 
+FILE_NAME = "attach.toml"
+PINS_NAME = "attach-pins.json"
 _TABLE = "servers"
 _VIEW = "view"
 _SELECTIONS = "views"
