@@ -10,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +20,8 @@ from pathlib import Path
 from .files import write_atomically
 
 STATE_FILE = "state.json"
+_STAT_STARTTIME = 19
+"""Field of /proc/PID/stat after the name (proc(5): 22)."""
 LOCK_FILE = "up.lock"
 """Locked by the stack from before its start until after its end."""
 
@@ -28,6 +32,7 @@ class StackState:
 
     Args:
         otlp_endpoint: where its traces go instead of the file; empty for the file.
+        started: `process_started` of its process.
     """
 
     url: str
@@ -36,6 +41,7 @@ class StackState:
     pid: int
     processes: dict[str, int] = field(default_factory=dict)
     otlp_endpoint: str = ""
+    started: str = ""
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -92,7 +98,27 @@ def read_state(data: Path) -> StackState | None:
         return None
     except PermissionError:
         pass
+    # After a crash the file is still there, and another process may have the id.
+    if state.started and process_started(state.pid) not in ("", state.started):
+        return None
     return state
+
+
+def process_started(pid: int) -> str:
+    """When a process started, in the system's own form; empty where the system does not say."""
+    if sys.platform == "linux":
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return fields[_STAT_STARTTIME]
+    try:
+        shown = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return shown.stdout.strip()
 
 
 def no_stack(data: Path) -> str:
