@@ -174,7 +174,7 @@ def test_any_object_gets_and_loses_a_member(value, data):
     changed = with_member(text, (name,), ENTRY)
     assert parse(changed) == {**value, name: ENTRY}
     if name not in value:
-        for comment in ("// , ]", "/* } , \" // */", "/* two\r\nlines */"):
+        for comment in ("// , ]", '/* } , " // */', "/* two\r\nlines */"):
             assert changed.count(comment) == text.count(comment)
     without = {key: one for key, one in value.items() if key != name}
     assert parse(without_member(changed, (name,))) == without

@@ -17,15 +17,16 @@ import typer
 from searchbus_runtime import data_folder, read_state
 from searchbus_runtime.state import LOCK_FILE, is_claimed
 
+from .clients import CLIENTS, ClientFileError, FileChange, planned_removal, show, write
 from .output import echo, fail
 
 STOP_S = 60.0
 _LOOK_S = 0.1
 OURS = (
     LOCK_FILE, "state.json", "clients", "searchbus.toml", "logs", "nats", "qdrant", "toolindex",
-    "traces.*", "secure", "keys.json", "pins.json", "attach.toml", "attach-*", "edge*.port",
-    "edge.key", ".edge.key.lock", "stdio.log*", "stdio.lock", "fakes.json", "fomc-site",
-    ".reserve-*", ".*.lock", ".*.tmp",
+    "traces.*", "secure", "keys.json", "pins.json", "attach.toml", "attach-pins.json",
+    "attach-logins.json", "attach-*.log*", "edge*.port", "edge.key", "stdio.log*", "stdio.lock",
+    "fakes.json", "fomc-site", ".reserve-*", ".*.lock", ".*.tmp",
 )  # fmt: skip
 """Names of what searchbus writes into a data folder. Other files may be a person's own."""
 
@@ -50,12 +51,15 @@ def down(
     folder = data_folder(data)
     if clients and not purge:
         raise fail("--clients belongs to --purge. Give both.", 2)
-    removed = sorted(_ours(folder)) if purge else []
+    changes = _entries() if clients else []
     if purge:
-        _ask(folder, removed, clients=clients, yes=yes)
+        _ask(folder, changes, yes=yes)
     echo(f"stopped the stack on {folder}" if _stop(folder) else f"no stack is running on {folder}")
+    # The clients first: one that runs would start the stack again.
+    for change in changes:
+        write(change)
     if purge:
-        _remove(folder, removed)
+        _remove(folder)
 
 
 def _stop(folder: Path) -> bool:
@@ -90,7 +94,7 @@ def _stop(folder: Path) -> bool:
 
 def _ours(folder: Path) -> Iterator[Path]:
     """What searchbus wrote into a folder. Raises typer.Exit where it is not a data folder."""
-    if folder.is_symlink() or not (folder / LOCK_FILE).is_file():
+    if not (folder / LOCK_FILE).is_file():
         raise fail(
             f"{folder} is not a data folder of searchbus: no stack has run there. Nothing is "
             "removed. Name the folder with --data."
@@ -100,15 +104,25 @@ def _ours(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _ask(folder: Path, removed: list[Path], *, clients: bool, yes: bool) -> None:
+def _entries() -> list[FileChange]:
+    """What removes the entries in all clients. Raises typer.Exit for a file that is not JSON."""
+    try:
+        changes = [planned_removal(client) for client in CLIENTS.values()]
+    except ClientFileError as error:
+        raise fail(str(error)) from None
+    return [change for change in changes if change.is_needed]
+
+
+def _ask(folder: Path, changes: list[FileChange], *, yes: bool) -> None:
     """Show what is removed, and ask. Raises typer.Exit or typer.Abort."""
-    echo(f"{folder}: with the passages of all collections, keys, settings and logs")
+    removed = sorted(_ours(folder))
+    echo(f"{folder}: the passages of all collections, settings, keys and logs")
     for path in removed:
         echo(f"  {path.name}  {_size(path)}")
     for name in _left(folder, removed):
         echo(f"  {name} stays: searchbus did not write it")
-    if clients:
-        raise NotImplementedError
+    for change in changes:
+        show(change)
     if yes:
         return
     if not sys.stdin.isatty():
@@ -122,7 +136,7 @@ def _left(folder: Path, removed: list[Path]) -> list[str]:
 
 def _size(path: Path) -> str:
     """The size of a file, or of all files of a folder; links are not followed."""
-    size = path.lstat().st_size
+    size: float = path.lstat().st_size
     if path.is_dir() and not path.is_symlink():
         size = sum(
             Path(inner, name).lstat().st_size for inner, _, names in os.walk(path) for name in names
@@ -134,16 +148,17 @@ def _size(path: Path) -> str:
     return f"{size:.1f} GB"
 
 
-def _remove(folder: Path, removed: list[Path]) -> None:
-    """Remove what was shown, the lock last, and the folder where nothing is left in it."""
-    from .stack import AlreadyRunningError, claim_folder
+def _remove(folder: Path) -> None:
+    """Remove what is searchbus's, the lock last, and the folder where nothing is left in it."""
+    from .errors import AlreadyRunningError
+    from .stack import claim_folder  # here: stopping does not need it
 
     try:
         lock = claim_folder(folder)
     except AlreadyRunningError as error:
         raise fail(f"{error} Nothing is removed.") from None
     with lock:
-        for path in sorted(removed, key=lambda path: path.name == LOCK_FILE):
+        for path in sorted(_ours(folder), key=lambda path: path.name == LOCK_FILE):
             try:
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from json.decoder import scanstring
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
@@ -202,7 +201,7 @@ def _members(plain: str, start: int) -> tuple[list[_Member], int]:
     found = []
     at = skip(start + 1)
     while plain[at] != "}":
-        name, end = scanstring(plain, at + 1)
+        name, end = _DECODER.raw_decode(plain, at)
         value = skip(skip(end) + 1)
         _, end = _DECODER.raw_decode(plain, value)
         found.append(_Member(name, at, value, end))

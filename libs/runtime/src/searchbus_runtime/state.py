@@ -10,8 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ from pathlib import Path
 from .files import write_atomically
 
 STATE_FILE = "state.json"
+_OWN_STAT = Path("/proc/self/stat")
 _STAT_STARTTIME = 19
 """Field of /proc/PID/stat after the name (proc(5): 22)."""
 LOCK_FILE = "up.lock"
@@ -106,19 +105,23 @@ def read_state(data: Path) -> StackState | None:
 
 def process_started(pid: int) -> str:
     """When a process started, in the system's own form; empty where the system does not say."""
-    if sys.platform == "linux":
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return fields[_STAT_STARTTIME]
+    if not _OWN_STAT.exists():
+        return _started_by_ps(pid)
     try:
-        shown = subprocess.run(
-            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
-    return shown.stdout.strip()
+    return fields[_STAT_STARTTIME]
+
+
+def _started_by_ps(pid: int) -> str:
+    import subprocess  # here: Linux does not need it
+
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def no_stack(data: Path) -> str:
