@@ -15,8 +15,8 @@ from searchbus_bus import Bus, connect
 from searchbus_contracts import Fault
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_ddg.parse import parse_page
+from searchbus_fakes.ddg import FakeDuckDuckGo
 from searchbus_testing import serve
-from tests.fakes.ddg import FakeDuckDuckGo
 
 from .stack import nats, service
 

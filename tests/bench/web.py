@@ -13,9 +13,9 @@ import msgspec
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply
+from searchbus_fakes.web import PARAGRAPH, FakeWeb, article
 from searchbus_testing import serve
 from searchbus_web.extraction.reading import PageBytes, read_page
-from tests.fakes.web import PARAGRAPH, FakeWeb, article
 
 from .stack import nats, service
 

@@ -143,9 +143,9 @@ class Fleet:
             await bus.close()
 
     async def fakes(self) -> dict[str, Any]:
-        """Start tests.fakes; the settings of services that use them, and the URLs."""
+        """Start the fake upstreams; the settings of services that use them, and the URLs."""
         path = self.folder / "fakes.json"
-        self.start("tests.fakes", "--settings", str(path))
+        self.start("searchbus_fakes", "--settings", str(path))
         await until(path.exists, timeout_s=READY_S)
         found: dict[str, Any] = json.loads(path.read_text())
         return found

@@ -26,8 +26,8 @@ from searchbus_bus import connect
 from searchbus_bus.tasks import wait_for_event
 from searchbus_contracts import Actor
 from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument, document_id
+from searchbus_fakes.ddg import FakeDuckDuckGo
 from searchbus_testing import serve
-from tests.fakes.ddg import FakeDuckDuckGo
 
 from .client import Client, Outcome
 from .fleet import Fleet

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 
 from searchbus_ddg.settings import DdgSettings
+from searchbus_fakes.ddg import FakeDuckDuckGo
+from searchbus_fakes.web import FakeWeb
 from searchbus_testing import descendants, serve
-from tests.fakes.ddg import FakeDuckDuckGo
-from tests.fakes.web import FakeWeb
 
 from .client import Client, Outcome, counts
 from .fleet import Fleet, monitor

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from searchbus_fakes.ddg import FakeDuckDuckGo
 from searchbus_testing import serve, until
-from tests.fakes.ddg import FakeDuckDuckGo
 
 from .client import SPARE_S, Client, Outcome, counts
 from .fleet import READY_S, Fleet

@@ -36,6 +36,8 @@ LAYERS["searchbus_ingest"] = {
 }
 # It measures the tool index in its own process.
 LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_ingest"}
+# It plays the internet; a stack starts it as a program.
+LAYERS["searchbus_fakes"] = {"searchbus_contracts", "searchbus_bus", "searchbus_runtime"}
 # For tests only: it may use everything, and no other package may use it.
 LAYERS["searchbus_testing"] = {*LAYERS}
 OWNERS = {

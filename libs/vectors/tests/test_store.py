@@ -245,7 +245,7 @@ async def test_explained_matches_have_both_ranks(store, name):
     assert best.id == uid(3)
     assert (best.legs.meaning_rank, best.legs.words_rank) == (1, 1)
     assert best.legs.bm25 > 0
-    assert best.legs.words_share == SPARSE_WEIGHT
+    assert best.legs.words_share == pytest.approx(SPARSE_WEIGHT)
     others = [match.legs for match in matches[1:]]
     assert all((legs.words_rank, legs.words_share) == (None, 0.0) for legs in others)
     plain = await store.match(name, query(3, 1003))

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.ddg import FakeDuckDuckGo
 
 from searchbus_bus import Bus, MemoryBroker, connect
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_ddg.service import start
 from searchbus_ddg.settings import DdgSettings
+from searchbus_fakes.ddg import FakeDuckDuckGo
 from searchbus_runtime import Process
 from searchbus_testing import serve
 

@@ -283,5 +283,5 @@ async def test_failures_are_those_of_every_client(client):
 def test_missing_dependency_is_named(monkeypatch):
     """With the command that installs it."""
     monkeypatch.setitem(sys.modules, "curl_cffi.requests", None)
-    with pytest.raises(RuntimeError, match="pip install 'searchbus-ddg"):
+    with pytest.raises(RuntimeError, match="pip install curl-cffi"):
         ImpersonatingClient("chrome")

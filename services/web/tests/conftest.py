@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.web import FakeWeb
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
 from searchbus_bus.client.request import OnEvent
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
+from searchbus_fakes.web import FakeWeb
 from searchbus_runtime import Process
 from searchbus_testing import serve
 from searchbus_web.extraction.reading import (

@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from searchbus_runtime.files import write_atomically
@@ -56,18 +57,17 @@ async def start_nats(
 
 
 async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> dict[str, str]:
-    """Start the fake search engines and pages of this checkout; the settings that lead to them.
+    """Start the fake search engines and pages; the settings that lead to them.
 
     Raises:
-        StackError: they did not start, or this is not a checkout.
+        StackError: they did not start, or are not installed.
     """
-    root = Path(__file__).parents[4]
-    if not (root / "tests" / "fakes" / "__main__.py").is_file():
-        raise StackError("--fake-upstreams works in a checkout of searchbus only.")
+    if find_spec("searchbus_fakes") is None:
+        raise StackError("--fake-upstreams needs searchbus_fakes. Install the whole of searchbus.")
     written = data / "fakes.json"
     written.unlink(missing_ok=True)
-    arguments = [sys.executable, "-m", "tests.fakes", "--settings", str(written)]
-    processes.keep(new_child("fakes", arguments, {"PYTHONPATH": str(root)}), "fakes")
+    arguments = [sys.executable, "-m", "searchbus_fakes", "--settings", str(written)]
+    processes.keep(new_child("fakes", arguments, {}), "fakes")
     await processes.wait_until(
         written.exists,
         timeout_s=FAKES_TIMEOUT_S,

@@ -44,7 +44,7 @@ class Stack:
         scale: service → number of processes.
         extra: further services to start, name → module.
         secure: with an nkey and permissions for each service, and signed callers.
-        fake_upstreams: run the fake search engines and pages of tests/fakes in this checkout.
+        fake_upstreams: run the fake search engines and pages of searchbus_fakes.
         environment: settings for every service.
         verbose: whether the lines of all processes are printed; they are in `logs` in any case.
         toolsets: run only the services that these need, and the edge; `None` runs all.

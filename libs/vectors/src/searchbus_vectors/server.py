@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as q
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
+from .liveness import Liveness, NoAnswerError
 from .points import DIMENSIONS, Candidate, Page, Point, QueryVectors, Record, Sparse, records_of
 from .store import (
     CollectionMissingError,
     FieldType,
     StorageFullError,
+    StoreError,
     StoreUnavailableError,
     VectorStore,
 )
@@ -40,6 +43,7 @@ class ServerStore(VectorStore):
         self._client = client
         self._url = url.rpartition("@")[2]  # messages and logs show it, without credentials
         self._local = local
+        self._liveness = Liveness(f"Qdrant at {self._url}", self._probe)
 
     @classmethod
     async def open(
@@ -53,10 +57,13 @@ class ServerStore(VectorStore):
             client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S)
         self = cls(client, place, local=local)
         try:
-            await client.get_collections()
-        except (ResponseHandlingException, UnexpectedResponse, OSError) as error:
-            await client.close()
-            raise self._unavailable() from error
+            await self.check()
+        except StoreError:
+            await self.close()
+            raise
+        except UnexpectedResponse as error:
+            await self.close()
+            raise self._unavailable(f"answered {error.status_code}") from error
         return self
 
     async def ensure_collection(
@@ -142,6 +149,7 @@ class ServerStore(VectorStore):
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._liveness.close()
         await self._client.close()
 
     async def _candidates(
@@ -206,28 +214,44 @@ class ServerStore(VectorStore):
             collection, self._client.query_batch_points(collection, requests)
         )
 
-    async def _request(self, collection: str, call: Awaitable[T]) -> T:
+    async def _request(self, collection: str, call: Coroutine[Any, Any, T]) -> T:
         """Await a call of the client; its failures become those of `StoreError`."""
         try:
-            return await call
+            return await (call if self._local else self._liveness.run(call))
         except UnexpectedResponse as error:
-            if error.status_code == httpx.codes.NOT_FOUND:
+            if error.status_code == httpx.codes.NOT_FOUND and collection:
                 raise CollectionMissingError(collection) from None
             if _NO_SPACE.search(error.content):
                 raise StorageFullError("the disk of the Qdrant server is full") from error
             if error.status_code in _AWAY:
-                raise self._unavailable() from error
-            raise
-        except (ResponseHandlingException, OSError) as error:
+                self._liveness.lost()
+            if error.status_code is None or error.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
+                raise
+            raise self._unavailable(f"answered {error.status_code}") from error
+        except ResourceExhaustedResponse as error:
+            raise self._unavailable("refuses more requests for now") from error
+        except ResponseHandlingException as error:
+            if isinstance(error.source, httpx.TransportError):
+                self._liveness.lost()
+            raise self._unavailable() from error
+        except (NoAnswerError, OSError) as error:
             raise self._unavailable() from error
         except ValueError:  # the local mode raises it for a missing collection
             if self._local and not await self._client.collection_exists(collection):
                 raise CollectionMissingError(collection) from None
             raise
 
-    def _unavailable(self) -> StoreUnavailableError:
+    async def _probe(self) -> None:
+        """Any answer of the server itself will do, also one that refuses the key."""
+        try:
+            await self._client.info()
+        except UnexpectedResponse as error:
+            if error.status_code in _AWAY:
+                raise
+
+    def _unavailable(self, why: str = "does not respond") -> StoreUnavailableError:
         return StoreUnavailableError(
-            f"Qdrant does not respond at {self._url}. Start it, or correct SEARCHBUS_QDRANT_URL."
+            f"Qdrant at {self._url} {why}. Start it, or correct SEARCHBUS_QDRANT_URL."
         )
 
 

@@ -205,8 +205,7 @@ class ImpersonatingClient:
             from curl_cffi.requests import AsyncSession
         except ImportError as error:
             raise RuntimeError(
-                "SEARCHBUS_DDG_IMPERSONATE needs curl_cffi: "
-                "pip install 'searchbus-ddg[impersonate]'"
+                "SEARCHBUS_DDG_IMPERSONATE needs curl_cffi: pip install curl-cffi"
             ) from error
         self._session: Any = AsyncSession(
             impersonate=browser, proxy=proxy, interface=interface, trust_env=False

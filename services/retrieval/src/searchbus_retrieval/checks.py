@@ -1,10 +1,11 @@
-"""The check that this service adds to `searchbus doctor`."""
+"""The checks that this service adds to `searchbus doctor`."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from searchbus_vectors import ModelNotFoundError, resolve_model
+from searchbus_vectors import ModelNotFoundError, StoreError, open_store, resolve_model
 
 from .settings import RetrievalSettings
 
@@ -19,3 +20,20 @@ def model(folder: Path) -> tuple[str, bool, str]:
     except ModelNotFoundError as error:
         return "embedding model", False, str(error)
     return "embedding model", True, str(found or "will be downloaded")
+
+
+def store(folder: Path) -> tuple[str, bool, str]:
+    """Whether the Qdrant server answers, where there is one."""
+    settings = RetrievalSettings(data_dir=folder)
+    if settings.qdrant_url is None:
+        return "document store", True, f"in {settings.store_folder}"
+    key = settings.qdrant_api_key
+    try:
+        asyncio.run(_open(settings.qdrant_url, key.get_secret_value() if key else None))
+    except StoreError as error:
+        return "document store", False, str(error)
+    return "document store", True, "the Qdrant server answers"
+
+
+async def _open(url: str, api_key: str | None) -> None:
+    await (await open_store(url=url, api_key=api_key)).close()

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from tests.fakes.web import ARTICLE, article, pdf_of
 
+from searchbus_fakes.web import ARTICLE, article, pdf_of
 from searchbus_pages import TooComplexError
 from searchbus_web.extraction import reading
 from searchbus_web.extraction.reading import (

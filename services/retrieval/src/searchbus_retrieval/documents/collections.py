@@ -51,7 +51,8 @@ def typed(collection: str = "") -> Iterator[None]:
     except StoreUnavailableError as error:
         log.warning("%s", error)
         raise Fault(
-            ErrorCode.UNAVAILABLE, "The store of the documents does not answer. Try again shortly."
+            ErrorCode.UNAVAILABLE,
+            "Qdrant, the store of the documents, does not answer. Try again shortly.",
         ) from error
 
 

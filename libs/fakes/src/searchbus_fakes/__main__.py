@@ -1,8 +1,8 @@
 """Serves the fake upstreams until SIGTERM.
 
-`python -m tests.fakes --settings FILE`: on free ports of loopback. It writes the settings of services
+`python -m searchbus_fakes --settings FILE`: on free ports of loopback. It writes the settings of services
 that use the fakes to FILE: {"environment": {"SEARCHBUS_…": "…"}, "ddg": URL, "web": URL}.
-`python -m tests.fakes --listen 0.0.0.0 --ports 8001,8002`: in a container of its own; the settings
+`python -m searchbus_fakes --listen 0.0.0.0 --ports 8001,8002`: in a container of its own; the settings
 are in deploy/compose/fakes.env.
 """
 

@@ -1,0 +1,115 @@
+"""Notices within seconds that a server no longer answers, and that it is back.
+
+    requests ──► silent for `silence_s` ──► one probe for all of them ──► it answers: wait on
+                                                                     └──► no answer: away
+    away: requests fail at once; a probe every `every_s` until one is answered
+
+A server that is only slow answers its probe, so a long request keeps its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+log = logging.getLogger("searchbus.vectors")
+T = TypeVar("T")
+
+
+class NoAnswerError(Exception):
+    """The server does not answer."""
+
+
+class Liveness:
+    """Whether a server answers. `close` ends its tasks.
+
+    Args:
+        name: of the server, in the log.
+        probe: a cheap request; any exception means that the server does not answer.
+        silence_s: how long a request may be silent before the server is probed.
+        probe_timeout_s: how long a probe may take.
+        every_s: time between the probes of a server that is away.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        probe: Callable[[], Awaitable[object]],
+        *,
+        silence_s: float = 0.75,
+        probe_timeout_s: float = 2.0,
+        every_s: float = 0.25,
+    ) -> None:
+        self.away = False
+        self._name = name
+        self._probe = probe
+        self._silence_s = silence_s
+        self._probe_timeout_s = probe_timeout_s
+        self._every_s = every_s
+        self._asking: asyncio.Task[bool] | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def run(self, request: Coroutine[Any, Any, T]) -> T:
+        """The outcome of a request.
+
+        Raises:
+            NoAnswerError: at once while the server is away, else as soon as it is known.
+        """
+        if self.away:
+            request.close()
+            raise NoAnswerError
+        task = asyncio.create_task(request)
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=self._silence_s)
+                if not task.done() and not await self._answers():
+                    raise NoAnswerError
+            return await task
+        finally:
+            task.cancel()
+
+    def lost(self) -> None:
+        """The server refused a connection, or cut one: it is away until a probe is answered."""
+        if not self.away:
+            self.away = True
+            log.warning("%s does not answer", self._name)
+            self._following = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """End the tasks."""
+        tasks = [task for task in (self._asking, self._following) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answers(self) -> bool:
+        """The outcome of the probe under way, or of a new one."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> bool:
+        if not self.away and not await self._probed():
+            self.lost()
+        return not self.away
+
+    async def _follow(self) -> None:
+        since_s = time.monotonic()
+        while self.away:
+            if await self._probed():
+                self.away = False
+            else:
+                await asyncio.sleep(self._every_s)
+        log.info("%s answers again after %.1f s", self._name, time.monotonic() - since_s)
+
+    async def _probed(self) -> bool:
+        try:
+            async with asyncio.timeout(self._probe_timeout_s):
+                await self._probe()
+        except Exception as error:  # whatever it is, this was no answer
+            log.debug("probe of %s: %r", self._name, error)
+            return False
+        return True

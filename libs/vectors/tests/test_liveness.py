@@ -1,0 +1,110 @@
+"""A server that does not answer is noticed once for all requests, and is back by a probe."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from searchbus_testing import until
+from searchbus_vectors.liveness import Liveness, NoAnswerError
+
+
+class Server:
+    """Answers probes while `up`; `hangs` keeps them waiting."""
+
+    def __init__(self) -> None:
+        self.up, self.hangs, self.probes = True, False, 0
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if not self.up:
+            raise OSError("refused")
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+async def liveness(server):
+    found = Liveness("it", server.probe, silence_s=0.01, probe_timeout_s=0.05, every_s=0.01)
+    yield found
+    await found.close()
+
+
+async def after(event: asyncio.Event) -> str:
+    await event.wait()
+    return "done"
+
+
+async def test_a_slow_request_keeps_its_time(liveness, server):
+    """As long as probes are answered."""
+    event = asyncio.Event()
+    request = asyncio.create_task(liveness.run(after(event)))
+    await until(lambda: server.probes >= 3)
+    assert not request.done()
+    event.set()
+    assert await request == "done"
+
+
+@pytest.mark.parametrize("fault", [{"up": False}, {"hangs": True}])
+async def test_all_silent_requests_end_by_one_probe(liveness, server, fault):
+    """And later ones at once, without being sent."""
+    vars(server).update(fault)
+    never = asyncio.Event()
+    requests = [asyncio.create_task(liveness.run(after(never))) for _ in range(50)]
+    outcomes = await asyncio.gather(*requests, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {NoAnswerError}
+    assert liveness.away
+    assert server.probes <= 3  # of the fifty, and those that follow
+    never.set()
+    with pytest.raises(NoAnswerError):
+        await liveness.run(after(never))
+
+
+async def test_it_is_back_as_soon_as_a_probe_is_answered(liveness, server):
+    """Nobody has to try in vain first."""
+    server.up = False
+    liveness.lost()
+    liveness.lost()
+    await until(lambda: server.probes >= 2)
+    server.up = True
+    await until(lambda: not liveness.away)
+    done = asyncio.Event()
+    done.set()
+    assert await liveness.run(after(done)) == "done"
+
+
+async def test_a_caller_that_leaves_ends_its_request_and_not_the_probe(liveness, server):
+    """Others wait for the same probe."""
+    server.hangs = True
+    ended = asyncio.Event()
+
+    async def request() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.create_task(liveness.run(request()))
+    await until(lambda: server.probes == 1)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await until(ended.is_set)
+    await until(lambda: liveness.away)
+
+
+async def test_a_failure_of_the_request_is_its_own(liveness):
+    """It says nothing of the server."""
+
+    async def request() -> None:
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        await liveness.run(request())
+    assert not liveness.away

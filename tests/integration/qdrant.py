@@ -1,0 +1,91 @@
+"""A real Qdrant server on this machine, which a test may kill and stop."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from searchbus_testing import eventually, free_port
+
+from .engine import ROOT
+
+_PACKED = ROOT.parent / "shared" / "bin" / "qdrant.xz"
+
+
+def qdrant_binary() -> Path | None:
+    """The server's program: on the PATH, or unpacked into build/; None where there is none."""
+    if found := shutil.which("qdrant"):
+        return Path(found)
+    unpacked = ROOT / "build" / "bin" / "qdrant"
+    if not unpacked.exists() and _PACKED.exists():
+        unpacked.parent.mkdir(parents=True, exist_ok=True)
+        half = unpacked.with_suffix(f".{os.getpid()}")
+        with lzma.open(_PACKED) as packed, half.open("wb") as program:
+            shutil.copyfileobj(packed, program)
+        half.chmod(0o755)
+        half.replace(unpacked)
+    return unpacked if unpacked.exists() else None
+
+
+@dataclass
+class QdrantServer:
+    """One server on a port of its own; its documents outlive `kill`."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, also anew."""
+        binary = qdrant_binary()
+        assert binary is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "SERVICE__HOST": "127.0.0.1",
+            "SERVICE__HTTP_PORT": str(self.port),
+            "SERVICE__GRPC_PORT": str(free_port()),
+            "STORAGE__STORAGE_PATH": str(self.folder / "storage"),
+            "STORAGE__SNAPSHOTS_PATH": str(self.folder / "snapshots"),
+            "TELEMETRY_DISABLED": "true",
+        }
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [binary], cwd=self.folder, stdout=log, stderr=log,
+                env={**os.environ, **{f"QDRANT__{name}": value for name, value in settings.items()}},
+            )  # fmt: skip
+        if wait:
+            eventually(self._is_ready, timeout_s=120)
+
+    def kill(self) -> None:
+        """As `kill -9`."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def freeze(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """End what `freeze` began."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def _is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
