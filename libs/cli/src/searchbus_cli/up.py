@@ -143,7 +143,6 @@ def _say_up(stack: Stack) -> None:
     data = "" if stack.data == data_folder() else f" --data {shlex.quote(str(stack.data))}"
     steps = {
         "data": f"{stack.data} (logs in {stack.logs.name}; on the screen: --verbose)",
-        "runs": ", ".join(child.name for child in stack.children),
         "try": f'searchbus web "model context protocol"{data}',
         "documents": f"searchbus ingest FOLDER --collection docs{data}",
         "ask them": f'searchbus search "a question" --collection docs{data}',

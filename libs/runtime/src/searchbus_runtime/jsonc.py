@@ -157,12 +157,7 @@ class _Dump(NamedTuple):
 
 def _after(text: str, end: int, added: str) -> str:
     """The text with a member added behind the last one, and behind a comment in its line."""
-    comma = end
-    for found in _TOKEN.finditer(text, end):
-        if found[0] == ",":
-            comma = found.end()
-        if not (found[0].isspace() or found[0].startswith(_COMMENT)):
-            break
+    comma = _behind_comma(text, end)
     sign = "," if comma == end else ""
     place = comma
     for found in _TOKEN.finditer(text, comma):
@@ -188,11 +183,27 @@ def _cut(text: str, path: Sequence[str]) -> str:
         return text[: members[place].start] + text[members[place + 1].start :]
     if place:
         comma = plain.index(",", members[place - 1].end)
-        between = text[comma + 1 : members[place].start].rstrip()
-        return text[:comma] + between + text[members[place].end :]
+        between = text[comma + 1 : members[place].start]
+        rest = text[members[place].end :]
+        # The end of a comment's line is needed, where none follows.
+        if not between.strip() or re.match(r"[ \t]*\r?\n", rest):
+            between = between.rstrip()
+        return text[:comma] + between + rest
     # A last comma would be left alone.
-    rest = re.sub(r"^\s*,", "", text[members[place].end :])
-    return text[: members[place].start].rstrip(" \t") + rest
+    end = members[place].end
+    comma = _behind_comma(text, end)
+    before = text[: members[place].start].rstrip(" \t")
+    return before + text[end : max(comma - 1, end)] + text[comma:]
+
+
+def _behind_comma(text: str, end: int) -> int:
+    """The place behind the comma that follows a value; the value's end where none follows."""
+    for found in _TOKEN.finditer(text, end):
+        if found[0] == ",":
+            return found.end()
+        if not (found[0].isspace() or found[0].startswith(_COMMENT)):
+            break
+    return end
 
 
 def _members(plain: str, start: int) -> tuple[list[_Member], int]:
