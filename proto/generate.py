@@ -1,4 +1,5 @@
-"""Writes proto/schema/, proto/asyncapi.yaml and the tables of docs/errors.md from the code.
+"""Writes proto/schema/, proto/asyncapi.yaml, the list of settings, docs/settings.md and the tables
+of docs/errors.md from the code.
 
     python proto/generate.py           # write
     python proto/generate.py --check   # exit 1 and name the files that differ
@@ -31,8 +32,14 @@ from searchbus_contracts.channels import CHANNELS, Channel
 from searchbus_contracts.headers import Actor, Parts
 from searchbus_contracts.services import ENTRY_POINT_GROUP
 from searchbus_edge.http.faults import SHOWN
+from searchbus_runtime import ServiceSettings, setting_list
+from searchbus_runtime.services import installed_services, settings_class
+from searchbus_runtime.setting_classes import describe_all
+from searchbus_runtime.setting_list import Setting
 
 PROTO = Path(__file__).parent
+SETTINGS_PAGE = PROTO.parent / "docs" / "settings.md"
+SETTINGS_LIST = PROTO.parent / "libs/runtime/src/searchbus_runtime" / setting_list.LIST.name
 ERRORS = PROTO.parent / "docs" / "errors.md"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -171,6 +178,12 @@ def errors_page() -> str:
     return page
 
 
+def settings() -> dict[str, dict[str, Setting]]:
+    """Service → settings, of every installed service; what all have comes first."""
+    classes = {name: settings_class(service) for name, service in installed_services().items()}
+    return describe_all(ServiceSettings, classes)
+
+
 def files() -> dict[Path, str]:
     """Every generated file and its content."""
     out: dict[Path, str] = {}
@@ -187,6 +200,8 @@ def files() -> dict[Path, str]:
     document = yaml.safe_dump(asyncapi(), sort_keys=False, allow_unicode=True, width=100)
     out[PROTO / "asyncapi.yaml"] = header + document
     out[ERRORS] = errors_page()
+    listed = {name: setting_list.settings_to_json(table) for name, table in settings().items()}
+    out[SETTINGS_LIST] = json.dumps(listed, indent=1, ensure_ascii=False) + "\n"
     return out
 
 

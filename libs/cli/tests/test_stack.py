@@ -48,7 +48,9 @@ name = "worker-" + os.environ["SEARCHBUS_WORKER_INDEX"] + ".json"
 (data / name).write_text(json.dumps(dict(os.environ)))
 time.sleep(600)
 """
-OTHER = Service(name="other", toolsets=("o",), queue_group="others", scalable_with="OTHER_URL")
+OTHER = Service(
+    name="other", toolsets=("o",), queue_group="others", scalable_with="SEARCHBUS_OTHER_URL"
+)
 SERVICES = {
     "edge": StackService("edge", ("-c", EDGE), Service(name="edge", signs_callers=True)),
     "other": StackService("other", ("-c", WORKER), OTHER),
@@ -92,7 +94,7 @@ async def written_by(stack: Stack, number: int) -> dict[str, str]:
 
 async def test_state_file_lists_every_process_and_stop_ends_them(new_stack, monkeypatch):
     """It is there once the edge is ready, and gone at the end."""
-    monkeypatch.setenv("OTHER_URL", "x")
+    monkeypatch.setenv("SEARCHBUS_OTHER_URL", "x")
     stack = new_stack(scale={"other": 2}, environment={"WORD": "hello"})
     await stack.start()
     state = read_state(stack.data)
@@ -269,7 +271,7 @@ async def test_secured_stack_refuses_a_service_without_a_declaration(new_stack, 
     ("scale", "said"),
     [
         ({"nope": 2}, "there is no such service. Known: edge, other."),
-        ({"other": 2}, "Set OTHER_URL to run several."),
+        ({"other": 2}, "Set SEARCHBUS_OTHER_URL to run several."),
     ],
 )
 async def test_scale_that_cannot_work_is_refused_before_the_start(new_stack, scale, said):
@@ -300,8 +302,10 @@ async def test_a_service_with_a_file_is_started_once_the_file_is_there(
 ):
     """Before that it costs nothing, and nobody waits for it."""
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.05)
-    monkeypatch.delenv("OTHERS_FILE", raising=False)
-    declared = Service(name="other", toolsets=("o",), started_by=("OTHERS_FILE", "others.toml"))
+    monkeypatch.delenv("SEARCHBUS_OTHERS_FILE", raising=False)
+    declared = Service(
+        name="other", toolsets=("o",), started_by=("SEARCHBUS_OTHERS_FILE", "others.toml")
+    )
     services["other"] = StackService("other", ("-c", WORKER), declared)
     stack = new_stack()
     await stack.start()

@@ -116,12 +116,12 @@ def test_what_every_endpoint_waits_for_is_started_first():
 
 def test_a_file_starts_a_service(tmp_path, monkeypatch):
     """The one that the variable names, else the one in the data folder."""
-    monkeypatch.delenv("OTHERS_FILE", raising=False)
-    declared = Service(name="other", started_by=("OTHERS_FILE", "others.toml"))
+    monkeypatch.delenv("SEARCHBUS_OTHERS_FILE", raising=False)
+    declared = Service(name="other", started_by=("SEARCHBUS_OTHERS_FILE", "others.toml"))
     service = StackService("other", ("-m", "x"), declared)
     assert not service.is_wanted(tmp_path)
     (tmp_path / "others.toml").write_text("")
     assert service.is_wanted(tmp_path)
-    monkeypatch.setenv("OTHERS_FILE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("SEARCHBUS_OTHERS_FILE", str(tmp_path / "elsewhere"))
     assert not service.is_wanted(tmp_path)
     assert StackService("x", ("-m", "x")).is_wanted(tmp_path)

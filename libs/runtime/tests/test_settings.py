@@ -42,7 +42,7 @@ def test_every_fault_is_reported_at_once(monkeypatch, capsys):
         load_settings(Settings)
     assert caught.value.code == 2
     text = capsys.readouterr().err
-    assert text.startswith("3 setting(s) are wrong")
+    assert len(text.splitlines()) == 3
     for name, given in (("DRAIN_TIMEOUT_S", "soon"), ("LOG_LEVEL", "loud"), ("WORKERS", "many")):
         assert f"SEARCHBUS_{name}" in text
         assert given in text
@@ -67,7 +67,7 @@ def test_fault_of_several_settings_shows_no_values(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         load_settings(Together)
     printed = capsys.readouterr().err.splitlines()
-    assert printed[1] == "  SEARCHBUS_ADDRESS and SEARCHBUS_PASSWORD belong together"
+    assert printed[0] == "error: SEARCHBUS_ADDRESS and SEARCHBUS_PASSWORD belong together"
     assert "sesame" not in "".join(printed)
 
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +43,8 @@ Kind = Literal["edge", "service", "fakes", "nats"]
 _STOPPED_IN_ORDER: Sequence[Kind] = ("edge", "service", "fakes", "nats")
 _VITAL: Sequence[Kind] = ("edge", "nats")
 _POLL_S = 0.02
+_FAULT = "error: "
+"""What a line about wrong settings begins with."""
 _ERROR_LEVEL = "[error "
 _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 
@@ -50,7 +53,7 @@ class GaveUpError(RuntimeError):
     """A child ended several times in a row right after its start.
 
     Attributes:
-        code: its exit code; 2 says that its settings are wrong.
+        code: its exit code; 2 says that another start would fail as well.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -106,8 +109,8 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUpError: it ended with code 2 (wrong settings), or five times within ten seconds of
-                its start.
+            GaveUpError: it ended with code 2 (another start would fail as well), or five times within
+                ten seconds of its start.
         """
         self._deaths_s = []
         while not self.stopping:
@@ -120,6 +123,8 @@ class Child:
             lived_s = time.monotonic() - started_s
             self._deaths_s = [*self._deaths_s, lived_s][-MAX_QUICK_DEATHS:]
             quick = [lived for lived in self._deaths_s if lived < QUICK_DEATH_S]
+            if code == 2 and (faults := self._faults()):
+                raise GaveUpError(faults, code)
             if code == 2 or len(quick) == MAX_QUICK_DEATHS:
                 raise GaveUpError(f"{self.name} ended with code {code}{self._last_lines()}", code)
             pause_s = min(5.0, 0.2 * 2 ** len(quick)) if lived_s < QUICK_DEATH_S else 0.2
@@ -158,6 +163,12 @@ class Child:
     def _print(self, line: str) -> None:
         text = Text.assemble((f"{self.name:>12}", self.color), f" {line}")
         tell(text)
+
+    def _faults(self) -> str:
+        """The faults of its settings, which were its last lines; an error for each."""
+        lines = self.log.last(SHOWN_LINES) if self.log is not None else []
+        faults = takewhile(lambda line: line.startswith(_FAULT), reversed(lines))
+        return "\n".join(reversed(list(faults))).removeprefix(_FAULT)
 
     def _last_lines(self) -> str:
         """What explains its end, where that was not printed."""
@@ -366,7 +377,7 @@ class Processes:
             if keeper.done() and not keeper.cancelled():
                 error = keeper.exception()
                 if isinstance(error, GaveUpError):
-                    raise StackError(str(error))
+                    raise StackError(str(error), 2 if error.code == 2 else 1)
                 if error is not None:
                     raise error
 

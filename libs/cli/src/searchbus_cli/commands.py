@@ -44,11 +44,16 @@ class CommandGroup(TyperGroup):
         return group
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is called; a Fault that it does not handle is an error message."""
+        """Run the command that is called; what is raised for its user is an error message."""
         try:
             return super().invoke(ctx)
         except Exception as error:
-            # Only a command that imported the module of faults can raise one.
+            # Only a command that imported the module of an exception can raise it.
+            config = sys.modules.get("searchbus_runtime.config_file")
+            if config is not None and isinstance(error, config.WrongSettingsError):
+                from .output import fail
+
+                raise fail("\nerror: ".join(error.faults), config.EXIT_BAD_SETTINGS) from None
             errors = sys.modules.get("searchbus_contracts.errors")
             if errors is None or not isinstance(error, errors.Fault):
                 raise

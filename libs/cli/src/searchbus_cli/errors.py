@@ -2,7 +2,15 @@
 
 
 class StackError(RuntimeError):
-    """The stack cannot start or continue."""
+    """The stack cannot start or continue.
+
+    Args:
+        code: exit code of the command.
+    """
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class AlreadyRunningError(StackError):

@@ -74,11 +74,14 @@ class Launcher:
         self._open = True
 
     @classmethod
-    def open(cls, modules: Sequence[str] = ()) -> Launcher | None:
+    def open(
+        cls, modules: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> Launcher | None:
         """Start a launcher; None where the system has no such means.
 
         Args:
             modules: that it imports, besides those of every service.
+            environment: what these see, besides our own; not the services.
         """
         if not hasattr(os, "pidfd_open") or not adopt_orphans(True):
             return None
@@ -88,6 +91,7 @@ class Launcher:
             process = subprocess.Popen(
                 [sys.executable, "-m", "searchbus_runtime.launcher", *modules],
                 stdin=theirs.fileno(),
+                env={**os.environ, **(environment or {})},
                 # Ctrl-C signals every process of the terminal's group.
                 start_new_session=True,
             )

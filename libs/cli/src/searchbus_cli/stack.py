@@ -16,6 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
+from searchbus_runtime.config_file import ConfigFile
+from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import space_for_start
 from searchbus_runtime.state import LOCK_FILE, process_started
 
@@ -45,6 +47,7 @@ class Stack:
         extra: further services to start, name → module.
         secure: with an nkey and permissions for each service, and signed callers.
         fake_upstreams: run the fake search engines and pages of searchbus_fakes.
+        config: the configuration file, which every service reads as well.
         environment: settings for every service.
         verbose: whether the lines of all processes are printed; they are in `logs` in any case.
         toolsets: run only the services that these need, and the edge; `None` runs all.
@@ -58,6 +61,7 @@ class Stack:
     extra: Mapping[str, str] = field(default_factory=dict)
     fake_upstreams: bool = False
     secure: bool = False
+    config: ConfigFile | None = None
     environment: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
     toolsets: set[str] | None = None
@@ -136,7 +140,7 @@ class Stack:
                 pid=os.getpid(),
                 started=process_started(os.getpid()),
                 processes={c.name: c.pid for c in self.children if c.pid is not None},
-                otlp_endpoint=_otlp_endpoint({**os.environ, **self.environment}),
+                otlp_endpoint=self._otlp_endpoint(),
             )
         )
 
@@ -172,6 +176,18 @@ class Stack:
             self.withdraw()
             self._lock.close()
 
+    def _otlp_endpoint(self) -> str:
+        """Where the services send their traces, without credentials; empty for the trace file."""
+        endpoint = (
+            self.environment.get("SEARCHBUS_OTLP_ENDPOINT")
+            or Sources(EDGE, self.config).text("otlp_endpoint")
+            or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        )
+        if not endpoint:
+            return ""
+        parts = urlsplit(endpoint)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
     async def _close_launcher(self) -> None:
         """A process that ends later is started again as a program, with its present code."""
         if self.launcher is not None:
@@ -185,7 +201,7 @@ class Stack:
                 raise StackError(f"--scale {name}: there is no such service. Known: {known}.")
             declaration = services[name].declaration
             needed = declaration.scalable_with if declaration is not None else ""
-            if count > 1 and needed and not os.environ.get(needed):
+            if count > 1 and needed and not Sources(name, self.config).text(needed):
                 raise StackError(
                     f"--scale {name}: only one process can use the data folder. Set {needed} to "
                     f"run several."
@@ -194,7 +210,9 @@ class Stack:
     def _needed(self) -> dict[str, StackService]:
         """The services beside the edge, in the order of their start."""
         services = {
-            name: s for name, s in self._services.items() if name != EDGE and s.is_wanted(self.data)
+            name: s
+            for name, s in self._services.items()
+            if name != EDGE and s.is_wanted(self.data, self.config)
         }
         if self.toolsets is not None:
             needed = needed_services(self._services, self.toolsets)
@@ -241,13 +259,14 @@ class Stack:
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}
+        sources = Sources(service.name, self.config)
         return self._logged(
             label,
             [sys.executable, *service.arguments],
             {
                 "SEARCHBUS_NATS_URL": self.nats_url,
                 "SEARCHBUS_DATA_DIR": str(self.data),
-                "SEARCHBUS_LOG_FORMAT": os.environ.get("SEARCHBUS_LOG_FORMAT", "console"),
+                "SEARCHBUS_LOG_FORMAT": sources.text("log_format") or "console",
                 "PYTHONUNBUFFERED": "1",
                 **self.environment,
                 **keys,
@@ -264,17 +283,6 @@ class Stack:
         self.logs.mkdir(exist_ok=True)
         log = LogFile(self.logs / f"{label}.log")
         return Child(label, command, environment, log=log, verbose=self.verbose, **options)
-
-
-def _otlp_endpoint(environment: Mapping[str, str]) -> str:
-    """Where the services send their traces, without credentials; empty for the trace file."""
-    endpoint = environment.get("SEARCHBUS_OTLP_ENDPOINT") or environment.get(
-        "OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    if not endpoint:
-        return ""
-    parts = urlsplit(endpoint)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def claim_folder(data: Path) -> IO[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from searchbus_contracts.services import Service, needed_for
+from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.services import (
     ServiceDeclarationError,
     declared_in,
@@ -55,9 +56,9 @@ class StackService:
             return 0
         return 1 if self.preload else 2
 
-    def is_wanted(self, data: Path) -> bool:
+    def is_wanted(self, data: Path, config: ConfigFile | None = None) -> bool:
         """Whether the file that starts it exists, where it has one (`Service.started_by`)."""
-        return self.declaration is None or is_wanted(self.declaration, data)
+        return self.declaration is None or is_wanted(self.declaration, data, config)
 
     @property
     def worker(self) -> str | None:

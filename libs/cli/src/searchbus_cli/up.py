@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,11 @@ import typer
 from rich.markup import escape
 
 from searchbus_runtime import data_folder
+from searchbus_runtime.config_check import check_config
+from searchbus_runtime.config_file import ConfigFile, find_config, use_config
+from searchbus_runtime.config_sources import Sources
+from searchbus_runtime.services import ServiceDeclarationError, settings_class
+from searchbus_runtime.setting_list import EXTRA, PREFIX, SHARED
 from searchbus_runtime.state import ClientPipe, UnusableFolderError, open_data_folder
 
 from .errors import StackError
@@ -42,6 +49,10 @@ def up(
     data: Annotated[
         Path | None,
         typer.Option(help="Data folder (default: $SEARCHBUS_DATA_DIR or the user's own)."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration file (default: searchbus.toml in the data folder)."),
     ] = None,
     scale: Annotated[
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
@@ -74,15 +85,22 @@ def up(
 
     Example: searchbus up --port 0 --data ./data
     """
+    use_config(config)
     try:
         folder = open_data_folder(data)
     except UnusableFolderError as error:
         raise fail(str(error), 2) from None
     counts = _scale(scale or [])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
-    set_host, set_port, auth = _edge_settings()
+    if extra:
+        _tell_settings_of(extra)
+    found = find_config(folder)
+    sources = check_config(Sources(SHARED, found), folder)
+    set_host, set_port, auth = _edge_settings(folder, found)
     host = host or set_host
-    launcher = Launcher.open()
+    # What a launcher imports for the services reads these two.
+    preloaded = {f"{PREFIX}{n.upper()}": sources.text(n) for n in ("embedder", "model_dir")}
+    launcher = Launcher.open(environment={name: text for name, text in preloaded.items() if text})
     # Imported here: the launcher imports at the same time.
     from .stack import Stack
 
@@ -96,11 +114,12 @@ def up(
         secure=_signs_in(host, auth) if secure is None else secure,
         verbose=verbose,
         extra=extra,
+        config=found,
     )
     try:
         asyncio.run(_run(stack, ClientPipe(sys.stdin.fileno()) if for_clients else None))
     except StackError as error:
-        raise fail(str(error)) from None
+        raise fail(str(error), error.code) from None
     except OSError as error:
         if error.filename is None:
             raise
@@ -164,10 +183,10 @@ def _signs_in(host: str, auth: str | None) -> bool:
     return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
 
 
-def _edge_settings() -> tuple[str, int, str | None]:
-    """The edge's settings HOST, PORT and AUTH, of the environment or the file `.env`."""
-    named = ("SEARCHBUS_HOST", "SEARCHBUS_PORT", "SEARCHBUS_AUTH")
-    if not any(map(os.environ.get, named)) and not Path(".env").is_file():
+def _edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, str | None]:
+    """The edge's settings HOST, PORT and AUTH."""
+    sources = Sources("edge", config)
+    if not any(map(sources.find, ("host", "port", "auth"))):
         return _HOST, _PORT, None
     # Imported here: it takes long, and few have such settings.
     from pydantic import Field
@@ -179,8 +198,25 @@ def _edge_settings() -> tuple[str, int, str | None]:
         port: int = Field(_PORT, ge=0, le=65535)
         auth: str | None = None
 
-    found = load_settings(EdgeSettings)
-    return found.host, found.port, found.auth
+    read = load_settings(EdgeSettings, "edge", data_dir=folder)
+    return read.host, read.port, read.auth
+
+
+def _tell_settings_of(extra: Mapping[str, str]) -> None:
+    """Tell this process and its children which settings the services of `--service` have."""
+    # Imported here: only --service needs it.
+    from .stack_services import find_services
+
+    try:
+        services = find_services(extra)
+        declared = {name: services[name].declaration for name in extra}
+        names = {
+            name: [] if one is None else list(settings_class(one).model_fields)
+            for name, one in declared.items()
+        }
+    except (StackError, ServiceDeclarationError, ImportError):
+        return  # the stack says so when it starts them
+    os.environ[EXTRA] = json.dumps(names)
 
 
 def _scale(texts: list[str]) -> dict[str, int]:

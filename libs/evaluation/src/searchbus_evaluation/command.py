@@ -14,6 +14,7 @@ from rich.table import Table
 
 from searchbus_cli.output import err, fail, print_table
 from searchbus_contracts import Fault
+from searchbus_runtime import load_settings
 from searchbus_toolindex.embedding import load_tool_embedder
 from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_vectors import ModelNotFoundError
@@ -49,7 +50,7 @@ def bench(
             progress.update(bars[stage], completed=done, total=total)
 
         async def measure() -> Report:
-            settings = ToolindexSettings()
+            settings = load_settings(ToolindexSettings, "toolindex")
             embedder = await load_tool_embedder(
                 settings.embedder,
                 folder=settings.model_dir,

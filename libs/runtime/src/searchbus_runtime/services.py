@@ -15,6 +15,9 @@ from searchbus_contracts.services import (
     declarations_from_json,
 )
 
+from .config_file import ConfigFile
+from .config_sources import Sources
+
 ATTRIBUTE = "SERVICE"
 """The name of the declaration in a service's package."""
 DECLARATIONS = "SEARCHBUS_DECLARATIONS"
@@ -35,15 +38,18 @@ def installed_services() -> dict[str, Service]:
     return {entry.name: _declaration(entry) for entry in found}
 
 
-def is_wanted(service: Service, data: Path) -> bool:
+def is_wanted(service: Service, data: Path, config: ConfigFile | None = None) -> bool:
     """Whether a stack on a data folder runs a service: the file that starts it exists, if any.
 
     See `Service.started_by`.
+
+    Args:
+        config: the configuration file of the stack.
     """
     if not service.started_by:
         return True
     variable, name = service.started_by
-    return Path(os.environ.get(variable) or data / name).is_file()
+    return Path(Sources(service.name, config).text(variable) or data / name).is_file()
 
 
 def known_services() -> dict[str, Service]:
@@ -83,6 +89,15 @@ def declared_in(module: str) -> Service | None:
     return found
 
 
+def settings_class(service: Service) -> Any:
+    """The settings class of a declared service.
+
+    Raises:
+        ServiceDeclarationError: it names none that exists.
+    """
+    return _load(service, "settings")
+
+
 def run_service(service: Service) -> int:
     """Run a declared service until SIGTERM; returns the exit code.
 
@@ -95,8 +110,8 @@ def run_service(service: Service) -> int:
     from .process import run
     from .settings import forget_secrets, load_settings
 
-    start, settings = _load(service, "start"), _load(service, "settings")
-    loaded = load_settings(settings)
+    start, settings = _load(service, "start"), settings_class(service)
+    loaded = load_settings(settings, service.name)
     forget_secrets(settings)
     return run(service.name, loaded, start)
 

@@ -1,12 +1,13 @@
-"""Settings from the environment, `.env` and files of secrets; all faults are reported at once.
+"""Settings from the environment, `.env`, files of secrets and `searchbus.toml`.
 
     class DdgSettings(ServiceSettings):
-        ddg_egress: tuple[str, ...] = ("direct",)      # SEARCHBUS_DDG_EGRESS
+        ddg_egress: tuple[str, ...] = ("direct",)      # SEARCHBUS_DDG_EGRESS, or [ddg] ddg_egress
 
-    settings = load_settings(DdgSettings)
+    settings = load_settings(DdgSettings, "ddg")
 
-A secret may be a file in the folder SEARCHBUS_SECRETS_DIR, named like its variable, as containers
-mount them. The environment overrides files.
+All faults are reported at once, a line for each. A secret may be a file in the folder
+SEARCHBUS_SECRETS_DIR, named like its variable, as containers mount them. Precedence:
+config_file.py.
 """
 
 from __future__ import annotations
@@ -16,24 +17,32 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from searchbus_bus import ActorSigner, ActorVerifier
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import OPERATOR, Service
 from searchbus_contracts.subjects import inbox_prefix
 
-from .state import read_state
-
-PREFIX = "SEARCHBUS_"
-EXIT_BAD_SETTINGS = 2
+from .config_check import check_config
+from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
+from .config_sources import SECRETS_DIR, Sources
+from .setting_list import PREFIX, SHARED, Setting
+from .state import data_folder, read_state
 
 S = TypeVar("S", bound="ServiceSettings")
 
@@ -42,7 +51,12 @@ class ServiceSettings(BaseSettings):
     """The settings of every searchbus process; a service adds its own fields."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore"
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_file_encoding="utf-8",
+        env_ignore_empty=True,
+        extra="ignore",
+        allow_inf_nan=False,
     )
 
     nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
@@ -90,6 +104,13 @@ class ServiceSettings(BaseSettings):
         if key is not None:
             _check_actor_key(ActorVerifier, key)
         return key
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], *sources: Any, **named: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The configuration file comes last."""
+        return (*sources, *named.values(), _FileSource(settings_cls))
 
     @property
     def trace_file(self) -> Path | None:
@@ -147,28 +168,82 @@ def _check_actor_key(use: Callable[[str], object], key: str) -> None:
         ) from None
 
 
-def load_settings(cls: type[S], **overrides: Any) -> S:
-    """Read the settings; print all faults and exit with code 2 if there are any.
+_file_values: ContextVar[Mapping[str, Any]] = ContextVar("file_values", default={})  # noqa: B039
+"""What the configuration file sets for the class that is read."""
+
+
+class _FileSource(InitSettingsSource):
+    """The values of the configuration file that nothing before it sets."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, init_kwargs=dict(_file_values.get()))
+
+    def __call__(self) -> dict[str, Any]:
+        # Tables of two sources would be merged.
+        return {n: v for n, v in super().__call__().items() if n not in self.current_state}
+
+
+def load_settings(cls: type[S], service: str = SHARED, /, **overrides: Any) -> S:
+    """Read settings; print a line for each fault and exit with code 2 if there are any.
 
     Args:
-        overrides: values that override the environment.
+        service: whose table of the configuration file counts; SHARED for a command.
+        overrides: values of the command line, which come before all others.
     """
     try:
-        folder = os.environ.get(f"{PREFIX}SECRETS_DIR") or None
-        if folder is not None and not Path(folder).is_dir():
-            sys.stderr.write(
-                f"{PREFIX}SECRETS_DIR: there is no folder {folder}. Mount the service's secrets "
-                "there, or unset it.\n"
-            )
-            raise SystemExit(EXIT_BAD_SETTINGS)
-        return cls(_secrets_dir=folder, **overrides)
+        return read_settings(cls, service, **overrides)
+    except WrongSettingsError as error:
+        sys.stderr.write("".join(f"error: {fault}\n" for fault in error.faults))
+        raise SystemExit(EXIT_BAD_SETTINGS) from None
+
+
+def read_settings(cls: type[S], service: str = SHARED, /, **overrides: Any) -> S:
+    """Read settings; see `load_settings`.
+
+    Raises:
+        WrongSettingsError: with all faults.
+    """
+    return validated(cls, find_sources(cls, service, overrides.get("data_dir")), **overrides)
+
+
+def find_sources(cls: type[ServiceSettings], service: str, data: Path | None = None) -> Sources:
+    """The sources of a class's settings, checked by `check_config`.
+
+    Raises:
+        WrongSettingsError: with all faults.
+    """
+    folder = data_folder(data)
+    sources = Sources(service, find_config(folder))
+    known = {**sources.settings[SHARED], **sources.settings.get(service, {})}
+    if service not in sources.settings or not known.keys() >= cls.model_fields.keys():
+        from .setting_classes import describe
+
+        own = {**sources.settings.get(service, {}), **describe(cls)}
+        sources = Sources(service, sources.config, {**sources.settings, service: own})
+    return check_config(sources, folder)
+
+
+def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
+    """Settings of their sources.
+
+    Raises:
+        WrongSettingsError: with all faults.
+    """
+    token = _file_values.set(sources.file_values)
+    try:
+        return cls(_secrets_dir=os.environ.get(SECRETS_DIR) or None, **overrides)
     except ValidationError as error:
-        _refuse(_faults(cls, error))
+        raise WrongSettingsError(*_faults(cls, sources, error, overrides)) from None
     except SettingsError as error:
         # Raised before any value is checked, for the first one that is not JSON where it must be.
         named = re.search(r'field "(\w+)"', str(error))
-        name = f"{PREFIX}{named[1].upper()}" if named else "A setting"
-        _refuse([f"{name}: must be JSON ({error.__cause__ or error})"])
+        place = _place(named[1], sources, ()) if named else "A setting"
+        reason = error.__cause__ or error
+        raise WrongSettingsError(
+            f'{place}: must be JSON ({reason}). Write a list as ["a"], a table as {{"a": "b"}}.'
+        ) from None
+    finally:
+        _file_values.reset(token)
 
 
 def forget_secrets(cls: type[ServiceSettings]) -> None:
@@ -182,26 +257,41 @@ def _is_secret(field: FieldInfo | None) -> bool:
     return field is not None and "Secret" in str(field.annotation)
 
 
-def _refuse(faults: Sequence[str]) -> NoReturn:
-    lines = [f"{len(faults)} setting(s) are wrong:", *(f"  {fault}" for fault in faults)]
-    lines.append("Set them in the environment, in .env, or as files in SEARCHBUS_SECRETS_DIR.")
-    sys.stderr.write("\n".join(lines) + "\n")
-    raise SystemExit(EXIT_BAD_SETTINGS)
-
-
-def _faults(cls: type[ServiceSettings], error: ValidationError) -> list[str]:
-    """A line for each, by the names that the user sets."""
-    lines = []
+def _faults(
+    cls: type[ServiceSettings],
+    sources: Sources,
+    error: ValidationError,
+    overrides: Mapping[str, Any],
+) -> Iterator[str]:
+    """A line for each, by the places where the user sets them."""
+    known = {**sources.settings[SHARED], **sources.settings.get(sources.service, {})}
     for fault in error.errors():
         message = fault["msg"].removeprefix("Value error, ")
         if not fault["loc"]:  # of several settings together: its input is all of them
-            lines.append(message)
+            yield message
             continue
         name = str(fault["loc"][0])
         secret = _is_secret(cls.model_fields.get(name))
         given = "" if secret or isinstance(fault["input"], SecretStr) else f" (got {_short(fault)})"
-        lines.append(f"{PREFIX}{name.upper()}: {message}{given}")
-    return lines
+        remedy = "" if fault["type"] == "value_error" else _remedy(known.get(name))
+        yield " ".join(f"{_place(name, sources, overrides)}: {message}{given}{remedy}".split())
+
+
+def _place(name: str, sources: Sources, overrides: Iterable[str]) -> str:
+    found = None if name in overrides else sources.find(name)
+    if found is None:
+        return f"{PREFIX}{name.upper()}"
+    return f"{found.place}: {name}" if found.source in ("file", "secret file") else found.place
+
+
+def _remedy(setting: Setting | None) -> str:
+    """What to write instead; a sentence."""
+    if setting is None or not setting.kind:
+        return ""
+    wanted = (
+        setting.range if setting.choices else ", ".join(filter(None, (setting.kind, setting.range)))
+    )
+    return f". Write {wanted}."
 
 
 def _short(fault: Any) -> str:
@@ -266,11 +356,11 @@ class BusAddress:
 def find_bus(data: Path) -> BusAddress | None:
     """The bus that a command uses; `None` where none is known.
 
-    SEARCHBUS_NATS_URL comes first, with the credentials of the settings (a cluster, containers).
-    Else it is the stack that runs on the data folder, with its operator's keys.
+    The setting `nats_url` comes first, with the credentials of the settings (a cluster,
+    containers). Else it is the stack that runs on the data folder, with its operator's keys.
     """
-    if os.environ.get("SEARCHBUS_NATS_URL"):
-        settings = load_settings(SigningSettings)
+    if Sources(SHARED, find_config(data)).find("nats_url"):
+        settings = load_settings(SigningSettings, data_dir=data)
         return BusAddress(settings.nats_url, bus_options(settings))
     state = read_state(data)
     if state is None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from .config_file import named_config, read_config_file
 from .files import write_atomically
 
 STATE_FILE = "state.json"
@@ -44,12 +45,20 @@ class StackState:
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """The data folder: `given`, else `SEARCHBUS_DATA_DIR`, else the one in the user's home."""
+    """The data folder: `given`, else SEARCHBUS_DATA_DIR, else what the file of SEARCHBUS_CONFIG
+    names, else the one in the user's home.
+
+    Raises:
+        WrongSettingsError: the file cannot be read.
+    """
     if given is not None:
         return given.resolve()
     named = os.environ.get("SEARCHBUS_DATA_DIR")
     if named:
         return Path(named).resolve()
+    config = named_config()
+    if config is not None and (folder := read_config_file(config).data_folder()):
+        return folder.resolve()
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
 

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
+from searchbus_runtime.settings import read_settings
 
 from .auth.keys import Sealer, ServiceIdentity, key_from_text
 from .declare.attach_file import FILE_NAME, PINS_NAME, AttachFile
@@ -137,6 +138,6 @@ class AttachSettings(ServiceSettings):
 
 def files(folder: Path) -> tuple[str, bool, str]:
     """Whether the files of attached servers in a data folder can be read."""
-    settings = AttachSettings(data_dir=folder)
+    settings = read_settings(AttachSettings, "attach", data_dir=folder)
     faults = damage(AttachFile(settings.file).read_all, PinFile(settings.pins).read)
     return "attached servers", not faults, " ".join(faults) or "files in order"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from searchbus_runtime.settings import read_settings
 from searchbus_vectors import ModelNotFoundError, StoreError, open_store, resolve_model
 
 from .settings import RetrievalSettings
@@ -12,9 +13,9 @@ from .settings import RetrievalSettings
 
 def model(folder: Path) -> tuple[str, bool, str]:
     """Whether the embedding model is installed, for the service of a data folder."""
-    settings = RetrievalSettings(data_dir=folder)
+    settings = read_settings(RetrievalSettings, "retrieval", data_dir=folder)
     if settings.embedder == "hash":
-        return "embedding model", True, "not used: SEARCHBUS_EMBEDDER=hash"
+        return "embedding model", True, "not used: embedder = hash"
     try:
         found = resolve_model(settings.model_dir, allow_download=settings.model_download)
     except ModelNotFoundError as error:
@@ -24,7 +25,7 @@ def model(folder: Path) -> tuple[str, bool, str]:
 
 def store(folder: Path) -> tuple[str, bool, str]:
     """Whether the Qdrant server answers, where there is one."""
-    settings = RetrievalSettings(data_dir=folder)
+    settings = read_settings(RetrievalSettings, "retrieval", data_dir=folder)
     if settings.qdrant_url is None:
         return "document store", True, f"in {settings.store_folder}"
     key = settings.qdrant_api_key

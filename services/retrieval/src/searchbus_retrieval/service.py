@@ -139,8 +139,10 @@ async def start(process: Process[RetrievalSettings]) -> None:
             document_threads=settings.embed_threads,
         )
         process.resources.push_async_callback(embedder.close)
-    except (StoreError, ModelNotFoundError) as error:
+    except StoreError as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    except ModelNotFoundError as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=False) from error
     models = Models(
         embedder,
         chosen=settings.collection_models,

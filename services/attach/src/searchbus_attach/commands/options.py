@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from searchbus_contracts import Fault
 from searchbus_runtime import data_folder
+from searchbus_runtime.config_sources import configured_path
 from searchbus_runtime.wording import nearest, printable
 
 from ..declare.attach_file import FILE_NAME, PINS_NAME, AttachFile, Declared
@@ -125,7 +126,10 @@ def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -
             f"There is no file {file}. Name another one by --file or SEARCHBUS_ATTACH_FILE; "
             "searchbus attach add makes a new one."
         )
-    return AttachFile(file or data_folder(data) / FILE_NAME, reserved_names(known_services()))
+    if file is None:
+        folder = data_folder(data)
+        file = configured_path("attach_file", "attach", folder) or folder / FILE_NAME
+    return AttachFile(file, reserved_names(known_services()))
 
 
 def options_again(file: Path | None, data: Path | None) -> str:
@@ -138,7 +142,8 @@ def options_again(file: Path | None, data: Path | None) -> str:
 
 def pins_of(pins: Path | None, data: Path | None) -> Path:
     """The file of approved definitions."""
-    return pins or data_folder(data) / PINS_NAME
+    folder = data_folder(data)
+    return pins or configured_path("attach_pins_file", "attach", folder) or folder / PINS_NAME
 
 
 def server_of(file: AttachFile, name: str) -> Server:
@@ -165,13 +170,13 @@ def unknown_server(file: AttachFile, name: str, declared: Declared) -> ServerDec
 
 
 def settings_of(data: Path | None) -> AttachSettings:
-    """The settings of the service, from the environment and the folder of secrets."""
+    """The settings of the service."""
     # Imported here, as in the other modules of commands: each takes longer than `--help`.
     from searchbus_runtime import load_settings
 
     from ..settings import AttachSettings
 
-    return load_settings(AttachSettings, data_dir=data_folder(data))
+    return load_settings(AttachSettings, "attach", data_dir=data_folder(data))
 
 
 def credentials_for(server: Server, data: Path | None) -> Credentials:

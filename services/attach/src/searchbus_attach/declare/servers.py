@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
+from searchbus_runtime.config_file import named_config
 from searchbus_runtime.state import data_folder
 from searchbus_runtime.wording import nearest
 
@@ -141,9 +142,9 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def own_folders() -> tuple[Path, ...]:
-    """The folders of searchbus's data and secrets, as the environment names them."""
-    secrets = os.environ.get(SECRETS_DIR)
-    return (data_folder(), Path(secrets)) if secrets else (data_folder(),)
+    """The folders of searchbus's data and secrets, and the configuration file beside them."""
+    secrets, config = os.environ.get(SECRETS_DIR), named_config()
+    return (data_folder(), *filter(None, (Path(secrets) if secrets else None, config)))
 
 
 def variable(name: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from searchbus_runtime import data_folder
+from searchbus_runtime.config_sources import configured_path
 
 from .static_keys import KeyFile
 
@@ -106,7 +107,8 @@ def _errors() -> Iterator[None]:
 
 
 def _file(file: Path | None, data: Path | None) -> KeyFile:
-    return KeyFile(file or data_folder(data) / "keys.json")
+    folder = data_folder(data)
+    return KeyFile(file or configured_path("keys_file", "edge", folder) or folder / "keys.json")
 
 
 def _day(seconds: int) -> str:

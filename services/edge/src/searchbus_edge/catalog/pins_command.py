@@ -18,6 +18,7 @@ from searchbus_bus.catalog.catalogs import definition_of
 from searchbus_contracts import Fault
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime.config_sources import configured_path
 from searchbus_runtime.pins import Held, PinFile, Pins
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import printable
@@ -171,4 +172,5 @@ def _errors() -> Iterator[None]:
 
 
 def _file(file: Path | None, data: Path | None) -> PinFile:
-    return PinFile(file or data_folder(data) / "pins.json")
+    folder = data_folder(data)
+    return PinFile(file or configured_path("pins_file", "edge", folder) or folder / "pins.json")

@@ -34,6 +34,7 @@ from searchbus_runtime import (
     operator_options,
     read_state,
 )
+from searchbus_runtime.config_file import find_config, use_config
 from searchbus_runtime.services import ServiceDeclarationError, installed_services, is_wanted
 from searchbus_runtime.state import (
     UnusableFolderError,
@@ -62,6 +63,10 @@ def command(
         str | None, typer.Option(help="Offer one toolset only, as /mcp/<toolset> does.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration file (default: searchbus.toml in the data folder)."),
+    ] = None,
 ) -> None:
     """Serve MCP over standard input and output.
 
@@ -71,6 +76,7 @@ def command(
 
     Example: searchbus stdio --toolset fomc
     """
+    use_config(config)
     try:
         folder = open_data_folder(data)
         services = installed_services()
@@ -89,7 +95,7 @@ async def _serve(
     client: StackClient, folder: Path, toolset: str | None, services: Mapping[str, Service]
 ) -> None:
     """Serve until the client leaves; standard input is read from the first moment."""
-    settings = load_settings(EdgeSettings, data_dir=folder)
+    settings = load_settings(EdgeSettings, "edge", data_dir=folder)
     configure_logging("stdio", level="warning", style=settings.log_format)
     flush = configure_telemetry("edge", settings)
     loop = asyncio.get_running_loop()
@@ -129,12 +135,14 @@ async def _answer(
             for name in _awaited(toolset, services, folder):
                 serving = await memory.serve(Worker(name, version=VERSION))
                 meanwhile.push_async_callback(serving.drain)
-            first = load_settings(EdgeSettings, data_dir=folder)
+            first = load_settings(EdgeSettings, "edge", data_dir=folder)
             edge = await meanwhile.enter_async_context(open_edge(memory, first, declared=owners))
             await meanwhile.enter_async_context(messages.greeted_by(edge.servers.get(toolset).mcp))
             await asyncio.to_thread(client.join)
         assert client.state is not None
-        settings = load_settings(EdgeSettings, nats_url=client.state.nats_url, data_dir=folder)
+        settings = load_settings(
+            EdgeSettings, "edge", nats_url=client.state.nats_url, data_dir=folder
+        )
         bus = await connect(
             settings.nats_url,
             name="stdio",
@@ -187,7 +195,8 @@ async def _follow_stack(bus: Bus, client: StackClient) -> None:
 def _awaited(toolset: str | None, services: Mapping[str, Service], folder: Path) -> frozenset[str]:
     """The workers that a stack for this client starts."""
     needed = needed_for(None if toolset == LAZY else toolset, services)
-    wanted = (services[name] for name in needed if is_wanted(services[name], folder))
+    config = find_config(folder)
+    wanted = (services[name] for name in needed if is_wanted(services[name], folder, config))
     return frozenset(service.group for service in wanted if service.serves)
 
 

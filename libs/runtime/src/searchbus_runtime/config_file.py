@@ -1,0 +1,251 @@
+"""The configuration file `searchbus.toml`: where it is, and what it says on which line.
+
+    # for every service
+    log_level = "debug"
+
+    [edge]            # for one service; it comes before the same key above
+    port = 9090
+
+The file is the one of SEARCHBUS_CONFIG, or `searchbus.toml` in the data folder. Keys are the names
+of settings (docs/settings.md). Relative paths start at the folder of the file. This module needs no
+pydantic.
+
+Precedence of settings, first wins: command line, environment, `.env`, files of
+SEARCHBUS_SECRETS_DIR, this file, default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .setting_list import PREFIX, Setting, Settings
+
+CONFIG = f"{PREFIX}CONFIG"
+"""Environment variable: the configuration file."""
+FILE_NAME = "searchbus.toml"
+MAX_BYTES = 1024 * 1024
+EXIT_BAD_SETTINGS = 2
+_SHOWN_CHARS = 40
+_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')"""
+_NAMES = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
+_TABLE = re.compile(rf"[ \t]*\[[ \t]*({_NAMES})[ \t]*\]")
+_KEY = re.compile(rf"[ \t]*({_NAMES})[ \t]*=(.*)")
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+class WrongSettingsError(RuntimeError):
+    """Settings that cannot be used.
+
+    Args:
+        faults: a line for each: which file, line or variable, what is wrong, what to do.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A configuration file that was read.
+
+    Args:
+        content: as TOML gives it.
+        is_public: whether every user of the machine may read it.
+    """
+
+    path: Path
+    content: Mapping[str, Any] = field(repr=False)
+    text: str = field(default="", repr=False)
+    is_public: bool = False
+
+    def values(self, service: str, settings: Settings) -> dict[str, Any]:
+        """Name → value of what it sets for a service, paths made absolute.
+
+        Args:
+            service: SHARED for what is set for all of them.
+            settings: of all services; their names are the names of tables.
+        """
+        return {way[-1]: value for way, value in self._entries(service, settings)}
+
+    def place(self, service: str, name: str) -> str:
+        """Where it sets a setting for a service: file and line."""
+        own = (service, name) if service and name in self._table(service) else (name,)
+        return self.at(*own)
+
+    def at(self, *way: str) -> str:
+        """The place of an entry: file and line, where its line was found."""
+        line = self._lines.get(way)
+        return f"{self.path}:{line}" if line else str(self.path)
+
+    def _table(self, service: str) -> Mapping[str, Any]:
+        table = self.content.get(service)
+        return table if isinstance(table, dict) else {}
+
+    def _entries(self, service: str, settings: Settings) -> Iterator[tuple[tuple[str, ...], Any]]:
+        known = {name: one for table in settings.values() for name, one in table.items()}
+        for name, value in self.content.items():
+            if not (isinstance(value, dict) and name in settings):
+                yield (name,), self._absolute(value, known.get(name))
+        if service:
+            for name, value in self._table(service).items():
+                yield (service, name), self._absolute(value, known.get(name))
+
+    def data_folder(self) -> Path | None:
+        """The data folder that it names."""
+        value = self._absolute(self.content.get("data_dir"), Setting(name="data_dir", kind="path"))
+        return Path(value) if isinstance(value, str) and value else None
+
+    def _absolute(self, value: Any, setting: Setting | None) -> Any:
+        if setting is None:
+            return value
+        if setting.kind == "path" and isinstance(value, str) and value:
+            return str(self.path.parent / Path(value).expanduser())
+        if setting.kind == "table of paths" and isinstance(value, dict):
+            return {
+                name: str(self.path.parent / Path(path).expanduser())
+                if isinstance(path, str)
+                else path
+                for name, path in value.items()
+            }
+        return value
+
+    @cached_property
+    def _lines(self) -> dict[tuple[str, ...], int]:
+        return {way: number for number, way, _ in reversed([*entry_lines(self.text)])}
+
+
+def entry_lines(text: str) -> Iterator[tuple[int, tuple[str, ...], bool]]:
+    """Line, table and key of each entry of a TOML text, which `tomllib` does not tell.
+
+    Yields:
+        Number of the line, names of its table and key, and whether it is the head of a table.
+    """
+    table: tuple[str, ...] = ()
+    until = ""  # the quotes that end a text of several lines
+    for number, line in enumerate(text.splitlines(), 1):
+        if until:
+            if until in line:
+                until = ""
+        elif match := _TABLE.match(line):
+            table = _split(match[1])
+            yield number, table, True
+        elif match := _KEY.match(line):
+            yield number, (*table, *_split(match[1])), False
+            quotes = match[2].lstrip()[:3]
+            if quotes in ('"""', "'''") and quotes not in match[2].lstrip()[3:]:
+                until = quotes
+
+
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(name.strip("\"'") for name in re.findall(_NAME, names))
+
+
+def named_config() -> Path | None:
+    """The configuration file that SEARCHBUS_CONFIG names."""
+    named = os.environ.get(CONFIG)
+    return Path(named).absolute() if named else None
+
+
+def use_config(path: Path | None) -> None:
+    """Use a configuration file in this process and in those that it starts: `--config FILE`.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
+    if path is not None:
+        read_config_file(path)
+        os.environ[CONFIG] = str(path.absolute())
+
+
+def find_config(folder: Path) -> ConfigFile | None:
+    """The configuration file, read; `None` where there is none.
+
+    Args:
+        folder: the data folder.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
+    path = named_config()
+    if path is None:
+        path = folder / FILE_NAME
+        # One that is there and cannot be read is refused.
+        if not os.path.lexists(path):
+            return None
+    return read_config_file(path)
+
+
+def read_config_file(path: Path) -> ConfigFile:
+    """Read a configuration file.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
+    # Imported here: most starts have no such file.
+    import tomllib
+
+    data, mode = _read(path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise WrongSettingsError(f"{path}:{line}: not UTF-8. Save the file as UTF-8.") from None
+    try:
+        content = tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise WrongSettingsError(_syntax_fault(path, str(error), text)) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of [
+        raise WrongSettingsError(
+            f"{path}: a value is too long or nested too deeply. Shorten it."
+        ) from None
+    return ConfigFile(path, content, text, is_public=bool(mode & stat.S_IROTH))
+
+
+def _syntax_fault(path: Path, message: str, text: str) -> str:
+    found = _POSITION.search(message)
+    line, column = (found[1], found[2]) if found else (None, None)
+    if line is None:
+        line, column = str(max(1, len(text.splitlines()))), "end"
+    what = _POSITION.sub("", message)
+    if "overwrite" in what or "twice" in what:
+        return f"{path}:{line}: this key or table is set twice. Remove one of them."
+    return f"{path}:{line}: not TOML, column {column}: {what}. Write name = value, texts in quotes."
+
+
+def _read(path: Path) -> tuple[bytes, int]:
+    """Content and permissions of a file."""
+    remedy = f"Correct the path in --config or {CONFIG}"
+    try:
+        # Not blocking: a named pipe without a writer would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise WrongSettingsError(
+            f"{path}: there is no such file. {remedy}, or write one: searchbus config init"
+        ) from None
+    except (OSError, ValueError) as error:  # a path with a null byte
+        reason = getattr(error, "strerror", None) or "an invalid path"
+        raise WrongSettingsError(
+            f"{path}: cannot be read ({reason}). Make it readable for this user: chmod u+r {path}"
+        ) from None
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise WrongSettingsError(
+                f"{path}: a folder, not a file. {remedy}; the file in it may be {FILE_NAME}"
+            )
+        if not stat.S_ISREG(mode):
+            raise WrongSettingsError(f"{path}: not a regular file. {remedy}")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise WrongSettingsError(
+            f"{path}: larger than {MAX_BYTES // 1024} KiB, so not a file of settings. {remedy}"
+        )
+    return data, mode

@@ -1,0 +1,86 @@
+"""Settings as their pydantic classes declare them, read by way of the JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from .setting_list import SHARED, Setting
+
+_KINDS = {
+    "boolean": "true or false", "integer": "whole number", "number": "number", "string": "text",
+    "array": "list", "object": "table",
+}  # fmt: skip
+
+
+def describe(cls: type[BaseModel]) -> dict[str, Setting]:
+    """Name → setting, of all fields of a class."""
+    schema = cls.model_json_schema()
+    return {
+        name: _setting(name, field, schema.get("$defs", {}))
+        for name, field in schema["properties"].items()
+    }
+
+
+def describe_all(
+    base: type[BaseModel], classes: Mapping[str, type[BaseModel]]
+) -> dict[str, dict[str, Setting]]:
+    """The settings that all services have, and by service those that it adds or changes.
+
+    Args:
+        base: the class of what all services have.
+        classes: service → settings class.
+    """
+    shared = describe(base)
+    own = {
+        service: {n: s for n, s in describe(cls).items() if s != shared.get(n)}
+        for service, cls in classes.items()
+    }
+    return {SHARED: shared, **own}
+
+
+def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting:
+    value = _without_null(field, named)
+    ends = {"array": "Items", "string": "Length"}.get(value.get("type", ""), "imum")
+    return Setting(
+        name=name,
+        kind=_kind(value, named),
+        description=field.get("description", value.get("description", "")),
+        default=field.get("default"),
+        least=value.get(f"min{ends}"),
+        most=value.get(f"max{ends}"),
+        above=value.get("exclusiveMinimum"),
+        choices=tuple(_choices(value, named)),
+        pattern=value.get("pattern", ""),
+        secret=_is_secret(value, named),
+    )
+
+
+def _without_null(field: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the value where one is given."""
+    if "$ref" in field:
+        field = {**named[field["$ref"].rpartition("/")[2]], **field}
+    others = [one for one in field.get("anyOf", ()) if one.get("type") != "null"]
+    return _without_null(others[0], named) if len(others) == 1 else field
+
+
+def _kind(value: dict[str, Any], named: dict[str, Any]) -> str:
+    kind = _KINDS.get(value.get("type", ""), "text")
+    if value.get("format") in ("path", "file-path", "directory-path"):
+        return "path"
+    inner = value.get("items") or value.get("additionalProperties")
+    if isinstance(inner, dict) and kind in ("list", "table"):
+        return f"{kind} of {_kind(_without_null(inner, named), named).partition(' of ')[0]}s"
+    return kind
+
+
+def _choices(value: dict[str, Any], named: dict[str, Any]) -> list[str]:
+    inner = _without_null(value.get("items") or {}, named)
+    return value.get("enum") or inner.get("enum") or []
+
+
+def _is_secret(value: dict[str, Any], named: dict[str, Any]) -> bool:
+    inner = _without_null(value.get("items") or {}, named)
+    return "password" in (value.get("format"), inner.get("format"))
