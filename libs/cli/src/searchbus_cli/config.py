@@ -1,4 +1,4 @@
-"""`searchbus config`: what is set and where, a commented file of all settings, and what is wrong."""
+"""`searchbus config`: what is set and where, a commented file of all settings, what is wrong."""
 
 from __future__ import annotations
 
