@@ -114,7 +114,9 @@ def show(
     table = Table("setting", "value", "where it is set", box=None)
     for row in rows:
         name = f"{row.service}.{row.setting.name}" if row.service else row.setting.name
-        table.add_row(name, "" if row.value is None else json.dumps(row.value), row.origin)
+        table.add_row(
+            name, "" if row.value is None else json.dumps(row.value, ensure_ascii=False), row.origin
+        )
     print_table(table)
 
 

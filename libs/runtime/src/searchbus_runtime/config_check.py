@@ -174,7 +174,8 @@ def _entry(
         return
     if not _is_of_kind(value, setting.kind):
         kind = setting.kind.partition(" of ")[0]
-        yield f"{place}: not a {kind}. Write {name} = {_EXAMPLES[kind]}"
+        article = "" if kind == "true or false" else "a "
+        yield f"{place}: not {article}{kind}. Write {name} = {_EXAMPLES[kind]}"
     if any("\0" in text for text in _texts(value)):
         yield f"{place}: a text with a null character. Remove it."
     if config.is_public and any(

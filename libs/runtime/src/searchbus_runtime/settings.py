@@ -109,7 +109,8 @@ class ServiceSettings(BaseSettings):
     )
     otlp_endpoint: str | None = Field(
         None,
-        description="Base URL of an OTLP/HTTP collector. Default: traces are in <data>/traces.jsonl.",
+        description="Base URL of an OTLP/HTTP collector. Default: traces are in "
+        "<data>/traces.jsonl.",
     )
     otlp_metrics: bool = Field(
         False, description="Whether metrics are pushed there too; /metrics always has them."
@@ -322,7 +323,8 @@ def _remedy(setting: Setting | None) -> str:
     wanted = (
         setting.range if setting.choices else ", ".join(filter(None, (setting.kind, setting.range)))
     )
-    return f". Write {wanted}."
+    article = "" if setting.choices or setting.kind == "true or false" else "a "
+    return f". Use {article}{wanted}."
 
 
 def _short(fault: Any) -> str:

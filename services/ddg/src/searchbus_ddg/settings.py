@@ -44,8 +44,8 @@ class DdgSettings(ServiceSettings):
     )
     ddg_interval_s: Seconds = Field(
         2.5,
-        description="Time between two searches of an address; 0 switches pacing off. It doubles after a "
-        "refusal, and halves within five minutes.",
+        description="Time between two searches of an address; 0 switches pacing off. It doubles "
+        "after a refusal, and halves within five minutes.",
     )
     ddg_min_interval_s: Seconds = Field(
         2.0, description="The shortest interval that the pace may reach."

@@ -31,8 +31,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     port_file: Path | None = Field(None, description="A file to write the bound port into.")
     reuse_port: bool = Field(
         False,
-        description="Whether several edges of this machine listen on the port; `searchbus up --scale "
-        "edge=N` sets it.",
+        description="Whether several edges of this machine listen on the port; `searchbus up "
+        "--scale edge=N` sets it.",
     )
     auth: Literal["jwt", "static", "none"] | None = Field(
         None,
@@ -53,7 +53,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     )
     keys_file: Path | None = Field(
         None,
-        description="The file of static keys, which `searchbus keys` writes; default <data>/keys.json.",
+        description="The file of static keys, which `searchbus keys` writes; default "
+        "<data>/keys.json.",
     )
     hold_changes: tuple[str, ...] = Field(
         (),
@@ -98,8 +99,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     )
     large_answer_bytes: Annotated[int, Field(ge=1)] = Field(
         32 * 1024 * 1024,
-        description="Bytes of answers over 512 KiB that this edge receives and sends at the same time. "
-        "A larger one is admitted alone; the edge needs about five times as much memory.",
+        description="Bytes of answers over 512 KiB that this edge receives and sends at the same "
+        "time. A larger one is admitted alone; the edge needs about five times as much memory.",
     )
     large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = Field(
         16 * 1024 * 1024, description="The same for one caller."
@@ -165,8 +166,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     )
     public_url: str | None = Field(
         None,
-        description="The address of this edge for clients: audience of tokens, and in citations of local "
-        "documents.",
+        description="The address of this edge for clients: audience of tokens, and in citations "
+        "of local documents.",
     )
     page_size: Annotated[int, Field(ge=1, le=10_000)] = Field(
         200, description="Entries on a page of a list."
@@ -177,8 +178,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     state_key: SecretStr | None = Field(
         None,
         min_length=32,
-        description="Signs cursors, ids and the state that clients carry; all edges share it. Default: "
-        "one that is kept in the data folder.",
+        description="Signs cursors, ids and the state that clients carry; all edges share it. "
+        "Default: one that is kept in the data folder.",
     )
     trust_traces: bool | None = Field(
         None,
@@ -208,6 +209,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
                 f"host {self.host} is reachable from outside, and no identity provider is "
                 "configured. Set SEARCHBUS_ISSUER, or SEARCHBUS_AUTH=static for keys of a file, or "
                 "SEARCHBUS_AUTH=none to give every caller access"
+            )
+        if self.mode != "jwt" and self.issuer:
+            raise ValueError(
+                f"SEARCHBUS_ISSUER names an identity provider, and access control is {self.mode}: "
+                "set SEARCHBUS_AUTH=jwt, or unset SEARCHBUS_ISSUER"
             )
         if self.mode == "jwt" and not (self.public_url or self.audiences):
             raise ValueError(

@@ -22,7 +22,8 @@ class ToolindexSettings(FollowingSettings):
     )
     model_dir: Path | None = Field(
         None,
-        description="Folder of the embedding model, with the second one in all-MiniLM-L6-v2 inside.",
+        description="Folder of the embedding model, with the second one in all-MiniLM-L6-v2 "
+        "inside.",
     )
     model_download: bool = Field(False, description="May fetch the model from the hub.")
     embed_threads: Annotated[int, Field(ge=1, le=256)] | None = Field(

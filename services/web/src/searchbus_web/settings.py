@@ -35,7 +35,8 @@ class WebSettings(ProviderSettings):
     extract_robots: bool = Field(True, description="Whether robots.txt is followed.")
     extract_processes: Annotated[int, Field(ge=1, le=64)] = Field(
         2,
-        description="Processes that parse pages: one at the start, the others with the first page.",
+        description="Processes that parse pages: one at the start, the others with the first page. "
+        "One caller has at most half of them at a time.",
     )
     extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
         5.0,
