@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import time
 
 import pytest
 
@@ -152,6 +153,25 @@ async def test_the_deadline_ends_an_attempt(transport):
         assert isinstance(outcome, FailedAttempt)
         assert (outcome.cause, outcome.fault.code) == ("timeout", "deadline_exceeded")
         assert inbox.in_flight == 0
+
+
+async def test_a_reply_that_came_while_the_process_was_busy_is_taken_after_the_deadline(transport):
+    """It lay in the socket in time, and is read two turns of the loop later."""
+    loop = asyncio.get_running_loop()
+
+    def busy(request: Message) -> None:
+        def read() -> None:
+            (inbox,) = transport.direct.values()
+            inbox(Message(request.reply, b"{}", headers={}))
+
+        def hold() -> None:
+            time.sleep(0.05)
+            loop.call_soon(loop.call_soon, read)
+
+        loop.call_soon(hold)
+
+    transport.on_publish = busy
+    assert await attempt(Inbox(transport), timeout_s=0.01) == b"{}"
 
 
 async def test_a_lost_connection_ends_every_attempt(transport):
@@ -313,6 +333,23 @@ async def test_a_transfer_that_ends_early_ends_its_sender_and_gives_its_bytes_ba
     await asyncio.wait([receiving.task])
     await asyncio.sleep(0)
     assert receiving.credits == [4, 0]
+    assert inbox.budget.used_bytes == 0
+
+
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_large_reply_that_nobody_waits_for_ends_its_sender(transport, running):
+    """Of an attempt that was given up for another worker, or whose outcome is there already."""
+    receiving = Receiving(transport, inbox := Inbox(transport))
+    await asyncio.sleep(0)
+    if running:
+        transport.lose_connection()
+    else:
+        receiving.task.cancel()
+        await asyncio.wait([receiving.task])
+    await receiving.announce()
+    await asyncio.wait([receiving.task])
+    await asyncio.sleep(0)
+    assert receiving.credits == [0]
     assert inbox.budget.used_bytes == 0
 
 

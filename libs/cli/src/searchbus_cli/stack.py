@@ -19,7 +19,7 @@ from searchbus_runtime import StackState, read_state, write_state
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import space_for_start
-from searchbus_runtime.state import LOCK_FILE
+from searchbus_runtime.state import LOCK_FILE, process_started
 
 from .children import Child, LogFile, Processes
 from .errors import AlreadyRunningError, StackError
@@ -138,6 +138,7 @@ class Stack:
                 nats_url=self.nats_url,
                 data=str(self.data),
                 pid=os.getpid(),
+                started=process_started(os.getpid()),
                 processes={c.name: c.pid for c in self.children if c.pid is not None},
                 otlp_endpoint=self._otlp_endpoint(),
             )
