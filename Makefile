@@ -14,14 +14,12 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto lock images up down clean
+.PHONY: help setup run test test-all check bench chaos proto site lock images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
-
 setup: ## .venv with packages, model and searchbus; returns at once when it is up to date
 	@scripts/setup
-
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
 
@@ -40,6 +38,8 @@ chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=ki
 	@$(PY) -m tests.chaos $(if $(ROWS),--rows $(ROWS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LONG),--long)
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
 	@$(PY) proto/generate.py && $(PY) deploy/generate.py
+site: setup ## build the documentation's site, check its links; build/site/index.html
+	@$(PY) -m scripts.site
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
 

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 DOCS_QUESTIONS = {
     "how is a request cancelled on the bus": "proto/README.md",
     "which header carries the time that is left": "proto/README.md",
-    "how do I connect Claude Desktop": "README.md",
+    "how do I connect Claude Desktop": "examples/README.md",
     "how to add a tool to a service": "CONTRIBUTING.md",
     "how many seconds between two searches of an egress address": "services/ddg/README.md",
     "what happens to a worker whose address is refused": "services/ddg/README.md",

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-from pathlib import Path
 
 import httpx
 
-from searchbus_testing import alive, run_command
-
-FROM_THE_INTERNET = "searchbus ingest fomc "
-"""Its reader is tested with pages on loopback."""
+from searchbus_testing import alive
 
 
 def test_state_file_says_where_everything_runs(stack):
@@ -88,32 +82,3 @@ def test_folder_of_mixed_files_is_ingested(stack, tmp_path):
         stack.command("ingest", str(folder), "--collection", "sea", "--json", "--prune").stdout
     )
     assert (again["unchanged"], again["deleted"]) == (2, 1)
-
-
-def test_readme_commands_work(stack, tmp_path):
-    """Every searchbus command of the README and the service READMEs that needs no more input."""
-    root = Path(__file__).parents[2]
-    texts = [root / "README.md", *sorted(root.glob("*/*/README.md"))]
-    commands = set()
-    for path in texts:
-        for line in path.read_text().splitlines():
-            if line.startswith("searchbus ") and not line.startswith(FROM_THE_INTERNET):
-                commands.add(line.strip())
-    assert len(commands) >= 6
-    (tmp_path / "handbook").mkdir()
-    (tmp_path / "handbook" / "gloves.md").write_text("# Gloves\n\nWear gloves.\n")
-    # As `make run` leaves it.
-    filled = stack.command("ingest", tmp_path / "handbook", "--collection", "docs")
-    assert filled.returncode == 0, filled.stderr
-    curls = (root / "README.md").read_text().replace("\\\n", " ").splitlines()
-    for line in (line for line in curls if line.startswith("curl ")):
-        line = line.replace("http://127.0.0.1:8080", stack.url)
-        done = subprocess.run(shlex.split(line), capture_output=True, text=True, timeout=300)
-        assert '"search_fomc"' in done.stdout, f"{line}\n{done.stdout}{done.stderr}"
-    for command in sorted(commands):
-        done = run_command(
-            *shlex.split(command, comments=True)[1:], data=stack.data, folder=tmp_path
-        )
-        known = "empty_corpus" in done.stderr or "no traces" in done.stderr
-        assert done.returncode == 0 or known, f"{command}\n{done.stderr}"
-        assert "Traceback" not in done.stderr

@@ -5,15 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
-from .engine import ROOT
+from scripts.site.measured import metrics
 
-_OWN = re.compile(
-    r"(create_histogram|create_counter|LiveGauge(?:\[\w+\])?|_gauge)\(\s*(?:[\w.()\"]+,\s*)??"
-    r"\"((?:searchbus|mcp)\.[a-z_.]+)\"(.*?)\n?\)",
-    re.S,
-)
-_TABLE = re.compile(r"^    \"((?:searchbus|mcp)\.[a-z_.]+)\": \"", re.M)
-"""A counter in a table of names and descriptions."""
 OF_LIBRARIES = {
     # FastAPI's own, prometheus_client's own, and Prometheus's.
     "http_server_request_duration_seconds_count", "http_server_request_duration_seconds_bucket",
@@ -25,18 +18,9 @@ OF_LIBRARIES = {
 def known_metrics() -> frozenset[str]:
     """Names as queries use them."""
     found = set(OF_LIBRARIES)
-    for path in [*ROOT.glob("libs/*/src/**/*.py"), *ROOT.glob("services/*/src/**/*.py")]:
-        text = path.read_text()
-        found |= {f"{name.replace('.', '_')}_total" for name in _TABLE.findall(text)}
-        for how, name, rest in _OWN.findall(text):
-            base = name.replace(".", "_")
-            if how == "create_counter":
-                found.add(f"{base}_total")
-            elif how == "create_histogram":
-                unit = "_seconds" if 'unit="s"' in rest else ""
-                found |= {f"{base}{unit}_{part}" for part in ("bucket", "count", "sum")}
-            else:
-                found.add(base)
+    for name, (kind, _, _) in metrics().items():
+        parts = ("_bucket", "_count", "_sum") if kind == "histogram" else ("",)
+        found |= {f"{name}{part}" for part in parts}
     return frozenset(found)
 
 
