@@ -25,11 +25,17 @@ from searchbus_runtime.config_file import (
 from searchbus_runtime.config_sources import Given, Sources
 from searchbus_runtime.config_writing import MODE, config_text
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.services import (
+    ServiceDeclarationError,
+    installed_services,
+    settings_class,
+)
 from searchbus_runtime.setting_list import SHARED, Setting, Settings, listed_settings
 from searchbus_runtime.state import UnusableFolderError, open_data_folder
 
 from .output import echo, fail, out, print_error, print_table
 
+LOADING_ERRORS = (ServiceDeclarationError, ImportError, AttributeError)
 HIDDEN = "(hidden)"
 Config = Annotated[
     Path | None,
@@ -156,7 +162,10 @@ def check(config: Config = None, data: Data = None) -> None:
     """
     use_config(config)
     folder = data_folder(data)
-    faults = faults_of(folder)
+    try:
+        faults = faults_of(folder)
+    except LOADING_ERRORS as error:
+        raise fail(f"A service cannot be loaded: {error}. Install its package again.") from None
     for fault in faults:
         print_error(fault)
     if faults:
@@ -170,13 +179,11 @@ def faults_of(folder: Path) -> list[str]:
 
     Args:
         folder: the data folder.
+
+    Raises:
+        LOADING_ERRORS: the package of a service is broken.
     """
     # Imported here: settings classes take long, and the other commands need none.
-    from searchbus_runtime.services import (
-        ServiceDeclarationError,
-        installed_services,
-        settings_class,
-    )
     from searchbus_runtime.settings import read_settings
 
     try:
@@ -185,8 +192,6 @@ def faults_of(folder: Path) -> list[str]:
         classes = {name: settings_class(one) for name, one in installed_services().items()}
     except WrongSettingsError as error:
         return list(error.faults)
-    except (ServiceDeclarationError, ImportError, AttributeError) as error:
-        return [f"A service cannot be loaded: {error}"]
     faults: dict[str, None] = {}
     for name, cls in classes.items():
         try:

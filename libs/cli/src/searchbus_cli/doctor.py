@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +22,9 @@ from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
-from searchbus_runtime.config_file import find_config, use_config
+from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
 
-from .config import Config, faults_of
+from .config import LOADING_ERRORS, Config, faults_of
 from .errors import StackError
 from .output import echo, out
 from .servers import check_port, nats_server_binary
@@ -47,9 +48,9 @@ def doctor(
     """
     use_config(config)
     folder = data_folder(data)
-    checks = [*_machine(folder), *_configuration(folder)]
-    if checks[-1][1]:  # all others read the settings
-        checks += [*_plugins(folder), *_stack(folder, port)]
+    checks = [*_machine(folder), *_configuration(folder), *_plugins(folder)]
+    with suppress(WrongSettingsError):  # a row of the configuration
+        checks += _stack(folder, port)
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
         echo(json.dumps(rows))
@@ -106,7 +107,10 @@ def _port(port: int) -> Check:
 
 def _configuration(folder: Path) -> list[Check]:
     """A row for each fault of the settings; one row where there is none."""
-    faults = faults_of(folder)
+    try:
+        faults = faults_of(folder)
+    except LOADING_ERRORS as error:
+        faults = [f"not checked, because a service cannot be loaded: {error}"]
     if faults:
         return [("configuration", False, fault) for fault in faults]
     file = find_config(folder)
@@ -118,6 +122,8 @@ def _plugins(folder: Path) -> Iterator[Check]:
     for entry in sorted(entry_points(group="searchbus.checks"), key=lambda e: e.name):
         try:
             yield entry.load()(folder)
+        except WrongSettingsError:  # a row of the configuration
+            continue
         except Exception as error:  # of a package that others wrote
             yield entry.name, False, f"the check itself failed: {error}"
 
