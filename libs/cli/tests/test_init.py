@@ -57,7 +57,8 @@ def test_answers_to_the_questions_are_written(home, data, ask):
         terminal.send("google")
         terminal.expect("google is not one of them")
         terminal.send("tavily")
-        terminal.expect("Key of tavily")
+        # The space comes when nothing is shown any more that is typed.
+        terminal.expect("Key of tavily: ")
         terminal.send("tvly-secret")
         terminal.expect("Cursor: files")
         terminal.expect("Attach them")
