@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto site lock images up down clean
+.PHONY: help setup run test test-all check bench chaos proto site lock dist images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -42,6 +42,8 @@ site: setup ## build the documentation's site, check its links; build/site/index
 	@$(PY) -m scripts.site
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
+dist: setup ## wheel, sdist, constraints, licences into dist/, tried by every installer
+	@scripts/dist dist && SEARCHBUS_DIST="$(CURDIR)/dist" $(PYTEST) tests/dist && cat build/dist.json
 
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
@@ -56,5 +58,5 @@ down: ## stop the containers; documents stay
 	@$(COMPOSE) --profile '*' down
 
 clean: ## remove what setup, tests and runs made; your documents stay
-	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
