@@ -23,6 +23,7 @@ from .commands import CommandGroup
 
 COMMANDS = {
     "up": "searchbus_cli.up:up",
+    "down": "searchbus_cli.down:down",
     "tools.list": "searchbus_cli.tools:list_tools",
     "tools.call": "searchbus_cli.tools:call",
     "tools.search": "searchbus_cli.tools_search:search",
@@ -33,7 +34,7 @@ COMMANDS = {
 }
 GROUPS = {"tools": "List and call the tools of the running stack."}
 PANELS = {
-    "Start": ("up", "stdio"),
+    "Start": ("init", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
     "Operate": ("doctor", "trace", "config", "keys", "pins", "nats-config"),
