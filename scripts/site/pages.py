@@ -28,8 +28,8 @@ PLACES = {
 CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
-        "examples/index", "guides/documents", "guides/keys", "attach", "guides/find-tools", "http",
-        "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
+        "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
+        "guides/find-tools", "http", "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
     ],
     "Reference": [
         "reference/commands", "settings", "reference/tools", "reference/http", "reference/wire",
