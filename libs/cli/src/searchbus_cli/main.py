@@ -22,6 +22,7 @@ from searchbus_runtime.secrecy import hide_environment
 from .commands import CommandGroup
 
 COMMANDS = {
+    "init": "searchbus_cli.init:init",
     "up": "searchbus_cli.up:up",
     "down": "searchbus_cli.down:down",
     "tools.list": "searchbus_cli.tools:list_tools",
