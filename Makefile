@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto site lock dist images up down clean
+.PHONY: help setup run test test-all check bench chaos proto site lock dist release images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,11 +43,15 @@ lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
 dist: setup ## wheel, sdist, constraints, licences into dist/, tried by every installer
 	@scripts/dist dist && SEARCHBUS_DIST="$(CURDIR)/dist" $(PYTEST) tests/dist && cat build/dist.json
+release: setup ## a release on this machine, of which nothing is published: VERSION=1.2.3, docs/release.md
+	@$(PY) -m scripts.release "$(VERSION)"
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
-	@for service in $(IMAGES); do \
+	@revision=$$(git rev-parse HEAD) && created=$$(git show -s --format=%cI) || exit 1; \
+	for service in $(IMAGES); do \
 		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
-			-t searchbus/$$service:$(TAG) . || exit 1; \
+			--build-arg VERSION="$(TAG)" --build-arg SOURCE="$(SOURCE)" --build-arg REVISION="$$revision" \
+			--build-arg CREATED="$$created" -t searchbus/$$service:$(TAG) . || exit 1; \
 	done
 up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait

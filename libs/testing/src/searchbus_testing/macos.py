@@ -38,7 +38,9 @@ _KEPT = ("searchbus_testing",)
 
 def packages() -> list[str]:
     """The packages of searchbus that are installed, without those of tests."""
-    found = {module.name for module in pkgutil.iter_modules() if module.name.startswith("searchbus_")}
+    found = {
+        module.name for module in pkgutil.iter_modules() if module.name.startswith("searchbus_")
+    }
     return sorted(found - {*_KEPT})
 
 
@@ -131,7 +133,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
                 raise FileNotFoundError(errno.ENOENT, "macOS does not have it", text)
         case "socket.__new__", (_, socket.AF_UNIX, socket.SOCK_SEQPACKET, *_):
             raise OSError(errno.EPROTONOSUPPORT, "macOS does not have these sockets")
-        case ("socket.bind" | "socket.connect"), (_, str() | bytes() as address):
+        case (("socket.bind" | "socket.connect"), (_, str() | bytes() as address)):
             if address[:1] in ("\0", b"\0"):
                 raise OSError(errno.ENOENT, "macOS has no abstract addresses")
         case "resource.setrlimit", (resource.RLIMIT_AS, *_):
