@@ -76,6 +76,7 @@ def test_page_does_what_it_shows(own_stack, folder, page):
         "PATH": f"{SEARCHBUS.parent}{os.pathsep}{os.environ['PATH']}",
         "SEARCHBUS_DATA_DIR": str(own_stack.data),
         "SEARCHBUS_URL": f"{own_stack.url}/mcp",
+        "HOME": str(folder),  # where clients have their files
     }
     printed = None
     for language, text in blocks(page):
