@@ -11,14 +11,10 @@ ROOT = Path(__file__).parents[2]
 DIFFERS = re.compile(r"\bsys\.platform\b|\bctypes\b|\bKERNEL_ENDS_CHILDREN\b")
 TESTS = (
     "libs/runtime/tests/test_parent.py",
-    "libs/runtime/tests/test_process.py",
     "libs/runtime/tests/test_secrecy.py",
-    "libs/runtime/tests/test_server.py",
     "libs/cli/tests/test_children.py",
     "libs/cli/tests/test_launching.py",
-    "services/attach/tests/transports/test_child.py",
     "services/attach/tests/transports/test_confinement.py",
-    "services/attach/tests/transports/test_reaper.py",
     "services/web/tests/extraction/test_reading.py",
 )
 """Tests of the modules that differ; what is of Linux only they skip by themselves."""
