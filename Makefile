@@ -29,8 +29,8 @@ test-all: setup ## and those with containers, npm, linters of manifests and long
 check: setup ## lint, format, types; types also as on macOS
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy libs/*/src services/*/src
-	@$(PY) -m mypy --platform darwin --no-warn-unreachable --cache-dir .mypy_cache/darwin libs/*/src services/*/src
+	@$(PY) -m mypy libs/*/src services/*/src && $(PY) -m mypy --platform darwin --no-warn-unreachable \
+		--cache-dir .mypy_cache/darwin libs/*/src services/*/src
 bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
 	@$(PY) -m tests.bench
 chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=killed,stopped RUNS=3)
@@ -47,12 +47,9 @@ release: setup ## a release on this machine, of which nothing is published: VERS
 	@$(PY) -m scripts.release "$(VERSION)"
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
-	@revision=$$(git rev-parse HEAD) && created=$$(git show -s --format=%cI) || exit 1; \
-	for service in $(IMAGES); do \
-		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
-			--build-arg VERSION="$(TAG)" --build-arg SOURCE="$(SOURCE)" --build-arg REVISION="$$revision" \
-			--build-arg CREATED="$$created" -t searchbus/$$service:$(TAG) . || exit 1; \
-	done
+	@for service in $(IMAGES); do docker build -f services/Dockerfile --build-arg BASE="$(BASE)" \
+		--build-arg VERSION="$(TAG)" --build-arg SOURCE="$(SOURCE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
+		--build-arg CREATED="$$(git show -s --format=%cI)" --build-arg SERVICE=$$service -t searchbus/$$service:$(TAG) . || exit 1; done
 up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
 down: ## stop the containers; documents stay
