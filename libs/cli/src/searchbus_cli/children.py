@@ -109,8 +109,8 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUpError: it ended with code 2 (another start would fail as well), or five times within
-                ten seconds of its start.
+            GaveUpError: it ended with code 2 (another start would fail as well), or five times
+                within ten seconds of its start.
         """
         self._deaths_s = []
         while not self.stopping:
