@@ -136,7 +136,7 @@ def stopping_fault() -> Fault:
 def _stopped_fault() -> Fault:
     return Fault(
         ErrorCode.UNAVAILABLE,
-        "The worker stopped while it had the request. Look at what it did before you repeat it.",
+        "The worker stopped while it had the request. Look what is done, then try again.",
     )
 
 
