@@ -115,6 +115,9 @@ class Child:
         self._deaths_s = []
         while not self.stopping:
             await self._start()
+            if self._is_stopping():  # `stop` found none
+                await self.stop()
+                return
             on_start(self)
             started_s = time.monotonic()
             code = await self._follow()
@@ -279,9 +282,10 @@ class LogFile:
 
     def _append(self, data: bytes) -> None:
         if self._file.tell() > self._max_bytes:
-            self._file.close()
-            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            self._file = self.path.open("ab", buffering=0)
+            with suppress(FileNotFoundError):  # renamed already, by an attempt that failed then
+                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+            full, self._file = self._file, self.path.open("ab", buffering=0)
+            full.close()
         self._file.write(data)
 
     def last(self, count: int) -> list[str]:
