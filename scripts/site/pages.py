@@ -28,12 +28,12 @@ PLACES = {
 CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
-        "examples/index", "guides/documents", "guides/keys", "attach", "guides/find-tools", "http",
-        "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
+        "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
+        "guides/find-tools", "http", "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
     ],
     "Reference": [
         "reference/commands", "settings", "reference/tools", "reference/http", "reference/wire",
-        "reference/messages", "reference/metrics", "errors", "glossary",
+        "reference/messages", "reference/metrics", "errors", "platforms", "glossary",
     ],
     "Explanation": [
         "architecture", "decisions/index", "performance", "reliability", "security", "comparison",

@@ -121,13 +121,20 @@ def test_comments_other_servers_and_permissions_stay():
     assert (path.stat().st_mode & 0o777, backup.stat().st_mode & 0o777) == (0o640, 0o640)
 
 
-def test_diff_shows_no_line_of_another_server():
-    """Their keys would be on the screen."""
-    text = '{\n  "mcpServers": {\n    "a": {\n      "env": {"KEY": "secret"}\n    }\n  }\n}\n'
-    settings("cursor", text)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_diff_shows_no_text_of_another_server(indent):
+    """A file may be one line; an entry of our own may have keys, too."""
+    content = {
+        "mcpServers": {
+            "a": {"env": {"KEY": "secret"}},
+            "searchbus": {"url": "http://127.0.0.1:1", "env": {"K": "secret"}},
+        }
+    }
+    path = settings("cursor", json.dumps(content, indent=indent))
     shown = "\n".join(planned_entry(CLIENTS["cursor"], COMMAND).diff())
-    assert '+    "searchbus": {' in shown
     assert "secret" not in shown
+    assert '"/opt/searchbus"' in shown
+    assert str(path) in shown
 
 
 @pytest.mark.parametrize(

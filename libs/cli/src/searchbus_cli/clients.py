@@ -8,11 +8,13 @@ change.write()      # a backup beside the file, then the file in one step
 from __future__ import annotations
 
 import difflib
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -26,6 +28,8 @@ from .output import echo, fail, out
 NAME = "searchbus"
 _PRIVATE = 0o600
 _MOST_BACKUPS = 1_000
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"(?=(\s*:)?)')
+"""A text of JSON; the group says that it is a name."""
 
 
 class ClientFileError(RuntimeError):
@@ -106,11 +110,13 @@ class FileChange:
     Args:
         before: the content as it was read; None where there is no file.
         after: the same object where nothing changes.
+        texts: what the diff shows; other texts may be keys of other servers.
     """
 
     path: Path
     before: bytes | None
     after: bytes | None
+    texts: frozenset[str] = frozenset()
 
     @property
     def is_needed(self) -> bool:
@@ -118,10 +124,14 @@ class FileChange:
         return self.before != self.after
 
     def diff(self) -> Iterator[str]:
-        """The lines that differ. Those beside them are not shown: they may hold others' keys."""
+        """The lines that differ, without texts of other servers: they may hold keys."""
         before, after = ((text or b"").decode().splitlines() for text in (self.before, self.after))
-        lines = difflib.unified_diff(before, after, str(self.path), str(self.path), "", "", 0, "")
-        yield from lines
+        name = str(self.path)
+        for line in difflib.unified_diff(before, after, name, name, n=0, lineterm=""):
+            yield _TEXT.sub(self._shown, line) if line[:3] not in ("---", "+++") else line
+
+    def _shown(self, found: re.Match[str]) -> str:
+        return found[0] if found[1] or found[0] in self.texts else '"…"'
 
     def write(self) -> Path | None:
         """Change the file; returns the backup of what was there.
@@ -168,7 +178,8 @@ def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
             return with_member(text, (client.key, name), {**kept, **entry})
         return with_member(text, (client.key, NAME), entry)
 
-    return _planned(client, change)
+    texts = frozenset(json.dumps(text, ensure_ascii=False) for text in ("stdio", *command))
+    return replace(_planned(client, change), texts=texts)
 
 
 def planned_removal(client: Client) -> FileChange:
@@ -184,6 +195,25 @@ def planned_removal(client: Client) -> FileChange:
         return text
 
     return _planned(client, change)
+
+
+def other_servers(client: Client) -> list[str]:
+    """Names of a client's servers, without searchbus itself.
+
+    Raises:
+        ClientFileError: as `planned_entry`.
+    """
+    names: list[str] = []
+
+    def read(text: str) -> str:
+        own = {name for name, _ in _entries(client, text)}
+        content = parse(text)
+        servers = content.get(client.key) if isinstance(content, dict) else None
+        names.extend(name for name in servers or {} if name not in own)
+        return text
+
+    _planned(client, read)
+    return names
 
 
 def _entries(client: Client, text: str) -> list[tuple[str, dict[str, Any]]]:

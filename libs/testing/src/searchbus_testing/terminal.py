@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
+import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -33,6 +35,8 @@ class Terminal:
         self._descriptor = ours
         self._process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, start_new_session=True,
+            # Ctrl-C reaches the processes of the terminal that controls them.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**os.environ, "TERM": "xterm", "COLUMNS": "200", **(environment or {})},
         )  # fmt: skip
         os.close(theirs)
