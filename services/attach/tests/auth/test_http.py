@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 
 import httpx2
 import pytest
@@ -29,13 +30,19 @@ async def large(_):
     return Response(b" " * 5000)
 
 
+async def inflates(_):
+    headers = {"Content-Encoding": "gzip"}
+    return Response(gzip.compress(b" " * 100_000), headers=headers)
+
+
 async def elsewhere(_):
     return RedirectResponse("http://127.0.0.1:9/")
 
 
 @pytest.fixture
 async def base():
-    routes = [Route("/drips", drips), Route("/large", large), Route("/elsewhere", elsewhere)]
+    pages = {"/drips": drips, "/large": large, "/inflates": inflates, "/elsewhere": elsewhere}
+    routes = [Route(path, page) for path, page in pages.items()]
     async with serve(Starlette(routes=routes)) as found:
         yield found
 
@@ -56,6 +63,15 @@ async def test_a_body_that_is_too_large_is_not_read(base, monkeypatch):
         await http.send(httpx2.Request("GET", f"{base}/large"))
     found = await http.send(httpx2.Request("GET", f"{base}/large"), with_body=False)
     assert (found.status_code, found.content) == (200, b"")
+    await http.aclose()
+
+
+async def test_a_compressed_body_is_not_inflated(base, monkeypatch):
+    """Its limit is one of the bytes in memory, and nobody asked for compression."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1024)
+    http = AuthHttp()
+    found = await http.send(httpx2.Request("GET", f"{base}/inflates"))
+    assert len(found.content) <= 1024
     await http.aclose()
 
 

@@ -48,6 +48,8 @@ class AuthHttp:
             raise AuthError(f"{shown(request.url)} does not answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
             raise AuthError(f"{shown(request.url)} cannot be reached") from None
+        # It would inflate a compressed body as a whole, of which we have the bytes that were sent.
+        response.headers.pop("content-encoding", None)
         return httpx2.Response(
             response.status_code, headers=response.headers, content=body, request=request
         )
