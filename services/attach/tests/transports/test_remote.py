@@ -307,6 +307,32 @@ async def test_a_part_with_nothing_but_lines_is_read_in_pieces(monkeypatch):
     assert sum(messages for _, messages in paid) == pytest.approx(10_000)
 
 
+async def test_chunks_of_a_body_are_paid_for(monkeypatch):
+    """A million of one byte each cost as much work as many megabytes."""
+    paid = []
+
+    async def pace(size_bytes: int, messages: float) -> None:
+        paid.append((size_bytes, messages))
+
+    notes = HttpNotes()
+    monkeypatch.setattr(notes.budget, "pace", pace)
+    async with (
+        scripted() as server,
+        httpx2.AsyncClient(
+            transport=transport.Http1Transport(max_connections=1),
+            event_hooks={"response": [notes.look_at]},
+        ) as http,
+    ):
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        server.answers = [head + b"1\r\n:\r\n" * 300_000 + b"0\r\n\r\n"]
+        for _ in range(2):  # the second on the same connection
+            paid.clear()
+            assert len((await http.get(server.url)).content) == 300_000
+            assert sum(size_bytes for size_bytes, _ in paid) == 300_000
+            assert sum(messages for _, messages in paid) == pytest.approx(300_000 / 8)
+    assert server.opened == 1
+
+
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_messages_beyond_the_budget_are_dropped(remote, start, monkeypatch, transport):
     """Of both transports; the call goes on."""

@@ -34,7 +34,7 @@ from mcp_types import (
 from ..declare.servers import Server
 from ..errors import ServerError
 from .budget import Budget
-from .http import Http1Transport
+from .http import Http1Connection, Http1Transport
 from .http.client import BearerAuth, BearerClient, origin
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
 
@@ -47,7 +47,7 @@ MAX_ANSWER_BYTES = 8 * 2**20
 _PIECE_BYTES = 4096
 """A part with many lines is passed on in pieces of this size: the SDK processes each line."""
 _LINES_PER_MESSAGE = 8
-"""So many lines of an event stream cost as much work as one message."""
+"""So many lines of an event stream, or chunks of a body, cost as much work as one message."""
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
@@ -106,8 +106,9 @@ class HttpNotes:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         most: float = min(MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES if response.is_error else math.inf)
         response.stream = _Limited(
-            response.stream, math.inf if _is_stream(response) else most, self.budget
-        )
+            response.stream, math.inf if _is_stream(response) else most, self.budget,
+            response.extensions.get("connection"),
+        )  # fmt: skip
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -146,13 +147,20 @@ class _Pace:
 class _Limited(httpx2.AsyncByteStream):
     """A body that is read by a budget, and fails where it is too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: float, budget: Budget) -> None:
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        max_bytes: float,
+        budget: Budget,
+        connection: Http1Connection | None,
+    ) -> None:
         self._stream = stream
         self._max_bytes = max_bytes
         self._budget = budget
+        self._connection = connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size_bytes = 0
+        size_bytes = seen_parts = 0
         async for chunk in self._stream:
             size_bytes += len(chunk)
             if size_bytes > self._max_bytes:
@@ -160,6 +168,10 @@ class _Limited(httpx2.AsyncByteStream):
                     f"the response is larger than {self._max_bytes / 2**20:g} MiB"
                 )
             lines = chunk.count(b"\n") + chunk.count(b"\r")
+            if self._connection is not None:
+                parts = self._connection.parts
+                await self._budget.pace(0, (parts - seen_parts) / _LINES_PER_MESSAGE)
+                seen_parts = parts
             # Pieces, so that a part with nothing but lines is not one long turn.
             step = _PIECE_BYTES if lines > _PIECE_BYTES else len(chunk)
             for start in range(0, len(chunk), step):
