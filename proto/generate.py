@@ -33,6 +33,7 @@ from searchbus_contracts.headers import Actor, Parts
 from searchbus_contracts.services import ENTRY_POINT_GROUP
 from searchbus_edge.http.faults import SHOWN
 from searchbus_runtime import ServiceSettings, setting_list
+from searchbus_runtime.config_writing import toml
 from searchbus_runtime.services import installed_services, settings_class
 from searchbus_runtime.setting_classes import describe_all
 from searchbus_runtime.setting_list import Setting
@@ -171,17 +172,41 @@ def errors_page() -> str:
 
     roots = sorted({*below} - {name for found in below.values() for name, _, _ in found})
     tree = [line for root in roots for line in (f"- `{root}`", *lines(root, 1))]
-    page = ERRORS.read_text(encoding="utf-8")
-    for name, block in (("codes", [heads, *rows]), ("tree", tree)):
-        text = f"<!-- {name} -->\n" + "\n".join(block) + f"\n<!-- /{name} -->"
-        page = re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda _, t=text: t, page, flags=re.S)
-    return page
+    page = _with_block(ERRORS.read_text(encoding="utf-8"), "codes", [heads, *rows])
+    return _with_block(page, "tree", tree)
 
 
 def settings() -> dict[str, dict[str, Setting]]:
     """Service → settings, of every installed service; what all have comes first."""
     classes = {name: settings_class(service) for name, service in installed_services().items()}
     return describe_all(ServiceSettings, classes)
+
+
+def settings_page() -> str:
+    """docs/settings.md with its tables made anew."""
+    lines = []
+    for service, table in settings().items():
+        about = installed_services()[service].description if service else "Every service has these."
+        lines += ["", f"## {service or 'All services'}", "", about, ""]
+        lines += ["| setting | default | values | what it does |", "| --- | --- | --- | --- |"]
+        lines += [_setting_row(setting) for setting in table.values()]
+    return _with_block(SETTINGS_PAGE.read_text(encoding="utf-8"), "settings", lines[1:])
+
+
+def _setting_row(setting: Setting) -> str:
+    default = "" if setting.default is None else f"`{toml(setting.default)}`"
+    limits = f"`{setting.pattern}`" if setting.pattern else setting.range
+    facts = (setting.kind, setting.unit, limits, "secret" if setting.secret else "")
+    values = ", ".join(filter(None, facts))
+    cells = (f"`{setting.name}`<br>`{setting.variable}`", default, values, setting.description)
+    shown = (re.sub(r"<(?!br>)", "&lt;", cell.replace("|", "\\|")) for cell in cells)
+    return f"| {' | '.join(shown)} |"
+
+
+def _with_block(page: str, name: str, lines: list[str]) -> str:
+    """A page with other lines between the marks of a block."""
+    text = f"<!-- {name} -->\n" + "\n".join(lines) + f"\n<!-- /{name} -->"
+    return re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda _: text, page, flags=re.S)
 
 
 def files() -> dict[Path, str]:
@@ -200,6 +225,7 @@ def files() -> dict[Path, str]:
     document = yaml.safe_dump(asyncapi(), sort_keys=False, allow_unicode=True, width=100)
     out[PROTO / "asyncapi.yaml"] = header + document
     out[ERRORS] = errors_page()
+    out[SETTINGS_PAGE] = settings_page()
     listed = {name: setting_list.settings_to_json(table) for name, table in settings().items()}
     out[SETTINGS_LIST] = json.dumps(listed, indent=1, ensure_ascii=False) + "\n"
     return out

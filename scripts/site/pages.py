@@ -28,12 +28,12 @@ PLACES = {
 CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
-        "examples/index", "guides/documents", "guides/keys", "attach", "guides/find-tools", "http",
-        "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
+        "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
+        "guides/find-tools", "http", "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
     ],
     "Reference": [
-        "reference/commands", "reference/tools", "reference/http", "reference/wire",
-        "reference/messages", "reference/metrics", "errors", "glossary",
+        "reference/commands", "settings", "reference/tools", "reference/http", "reference/wire",
+        "reference/messages", "reference/metrics", "errors", "platforms", "glossary",
     ],
     "Explanation": [
         "architecture", "decisions/index", "performance", "reliability", "security", "comparison",
@@ -80,7 +80,8 @@ def gather(folder: Path) -> None:
         parts = sorted(p.stem for p in (folder / page).parent.glob(f"{pattern}.md"))
         _append(folder / page, _toctree("", [p for p in parts if p != "index"]))
     for heading, names in CONTENTS.items():
-        _append(folder / "index.md", _toctree(heading, names))
+        there = [name for name in names if (folder / f"{name}.md").exists()]
+        _append(folder / "index.md", _toctree(heading, there))
 
 
 def relinked(text: str, source: str, places: dict[str, str]) -> str:

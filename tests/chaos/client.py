@@ -169,11 +169,13 @@ class Client:
         if time.monotonic() - started_s > deadline_s + self._spare_s:
             return "late", "", ""
         if "error" in body:
-            return "error" if status == 200 else "refused", str(body["error"].get("code")), ""
+            error = body["error"]
+            kind = "error" if status == 200 else "refused"
+            return kind, str(error.get("code")), str(error.get("message", ""))
         result = body["result"]
         if result.get("isError"):
-            structured = result.get("structuredContent") or {}
-            return "error", str(structured.get("error", {}).get("code")), ""
+            error = (result.get("structuredContent") or {}).get("error", {})
+            return "error", str(error.get("code")), str(error.get("message", ""))
         text = result["content"][0]["text"]
         if expected is not None and text != expected:
             return "wrong", "", text

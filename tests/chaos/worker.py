@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from searchbus_bus import Call, Toolset, Worker, connect, tool
-from searchbus_contracts import ToolAnnotations
+from searchbus_contracts import ToolAnnotations, ToolDescriptor
 from searchbus_runtime import Process, ServiceSettings, load_settings, run
 
 READ_ONLY = ToolAnnotations(
@@ -26,6 +26,7 @@ class Settings(ServiceSettings):
     """Settings of this worker."""
 
     chaos_slots: Annotated[int, msgspec.Meta(ge=1)] = 256
+    chaos_timeout_ms: Annotated[int, msgspec.Meta(ge=1)] = TIMEOUT_MS
 
 
 class Text(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,8 +55,15 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
 class Chaos(Toolset, name="chaos"):
     """Tools of which each answer can be checked."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_ms: int = TIMEOUT_MS) -> None:
         self._running = 0
+        self._timeout_ms = timeout_ms
+
+    def configure(self, descriptor: ToolDescriptor) -> ToolDescriptor:
+        """See Toolset; echo has the deadline of the settings."""
+        if descriptor.name != "echo":
+            return descriptor
+        return msgspec.structs.replace(descriptor, timeout_ms=self._timeout_ms)
 
     @tool(title="Echo", annotations=READ_ONLY, timeout_ms=TIMEOUT_MS)
     async def echo(self, call: Call, arguments: Text) -> str:
@@ -86,7 +94,7 @@ class Chaos(Toolset, name="chaos"):
 async def start(process: Process[Settings]) -> None:
     """Serve the tools."""
     worker = Worker("chaos", max_in_flight=process.settings.chaos_slots)
-    worker.add(Chaos())
+    worker.add(Chaos(process.settings.chaos_timeout_ms))
     await process.serve(worker)
 
 

@@ -48,3 +48,30 @@ def test_glossary_defines_each_term_once():
     rows = re.findall(r"^\| (\*\*.+?) \| ", text, re.M)
     terms = [term for row in rows for term in row.split(", ")]
     assert len(terms) == len(set(terms))
+
+
+@pytest.mark.parametrize("page", [p for p in pages() if not p.startswith("docs/performance")])
+def test_paragraphs_are_short(page):
+    """At most 80 words; tables and code are no paragraphs."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )", text)
+    long = [p for p in paragraphs if len(p.split()) > 80 and not p.lstrip().startswith("|")]
+    assert long == []
+
+
+def test_readme_fits_on_one_screen():
+    """What is more stands in the pages that it leads to."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_comparison_names_a_source_for_each_statement():
+    """Every number has a row, every row is used, every system has what it does better."""
+    text, _, sources = (ROOT / "docs/comparison.md").read_text().partition("## Sources")
+    used = {int(number) for number in re.findall(r"\\\[(\d+)\]", text)}
+    rows = [int(number) for number in re.findall(r"^\| (\d+) \| \S", sources, re.M)]
+    assert used == set(rows)
+    assert len(rows) == len(used) >= 15
+    for section in text.split("\n## ")[2:]:
+        better = re.search(r"^- \*\*Better there\*\*:(.*?)(?=^- |\Z)", section, re.M | re.S)
+        assert better, section.partition("\n")[0]
+        assert re.search(r"\\\[\d+\]", better[1]), section.partition("\n")[0]

@@ -25,8 +25,8 @@ PAGES = ["docs/tutorial.md", "README.md", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md")
 )]  # fmt: skip
 LEFT_OUT = {
-    'make setup\nexport PATH="$PWD/.venv/bin:$PATH"': "the tests run in what it makes",
-    "make run": "its script is tested in tests/contract",
+    "python3 -m venv .venv\n. .venv/bin/activate\npip install .": "make dist installs the wheel",
+    "pip install .": "the same",
     "searchbus up": "the stack of this module",
     "SEARCHBUS_AUTH=static searchbus up": "tests/security starts such stacks",
     "searchbus ingest fomc --collection fomc": "from the internet; its reader is tested on loopback",
@@ -76,6 +76,7 @@ def test_page_does_what_it_shows(own_stack, folder, page):
         "PATH": f"{SEARCHBUS.parent}{os.pathsep}{os.environ['PATH']}",
         "SEARCHBUS_DATA_DIR": str(own_stack.data),
         "SEARCHBUS_URL": f"{own_stack.url}/mcp",
+        "HOME": str(folder),  # where clients have their files
     }
     printed = None
     for language, text in blocks(page):

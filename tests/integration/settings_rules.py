@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from unittest import mock
 
-from pydantic import ValidationError
-
 from searchbus_runtime import ServiceSettings
+from searchbus_runtime.config_file import WrongSettingsError
+from searchbus_runtime.config_sources import SECRETS_DIR
 from searchbus_runtime.services import installed_services
+from searchbus_runtime.settings import read_settings
 
 from .engine import SERVICES
 from .manifests import Manifests
@@ -26,13 +29,14 @@ def settings_faults(manifests: Manifests) -> Iterator[str]:
         cls = settings_of(service)
         for name in environment:
             field = name.removeprefix("SEARCHBUS_").lower()
-            if name != "SEARCHBUS_SECRETS_DIR" and field not in cls.model_fields:
+            if name != SECRETS_DIR and field not in cls.model_fields:
                 yield f"ConfigMap of {service}: there is no setting {name}"
-        with mock.patch.dict(os.environ, environment, clear=True):
+        given = {name: text for name, text in environment.items() if name != SECRETS_DIR}
+        with tempfile.TemporaryDirectory() as empty, mock.patch.dict(os.environ, given, clear=True):
             try:
-                cls(_env_file=None)
-            except ValidationError as error:
-                yield f"ConfigMap of {service}: {error.errors()[0]['msg']}"
+                read_settings(cls, service, data_dir=Path(empty))
+            except WrongSettingsError as error:
+                yield from (f"ConfigMap of {service}: {fault}" for fault in error.faults)
 
 
 def settings_of(service: str) -> type[ServiceSettings]:

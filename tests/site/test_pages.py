@@ -64,6 +64,16 @@ def test_metrics_have_kind_and_description(made):
     assert all(f"| `{name}` |" in made["reference/metrics.md"] for name in found)
 
 
+def test_every_page_is_in_the_contents(made):
+    """Those of docs/, the READMEs, and those that are made from the code; each once."""
+    named = [name for names in pages.CONTENTS.values() for name in names]
+    assert len(named) == len(set(named))
+    every = {str(Path(page).with_suffix("")) for page in (*pages.files().values(), *made)}
+    parts = {name for name in every if name.startswith(("decisions/", "packages/"))}
+    every -= {"index", "reference/openapi"}
+    assert every - parts - set(named) == set(), "add them to CONTENTS in scripts/site/pages.py"
+
+
 @pytest.mark.parametrize(
     ("source", "text", "relinked"),
     [

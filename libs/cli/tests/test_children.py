@@ -296,3 +296,44 @@ async def test_wait_ends_when_it_is_told_to(processes):
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(0.01, stop.set)
     await processes.wait(stop)
+
+
+async def test_process_that_starts_while_it_is_stopped_does_not_stay(monkeypatch):
+    """It was not there yet when the others got their signal."""
+    process = child(SLEEPS)
+    starting, go = asyncio.Event(), asyncio.Event()
+    execute = Child._execute
+
+    async def slowly(*arguments):
+        starting.set()
+        await go.wait()
+        return await execute(*arguments)
+
+    monkeypatch.setattr(Child, "_execute", slowly)
+    keeper = asyncio.create_task(process.keep_running(lambda _: None))
+    await starting.wait()
+    await process.stop()
+    go.set()
+    async with asyncio.timeout(60):
+        await keeper
+    assert process.pid is None
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_full_file_that_cannot_be_renamed_loses_lines_only(tmp_path, monkeypatch, missing):
+    """On a full disk even an empty file cannot be made; the lines come back with the space."""
+    log = LogFile(tmp_path / "web.log", max_bytes=5)
+    log.write("the first line")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "open" if missing else "replace", full)
+        log.write("lost")
+        log.write("lost")
+    log.write("last")
+    log.close()
+    text = (tmp_path / "web.log").read_text()
+    assert text == "(2 lines could not be written)\nlast\n"
+    assert (tmp_path / "web.log.1").read_text() == "the first line\n"

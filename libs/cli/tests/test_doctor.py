@@ -37,7 +37,8 @@ def test_machine_without_a_stack_is_in_order(tmp_path):
     """And says how to start one."""
     code, found = checks(tmp_path)
     assert code == 0, found
-    names = {"python", "nats-server", "services", "data folder", "disk", "port", "stack"}
+    names = {"python", "nats-server", "services", "data folder", "disk", "configuration"}
+    names |= {"port", "stack"}
     assert names == set(found)
     assert "searchbus up" in found["stack"][1]
     assert "ddg, edge, retrieval" in found["services"][1]
@@ -46,8 +47,18 @@ def test_machine_without_a_stack_is_in_order(tmp_path):
 def test_text_has_a_line_for_each_check(tmp_path):
     """For people."""
     lines = run_command("doctor", "--data", tmp_path, "--port", "0").stdout.splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert all(line.startswith("ok") for line in lines)
+
+
+def test_wrong_settings_are_rows_and_the_rest_is_checked(tmp_path):
+    """Each fault once, with the remedy."""
+    (tmp_path / "searchbus.toml").write_text("isuer = 1\nport = []\n")
+    done = run_command("doctor", "--json", "--data", tmp_path, "--port", "0")
+    rows = [row for row in json.loads(done.stdout) if not row["ok"]]
+    assert done.returncode == 1
+    assert [row["check"] for row in rows] == ["configuration"] * 2
+    assert "Did you mean issuer?" in rows[0]["message"]
 
 
 def test_taken_port_is_a_failure(tmp_path):

@@ -320,6 +320,29 @@ async def test_a_service_with_a_file_is_started_once_the_file_is_there(
     await waiting
 
 
+async def test_a_service_that_cannot_be_started_now_is_started_later(
+    new_stack, services, monkeypatch, capsys
+):
+    """As on a full disk, where there is no log for it; it is said once."""
+    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
+    stack = new_stack()
+    await stack.start()
+    tried = []
+
+    def start() -> None:
+        tried.append(1)
+        if len(tried) < 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stack, "_start_services", start)
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(stack.wait(stop))
+    await until(lambda: len(tried) > 3)
+    stop.set()
+    await waiting
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
 def test_folder_is_made_for_its_owner_and_claimed_until_the_file_is_closed(tmp_path):
     """With the folders above it."""
     data = tmp_path / "a" / "data"

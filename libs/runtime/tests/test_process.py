@@ -22,6 +22,7 @@ PROGRAM = """
 import asyncio, gc, logging, sys
 from msgspec import Struct
 from searchbus_bus import Call, Worker, endpoint
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import ServiceSettings, load_settings, run
 
 class Ask(Struct):
@@ -41,6 +42,10 @@ async def store_closed():
 
 async def start(process):
     process.resources.push_async_callback(store_closed)
+    if "--lasting" in sys.argv:
+        raise Fault(ErrorCode.UNAVAILABLE, "no model", retryable=False)
+    if "--passing" in sys.argv:
+        raise Fault(ErrorCode.UNAVAILABLE, "no database")
     worker = Worker("echo")
     worker.add(Echo())
     await process.serve(worker)
@@ -58,7 +63,7 @@ class SayReply(Struct):
     text: str = ""
 
 
-def start(server, tmp_path, **settings) -> subprocess.Popen[str]:
+def start(server, tmp_path, *arguments: str, **settings) -> subprocess.Popen[str]:
     environment = {
         "SEARCHBUS_NATS_URL": server.url,
         "SEARCHBUS_SUBJECT_PREFIX": "proc",
@@ -70,7 +75,7 @@ def start(server, tmp_path, **settings) -> subprocess.Popen[str]:
     import os
 
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], env={**os.environ, **environment},
+        [sys.executable, "-c", PROGRAM, *arguments], env={**os.environ, **environment},
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -176,6 +181,16 @@ def test_missing_nats_ends_with_advice(tmp_path):
         process = start(Nowhere, tmp_path, connect_timeout_s=1)
         assert process.wait(300) == 1
     assert "SEARCHBUS_NATS_URL" in process.stderr.read()
+
+
+@pytest.mark.parametrize(("option", "code"), [("--lasting", 2), ("--passing", 1)])
+def test_exit_code_says_whether_another_start_helps(nats_server, tmp_path, option, code):
+    """With 2, a stack gives up at once; with 1 it tries again. The store is closed in both cases."""
+    process = start(nats_server, tmp_path, option)
+    assert process.wait(300) == code
+    printed = process.stderr.read()
+    assert "cannot run: unavailable: no " in printed
+    assert "the store is closed" in printed
 
 
 SHOWN_HEAP = """

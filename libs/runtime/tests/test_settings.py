@@ -154,7 +154,7 @@ def test_settings_become_options_of_connect():
 
 
 def test_operator_of_an_open_stack_needs_no_keys(tmp_path):
-    """There is no file of keys."""
+    """There is no key file."""
     assert operator_options(tmp_path) == {}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from searchbus_runtime.state import (
     join_clients,
     make_pipe,
     open_data_folder,
+    process_started,
 )
 
 
@@ -40,6 +43,32 @@ def test_state_of_a_process_that_ended_does_not_count(tmp_path):
     ended.wait()
     write_state(state(tmp_path, ended.pid))
     assert read_state(tmp_path) is None
+
+
+def test_state_whose_id_another_process_has_does_not_count(tmp_path):
+    """The system gives ids again."""
+    mine = process_started(os.getpid())
+    assert mine
+    write_state(replace(state(tmp_path, os.getpid()), started=mine))
+    assert read_state(tmp_path) is not None
+    write_state(replace(state(tmp_path, os.getpid()), started=f"{mine}0"))
+    assert read_state(tmp_path) is None
+
+
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_start_of_a_process_is_its_own_and_empty_after_its_end(monkeypatch, tmp_path, has_proc):
+    """By /proc, or by ps where there is no /proc."""
+    if not has_proc:
+        if shutil.which("ps") is None:
+            pytest.skip("there is no ps")
+        monkeypatch.setattr("searchbus_runtime.state._OWN_STAT", tmp_path / "missing")
+    other = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    started = process_started(other.pid)
+    assert started
+    assert started == process_started(other.pid)
+    other.kill()
+    other.wait()
+    assert process_started(other.pid) == ""
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"url": "x"}', '{"unknown": 1}'])

@@ -8,6 +8,7 @@ import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_testing import until
 from searchbus_upstream import Fetched, SharedCache
 
 
@@ -178,3 +179,26 @@ async def test_value_may_be_stored_and_looked_up_without_a_fetch(buckets):
     assert (found.value, found.made_ms) == (b"known", 1_000_000)
     now_s[0] += 60
     assert await other.stored("q", fresh_s=60) is None
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_request_waits_no_longer_than_its_own_time(buckets, shared):
+    """Neither for its own fetch nor for that of another request, which goes on."""
+    upstream = Upstream(seconds=3600)
+    caches = [SharedCache(*buckets) if shared else SharedCache() for _ in range(2)]
+    patient = asyncio.create_task(get(caches[0], upstream))
+    await until(lambda: upstream.calls == 1)
+    for cache in caches:
+        with pytest.raises(Fault) as caught:
+            await cache.get("q", upstream, fresh_s=60, stale_s=600, timeout_s=0.05)
+        assert caught.value.code == ErrorCode.DEADLINE_EXCEEDED
+    assert not patient.done()
+    patient.cancel()
+
+
+async def test_a_stale_value_is_returned_where_the_time_is_over(buckets):
+    """As where fetching fails."""
+    cache = SharedCache(*buckets)
+    await get(cache, Upstream())
+    found = await cache.get("q", Upstream(3600), fresh_s=0, stale_s=600, timeout_s=0.05)
+    assert (found.value, found.stale) == (b"answer 1", True)

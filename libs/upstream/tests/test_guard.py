@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import socket
+import threading
 
 import httpcore
 import pytest
@@ -115,3 +118,22 @@ async def test_resolver_returns_every_address_once():
     """As `getaddrinfo` gives them, without scope identifiers."""
     found = await resolve("127.0.0.1", 80)
     assert found == [ipaddress.ip_address("127.0.0.1")]
+
+
+def test_names_that_are_slow_to_resolve_hold_up_nothing_else(monkeypatch):
+    """A lookup that nobody waits for any more keeps its thread until the resolver gives up."""
+    slow = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: slow.wait(60) and [])
+
+    async def main() -> None:
+        lookups = [asyncio.create_task(resolve("slow.example.org", 80)) for _ in range(64)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(30):
+                await asyncio.to_thread(lambda: None)
+        finally:
+            slow.set()
+            await asyncio.gather(*lookups)
+
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(main())

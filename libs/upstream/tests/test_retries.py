@@ -96,6 +96,7 @@ def test_retry_after_in_both_forms():
     assert retry_after_s({"retry-after": "7"}) == 7.0
     assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
     assert retry_after_s({"retry-after": "soon"}) is None
+    assert retry_after_s({"retry-after": "²"}) is None
     assert retry_after_s({}) is None
 
 
@@ -103,3 +104,9 @@ def test_retry_after_of_a_future_date_is_the_time_until_then():
     """In seconds from now."""
     then = datetime.now(UTC) + timedelta(seconds=100)
     assert 90 < retry_after_s({"retry-after": format_datetime(then)}) <= 100
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_retry_after_is_a_day_at_most(value):
+    """No answer of an upstream stops it for years."""
+    assert retry_after_s({"retry-after": value}) == 86_400.0

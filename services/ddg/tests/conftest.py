@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from searchbus_bus import Bus, MemoryBroker, connect
+from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor, ToolCall, ToolReply
 from searchbus_ddg.service import start
 from searchbus_ddg.settings import DdgSettings
@@ -103,3 +104,27 @@ async def nats_fleet(own_nats_server, tmp_path) -> AsyncIterator[FleetUnderTest]
 
     async with _fleet(connect_as) as found:
         yield found
+
+
+class Counted(MemoryKeyValue):
+    """Counts requests, and the messages to those who watch."""
+
+    requests = messages = 0
+
+    async def _round_trip(self) -> None:
+        self.requests += 1
+        await super()._round_trip()
+
+    def _report(self, key, value) -> None:
+        self.messages += len(self._watchers)
+        super()._report(key, value)
+
+
+@pytest.fixture
+def leases():
+    return Counted(ttl_s=60)
+
+
+@pytest.fixture
+def refusals():
+    return Counted(ttl_s=3600)

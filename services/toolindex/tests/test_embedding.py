@@ -49,7 +49,7 @@ async def test_second_model_that_is_not_installed_is_left_out(monkeypatch, caplo
     with caplog.at_level(logging.WARNING):
         embedder = await load_tool_embedder(query_threads=1)
     assert embedder.model == MODEL_NAME
-    assert "make setup" in caplog.text
+    assert "pip install --no-deps" in caplog.text
     await embedder.close()
 
 

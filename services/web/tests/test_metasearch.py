@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_testing import until
 from searchbus_upstream import SharedCache
 from searchbus_web.fusion import Fused, WebExplanation
 from searchbus_web.metasearch import MAX_LEFT_OUT, Metasearch, in_range
@@ -25,6 +26,7 @@ class FakeProvider:
     def __init__(self, name: str, fault: Fault | None = None) -> None:
         self.name = self.group = name
         self.fault = fault
+        self.go: asyncio.Event | None = None
         self.queries: list[Query] = []
         self.urls: list[str] | None = None
         self.dates: list[str | None] | None = None
@@ -33,6 +35,8 @@ class FakeProvider:
         self.queries.append(query)
         if "hang" in query.text:
             await asyncio.sleep(3600)
+        if self.go is not None:
+            await self.go.wait()
         if self.fault is not None:
             raise self.fault
         urls = self.urls or [f"http://{self.name}{n}.org/" for n in range(query.limit)]
@@ -98,6 +102,41 @@ async def test_slow_provider_is_a_failing_one():
     metasearch = Metasearch([FakeProvider("a")], SharedCache())
     with pytest.raises(Fault, match="did not answer in time"):
         await metasearch.search(Query("hang", 5), actor=Actor(subject="a"), timeout_s=0.05)
+
+
+async def test_equal_searches_wait_each_in_their_own_time():
+    """One with little time goes on without a provider that another search still waits for."""
+    slow, quick = FakeProvider("a"), FakeProvider("b")
+    quick.urls = ["http://b.org/"]
+    slow.go = asyncio.Event()
+    metasearch = Metasearch([slow, quick], SharedCache())
+
+    async def search_within(timeout_s: float) -> list[str]:
+        found = await metasearch.search(
+            Query("late", 5), actor=Actor(subject="a"), timeout_s=timeout_s
+        )
+        return [result.url for result in found.results]
+
+    patient = asyncio.create_task(search_within(60.0))
+    await until(lambda: slow.queries)
+    assert await search_within(0.2) == ["http://b.org/"]
+    slow.go.set()
+    assert len(await patient) == 5
+
+
+async def test_a_search_with_little_time_does_not_end_an_equal_one():
+    """Which joined the requests of the first."""
+    provider = FakeProvider("a")
+    provider.go = asyncio.Event()
+    metasearch = Metasearch([provider], SharedCache())
+    actor = Actor(subject="a")
+    hurried = asyncio.create_task(metasearch.search(Query("late", 5), actor=actor, timeout_s=0.2))
+    await until(lambda: provider.queries)
+    patient = asyncio.create_task(metasearch.search(Query("late", 5), actor=actor, timeout_s=60.0))
+    with pytest.raises(Fault, match="in time"):
+        await hurried
+    provider.go.set()
+    assert len((await patient).results) == 5
 
 
 async def test_filters_are_checked_here_too():

@@ -70,10 +70,18 @@ async def within(operation: Awaitable[T], timeout_s: float) -> T:
     task = asyncio.ensure_future(operation)
     try:
         await asyncio.wait({task}, timeout=timeout_s)
-        for _ in range(_TURNS_OF_A_REPLY):
-            if task.done():
-                return task.result()
-            await asyncio.sleep(0)
+        if await has_arrived(task):
+            return task.result()
         raise TimeoutError
     finally:
         task.cancel()
+
+
+async def has_arrived(future: asyncio.Future[Any]) -> bool:
+    """Whether a future is done, once what lies in the socket is read: after a busy moment of this
+    process a timeout ends before the replies that came in time are read."""
+    for _ in range(_TURNS_OF_A_REPLY):
+        if future.done():
+            break
+        await asyncio.sleep(0)
+    return future.done()

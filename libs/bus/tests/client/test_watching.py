@@ -55,7 +55,7 @@ def short_times(monkeypatch):
     monkeypatch.setattr(intake, "_LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(requester, "_ACK_AFTER_MS", "10")
     monkeypatch.setattr(requester, "PING_TIMEOUT_S", 0.2)
-    for name in ("CHECK_EVERY_S", "CONFIRM_S", "LATE_ACK_S"):
+    for name in ("CHECK_EVERY_S", "CONFIRM_S"):
         monkeypatch.setattr(fleet, name, 0.05)
     monkeypatch.setattr(fleet, "PING_AGAIN_S", 0.05)
 
@@ -106,6 +106,20 @@ class Stack:
             if subscription.owner is transport:
                 subscription._callback = _ignore
 
+    def miss_a_ping(self, name):
+        """The worker does not answer the next ping; returns the list of pings that it gets."""
+        subject = f"sb.v1.ctl.ping.echo.{self.servings[name].instance}"
+        (found,) = [s for s in self.broker.subscriptions if s.subject == subject]
+        answer, pings = found._callback, []
+
+        async def take(message):
+            pings.append(message)
+            if len(pings) > 1:
+                await answer(message)
+
+        found._callback = take
+        return pings
+
     def release(self, *but):
         for name, echo in self.echoes.items():
             if name not in but:
@@ -137,6 +151,20 @@ async def test_what_a_lost_worker_never_acknowledged_is_asked_again_elsewhere(fa
         getattr(stack, fault)(name)
         stack.release(name)
         assert (await request).by != name
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+async def test_a_worker_that_answers_the_second_ping_keeps_its_request(acknowledged):
+    """It was only busy: the same work elsewhere would make all workers busier."""
+    async with Stack("a", "b") as stack:
+        request = stack.say()
+        name = await stack.holder()
+        await asyncio.sleep(0.1 if acknowledged else 0)
+        pings = stack.miss_a_ping(name)
+        await until(lambda: len(pings) > 2)
+        stack.release()
+        assert (await request).by == name
+        assert sum(echo.started for echo in stack.echoes.values()) == 1
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
@@ -200,6 +228,18 @@ async def test_a_worker_that_takes_long_is_left_alone():
         await stack.holder()
         await asyncio.sleep(0.5)
         assert not request.done()
+        stack.release()
+        await request
+        assert sum(echo.started for echo in stack.echoes.values()) == 1
+
+
+async def test_a_worker_acknowledges_what_it_has_before_it_answers_a_ping(monkeypatch):
+    """It may be too busy to do so in time, and is not taken for one that never got the request."""
+    monkeypatch.setattr(intake, "_LOOK_EVERY_S", 600.0)
+    async with Stack("a", "b") as stack:
+        request = stack.say()
+        await stack.holder()
+        await asyncio.sleep(0.5)
         stack.release()
         await request
         assert sum(echo.started for echo in stack.echoes.values()) == 1

@@ -124,13 +124,14 @@ async def test_a_bucket_with_other_limits_is_used_as_it_is(own_nats_server, tmp_
     await bus.close()
 
 
-async def test_a_value_over_the_limit_is_a_fault(own_nats_server, tmp_path):
-    """And the bucket works on."""
+@pytest.mark.parametrize("size_bytes", [MAX_VALUE_BYTES + 1000, 2**20 + 1])
+async def test_a_value_over_the_limit_is_a_fault(own_nats_server, tmp_path, size_bytes):
+    """And the bucket works on, for a value that the client does not even send, too."""
     server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
     bus = await connect(server.url, name="test")
     bucket = await bus.key_value("things", ttl_s=600.0, max_bytes=4 * MAX_VALUE_BYTES)
     with pytest.raises(Fault):
-        await bucket.put("a", b"x" * (MAX_VALUE_BYTES + 1000))
+        await bucket.put("a", b"x" * size_bytes)
     await bucket.put("a", b"x")
     assert (await bucket.get("a")).value == b"x"
     await bus.close()

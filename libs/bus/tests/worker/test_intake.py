@@ -131,7 +131,7 @@ async def test_a_malformed_time_of_one_request_ends_no_acknowledgements(transpor
     slots.admission.instance = "i1"
     await slots.ask("a", **{ACK_MS: "²"})
     await slots.ask("b", **{ACK_MS: "0"})
-    slots.admission._acknowledge()
+    await slots.admission.acknowledge()
     held = {h.message.headers["Req-Id"]: h for h in slots.admission._running.values()}
     assert {name: h.acknowledged for name, h in held.items()} == {"a": False, "b": True}
 

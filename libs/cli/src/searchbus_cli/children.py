@@ -53,7 +53,7 @@ class GaveUpError(RuntimeError):
     """A child ended several times in a row right after its start.
 
     Attributes:
-        code: its exit code; 2 says that its settings are wrong.
+        code: its exit code; 2 says that another start would fail as well.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -109,12 +109,15 @@ class Child:
             on_start: called after each start.
 
         Raises:
-            GaveUpError: it ended with code 2 (wrong settings), or five times within ten seconds of
-                its start.
+            GaveUpError: it ended with code 2 (another start would fail as well), or five times
+                within ten seconds of its start.
         """
         self._deaths_s = []
         while not self.stopping:
             await self._start()
+            if self._is_stopping():  # `stop` found none
+                await self.stop()
+                return
             on_start(self)
             started_s = time.monotonic()
             code = await self._follow()
@@ -279,9 +282,10 @@ class LogFile:
 
     def _append(self, data: bytes) -> None:
         if self._file.tell() > self._max_bytes:
-            self._file.close()
-            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            self._file = self.path.open("ab", buffering=0)
+            with suppress(FileNotFoundError):  # renamed already, by an attempt that failed then
+                self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+            full, self._file = self._file, self.path.open("ab", buffering=0)
+            full.close()
         self._file.write(data)
 
     def last(self, count: int) -> list[str]:

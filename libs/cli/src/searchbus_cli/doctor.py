@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,9 @@ from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
+from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
 
+from .config import LOADING_ERRORS, Config, faults_of
 from .errors import StackError
 from .output import echo, out
 from .servers import check_port, nats_server_binary
@@ -36,14 +39,18 @@ def doctor(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port that `searchbus up` will use; 0: any.")
     ] = 8080,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="The checks as JSON.")] = False,
 ) -> None:
     """Check this machine and the running stack.
 
     Example: searchbus doctor
     """
+    use_config(config)
     folder = data_folder(data)
-    checks = [*_machine(folder), *_plugins(folder), *_stack(folder, port)]
+    checks = [*_machine(folder), *_configuration(folder), *_plugins(folder)]
+    with suppress(WrongSettingsError):  # a row of the configuration
+        checks += _stack(folder, port)
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
         echo(json.dumps(rows))
@@ -98,11 +105,25 @@ def _port(port: int) -> Check:
     return "port", True, f"{port} is free" if port else "any"
 
 
+def _configuration(folder: Path) -> list[Check]:
+    """A row for each fault of the settings; one row where there is none."""
+    try:
+        faults = faults_of(folder)
+    except LOADING_ERRORS as error:
+        faults = [f"not checked, because a service cannot be loaded: {error}"]
+    if faults:
+        return [("configuration", False, fault) for fault in faults]
+    file = find_config(folder)
+    return [("configuration", True, str(file.path) if file else "no file, defaults")]
+
+
 def _plugins(folder: Path) -> Iterator[Check]:
     """The checks of the installed services, of the data folder."""
     for entry in sorted(entry_points(group="searchbus.checks"), key=lambda e: e.name):
         try:
             yield entry.load()(folder)
+        except WrongSettingsError:  # a row of the configuration
+            continue
         except Exception as error:  # of a package that others wrote
             yield entry.name, False, f"the check itself failed: {error}"
 

@@ -22,18 +22,26 @@ from searchbus_runtime.secrecy import hide_environment
 from .commands import CommandGroup
 
 COMMANDS = {
+    "init": "searchbus_cli.init:init",
     "up": "searchbus_cli.up:up",
+    "down": "searchbus_cli.down:down",
     "tools.list": "searchbus_cli.tools:list_tools",
     "tools.call": "searchbus_cli.tools:call",
     "tools.search": "searchbus_cli.tools_search:search",
     "web": "searchbus_cli.web_search:search",
     "trace": "searchbus_cli.trace:trace",
     "doctor": "searchbus_cli.doctor:doctor",
+    "config.show": "searchbus_cli.config:show",
+    "config.init": "searchbus_cli.config:init",
+    "config.check": "searchbus_cli.config:check",
     "nats-config": "searchbus_cli.nats_config:nats_config",
 }
-GROUPS = {"tools": "List and call the tools of the running stack."}
+GROUPS = {
+    "tools": "List and call the tools of the running stack.",
+    "config": "Show, write and check the settings.",
+}
 PANELS = {
-    "Start": ("up", "stdio"),
+    "Start": ("init", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
     "Operate": ("doctor", "trace", "config", "keys", "pins", "nats-config"),

@@ -49,7 +49,7 @@ class Security:
             services: everyone on the bus by name, the operator too.
 
         Raises:
-            StackError: the file of keys is damaged.
+            StackError: the key file is damaged.
         """
         path = data / "secure" / "keys.json"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,8 +18,8 @@ from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
-from searchbus_runtime.files import space_for_start
-from searchbus_runtime.state import LOCK_FILE
+from searchbus_runtime.reserve import space_for_start
+from searchbus_runtime.state import LOCK_FILE, process_started
 
 from .children import Child, LogFile, Processes
 from .errors import AlreadyRunningError, StackError
@@ -138,6 +138,7 @@ class Stack:
                 nats_url=self.nats_url,
                 data=str(self.data),
                 pid=os.getpid(),
+                started=process_started(os.getpid()),
                 processes={c.name: c.pid for c in self.children if c.pid is not None},
                 otlp_endpoint=self._otlp_endpoint(),
             )
@@ -161,9 +162,15 @@ class Stack:
 
     async def _start_wanted(self) -> None:
         """Start services whose file appears later (`Service.started_by`)."""
+        failed = ""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            self._start_services()
+            try:
+                self._start_services()
+            except OSError as error:  # no log can be made, e.g.
+                if failed != str(error):
+                    tell(f"a service cannot be started ({error}); it is tried again")
+                failed = str(error)
 
     async def stop(self) -> None:
         """Stop the edges, then the services, then NATS."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -158,17 +159,21 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
 
 def _say_up(stack: Stack) -> None:
     """What a person needs next, in ten lines."""
-    data = "" if stack.data == data_folder() else f" --data {stack.data}"
-    lines = (
+    data = "" if stack.data == data_folder() else f" --data {shlex.quote(str(stack.data))}"
+    steps = {
+        "data": f"{stack.data} (logs in {stack.logs.name}; on the screen: --verbose)",
+        "try": f'searchbus web "model context protocol"{data}',
+        "documents": f"searchbus ingest FOLDER --collection docs{data}",
+        "ask them": f'searchbus search "a question" --collection docs{data}',
+        "tools": f"searchbus tools list{data}",
+        "clients": f"searchbus init{data}, or the address above; browser: {stack.url}/docs",
+        "problems": f"searchbus doctor{data}",
+        "stop": f"Ctrl-C, or searchbus down{data}",
+    }
+    lines = [
         f"[bold green]searchbus is up[/] at [bold]{stack.url}/mcp[/]",
-        f"  processes  {escape(', '.join(child.name for child in stack.children))}",
-        f"  data       {escape(str(stack.data))}",
-        f"  logs       {escape(str(stack.logs))} (on the screen: --verbose)",
-        f"  tools      searchbus tools list{escape(data)}",
-        f"  checks     searchbus doctor{escape(data)}",
-        "  clients    examples/README.md; desktop hosts: searchbus stdio",
-        "  stop       Ctrl-C",
-    )
+        *(f"  {name:<10} {escape(text)}" for name, text in steps.items()),
+    ]
     for line in lines:
         tell(line, markup=True)
 

@@ -48,7 +48,7 @@ def check_config(sources: Sources, folder: Path) -> Sources:
         WrongSettingsError: with all faults.
     """
     faults = list(config_faults(sources, folder))
-    if faults and (others := _unlisted(sources.settings)):
+    if faults and (others := other_settings(sources.settings)):
         sources = Sources(sources.service, sources.config, {**sources.settings, **others})
         faults = list(config_faults(sources, folder))
     if faults:
@@ -64,8 +64,12 @@ def config_faults(sources: Sources, folder: Path) -> Iterator[str]:
         yield from _file(sources.config, sources.settings, folder)
 
 
-def _unlisted(settings: Settings) -> dict[str, dict[str, Setting]]:
-    """The settings of installed services that are not in the list, by their classes."""
+def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
+    """The settings of installed services that are not among these, by their classes.
+
+    Raises:
+        WrongSettingsError: a service's class cannot be imported.
+    """
     found = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name not in settings:
@@ -81,6 +85,11 @@ def _unlisted(settings: Settings) -> dict[str, dict[str, Setting]]:
                     f"({type(error).__name__}: {error}). Install its package again."
                 ) from None
     return found
+
+
+def without_credentials(text: str) -> str:
+    """A text whose URLs have no passwords."""
+    return _CREDENTIALS.sub("://…@", text)
 
 
 def _variables(sources: Sources, known: Iterable[str]) -> Iterator[str]:
@@ -165,7 +174,8 @@ def _entry(
         return
     if not _is_of_kind(value, setting.kind):
         kind = setting.kind.partition(" of ")[0]
-        yield f"{place}: not a {kind}. Write {name} = {_EXAMPLES[kind]}"
+        article = "" if kind == "true or false" else "a "
+        yield f"{place}: not {article}{kind}. Write {name} = {_EXAMPLES[kind]}"
     if any("\0" in text for text in _texts(value)):
         yield f"{place}: a text with a null character. Remove it."
     if config.is_public and any(

@@ -235,14 +235,12 @@ def _read(path: Path) -> tuple[bytes, int]:
         raise WrongSettingsError(
             f"{path}: cannot be read ({reason}). Make it readable for this user: chmod u+r {path}"
         ) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = "a folder, not a file" if stat.S_ISDIR(mode) else "not a regular file"
+        raise WrongSettingsError(f"{path}: {kind}. {remedy}")
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise WrongSettingsError(
-                f"{path}: a folder, not a file. {remedy}; the file in it may be {FILE_NAME}"
-            )
-        if not stat.S_ISREG(mode):
-            raise WrongSettingsError(f"{path}: not a regular file. {remedy}")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise WrongSettingsError(

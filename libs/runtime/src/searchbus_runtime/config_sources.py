@@ -54,12 +54,13 @@ class Sources:
 
     def find(self, name: str) -> Given | None:
         """What a setting is set to; `None` where nothing sets it. Empty texts set nothing."""
-        variable = f"{PREFIX}{name}".upper()
-        for found in self.given(variable):
-            return found
+        return next(self.find_all(name), None)
+
+    def find_all(self, name: str) -> Iterator[Given]:
+        """Everything that sets a setting; the first is in force."""
+        yield from self._variables(f"{PREFIX}{name}".upper())
         if self.config is not None and (value := self.file_values.get(name)) is not None:
-            return Given(value, "file", self.config.place(self.service, name))
-        return None
+            yield Given(value, "file", self.config.place(self.service, name))
 
     def text(self, name: str) -> str | None:
         """The same as text, of a setting that is one; also by the name of its variable."""
@@ -74,8 +75,7 @@ class Sources:
         values = self.config.values(self.service, self.settings)
         return {name: value for name, value in values.items() if value != ""}
 
-    def given(self, variable: str) -> Iterator[Given]:
-        """Where a variable is set beside the configuration file, first wins."""
+    def _variables(self, variable: str) -> Iterator[Given]:
         for name, value in os.environ.items():
             if value and name.upper() == variable:
                 yield Given(value, "environment", name)

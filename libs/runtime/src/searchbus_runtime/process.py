@@ -115,7 +115,11 @@ async def _step(of: str, step: Awaitable[Any]) -> None:
 
 
 def run(service: str, settings: S, start: Callable[[Process[S]], Awaitable[None]]) -> int:
-    """Run a service until SIGTERM or SIGINT; returns the exit code."""
+    """Run a service until SIGTERM or SIGINT.
+
+    Returns:
+        The exit code: 2 where another start would fail as well, so that nobody tries it again.
+    """
     configure_logging(service, level=settings.log_level, style=settings.log_format)
     shutdown_telemetry = configure_telemetry(service, settings)
     try:
@@ -154,7 +158,7 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
         log.info("%s is stopping", service)
     except (Fault, OSError) as error:
         log.error("%s cannot run: %s", service, error)
-        return 1
+        return 2 if isinstance(error, Fault) and not error.failure.retryable else 1
     finally:
         watch.stop()
         await process.drain()

@@ -60,7 +60,12 @@ class ServiceSettings(BaseSettings):
     )
 
     nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
-    subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    subject_prefix: str = Field(
+        "sb",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="First token of every subject; installations on one NATS server have "
+        "different ones.",
+    )
     nats_nkey_seed: SecretStr | None = Field(
         None, description="Seed of this service's nkey, where the server demands one."
     )
@@ -69,27 +74,54 @@ class ServiceSettings(BaseSettings):
         description="Seed of the nkey for this service's buckets, where they are in an account "
         "of their own.",
     )
-    nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    nats_inbox_prefix: str = Field(
+        "_INBOX",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="Prefix of the subjects of replies, which a secured bus gives to each service.",
+    )
     nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
     actor_public_key: str | None = Field(
         None, description="Requests are refused unless they are signed with its private key."
     )
-    connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
-    drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64
+    connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = Field(
+        30.0, description="How long a process waits for NATS when it starts."
+    )
+    drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = Field(
+        10.0, description="How long requests in progress may take when a process stops."
+    )
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        64,
+        description="Requests that a process works on at the same time; more are refused as "
+        "`overloaded`.",
+    )
     data_dir: Path | None = Field(None, description="Folder for documents, traces and state.")
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "console"] = "auto"
-    health_host: str = "127.0.0.1"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe messages that are logged."
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto",
+        description="auto: for people on a terminal, else JSON. `searchbus up` sets console where "
+        "nothing is set.",
+    )
+    health_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
         None, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
     )
-    otlp_endpoint: str | None = Field(None, description="Base URL of an OTLP/HTTP collector.")
+    otlp_endpoint: str | None = Field(
+        None,
+        description="Base URL of an OTLP/HTTP collector. Default: traces are in "
+        "<data>/traces.jsonl.",
+    )
     otlp_metrics: bool = Field(
         False, description="Whether metrics are pushed there too; /metrics always has them."
     )
-    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
-    trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
+    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0, description="Share of the traces that are recorded."
+    )
+    trace_file_bytes: Annotated[int, Field(ge=65_536)] = Field(
+        16 * 1024 * 1024,
+        description="Size at which the trace file starts again; the file before it is kept.",
+    )
 
     @field_validator("nats_nkey_seed", "nats_store_nkey_seed")
     @classmethod
@@ -291,7 +323,8 @@ def _remedy(setting: Setting | None) -> str:
     wanted = (
         setting.range if setting.choices else ", ".join(filter(None, (setting.kind, setting.range)))
     )
-    return f". Write {wanted}."
+    article = "" if setting.choices or setting.kind == "true or false" else "a "
+    return f". Use {article}{wanted}."
 
 
 def _short(fault: Any) -> str:

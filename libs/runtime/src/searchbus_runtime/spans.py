@@ -40,7 +40,7 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-from .files import LineQueue
+from .line_queue import LineQueue
 from .traces import SpanRecord
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

@@ -19,6 +19,9 @@ from .config_file import named_config, read_config_file
 from .files import write_atomically
 
 STATE_FILE = "state.json"
+_OWN_STAT = Path("/proc/self/stat")
+_STAT_STARTTIME = 19
+"""Field of /proc/PID/stat after the name (proc(5): 22)."""
 LOCK_FILE = "up.lock"
 """Locked by the stack from before its start until after its end."""
 
@@ -29,6 +32,7 @@ class StackState:
 
     Args:
         otlp_endpoint: where its traces go instead of the file; empty for the file.
+        started: `process_started` of its process.
     """
 
     url: str
@@ -37,6 +41,7 @@ class StackState:
     pid: int
     processes: dict[str, int] = field(default_factory=dict)
     otlp_endpoint: str = ""
+    started: str = ""
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -101,7 +106,31 @@ def read_state(data: Path) -> StackState | None:
         return None
     except PermissionError:
         pass
+    # After a crash the file is still there, and another process may have the id.
+    if state.started and process_started(state.pid) not in ("", state.started):
+        return None
     return state
+
+
+def process_started(pid: int) -> str:
+    """When a process started, in the system's own form; empty where the system does not say."""
+    if not _OWN_STAT.exists():
+        return _started_by_ps(pid)
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return fields[_STAT_STARTTIME]
+
+
+def _started_by_ps(pid: int) -> str:
+    import subprocess  # here: Linux does not need it
+
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def no_stack(data: Path) -> str:

@@ -3,6 +3,7 @@
 from .http import HEADERS, messages, post, serve
 from .processes import NatsServer, alive, descendants, free_port, watch_this_process
 from .stack import SEARCHBUS, CommandResult, Stack, run_command
+from .terminal import Terminal
 from .waiting import eventually, until
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "CommandResult",
     "NatsServer",
     "Stack",
+    "Terminal",
     "alive",
     "descendants",
     "eventually",

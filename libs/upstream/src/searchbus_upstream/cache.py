@@ -133,20 +133,29 @@ class SharedCache:
         flights = await bus.key_value(f"{name}_fetches", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
         return cls(answers, flights, name=name)
 
-    async def get(self, request: str, fetch: Fetch, *, fresh_s: float, stale_s: float) -> Cached:
+    async def get(
+        self,
+        request: str,
+        fetch: Fetch,
+        *,
+        fresh_s: float,
+        stale_s: float,
+        timeout_s: float | None = None,
+    ) -> Cached:
         """Return the value for a request, stored or fetched.
 
         Args:
             request: everything that the value depends on.
             fresh_s: how old a value may be; 0 always fetches, but still once at a time.
             stale_s: how old a value may be where fetching fails.
+            timeout_s: of this request; the fetch goes on while others wait for it.
 
         Raises:
-            Fault: of `fetch`, where no stored value is young enough.
+            Fault: of `fetch`, or deadline_exceeded, where no stored value is young enough.
         """
         outcome = "error"
         try:
-            cached = await self._get(request, fetch, fresh_s, stale_s)
+            cached = await self._get(request, fetch, fresh_s, stale_s, timeout_s)
             outcome = "stale" if cached.stale else "hit" if cached.hit else "miss"
             return cached
         finally:
@@ -161,21 +170,26 @@ class SharedCache:
         """Store a value that no `get` fetched."""
         await self._store(_key_of(request), Fetched(value))
 
-    async def _get(self, request: str, fetch: Fetch, fresh_s: float, stale_s: float) -> Cached:
+    async def _get(
+        self, request: str, fetch: Fetch, fresh_s: float, stale_s: float, timeout_s: float | None
+    ) -> Cached:
         key = _key_of(request)
+        end_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         while True:
             entry = await self._stored(key)
             if entry is not None and self._age_s(entry) < fresh_s:
                 return entry
             leading = key not in self._running
             try:
-                return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
-            except Fault as fault:
-                if not leading and fault.code in _OWN_BUDGET:
+                async with asyncio.timeout_at(end_s):
+                    return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
+            except (Fault, TimeoutError) as error:
+                fault = error if isinstance(error, Fault) else _late()
+                if fault is error and not leading and fault.code in _OWN_BUDGET:
                     continue
                 if entry is not None and self._age_s(entry) < stale_s:
                     return replace(entry, stale=True, why_stale=fault.failure.message)
-                raise
+                raise fault from None
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:
         """Run one task for all callers of this process; cancel it when the last one leaves."""
@@ -319,6 +333,10 @@ class SharedCache:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _late() -> Fault:
+    return Fault(ErrorCode.DEADLINE_EXCEEDED, "There was no answer in time. Try again shortly.")
 
 
 def _key_of(request: str) -> str:

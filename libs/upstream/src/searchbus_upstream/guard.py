@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import functools
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpcore
@@ -25,6 +27,9 @@ _MAX_ADDRESSES = 4
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
+_lookups = ThreadPoolExecutor(32, "lookup")
+
+
 class AddressRefusedError(httpcore.ConnectError):
     """The host has an address that is not public, or the port is not allowed."""
 
@@ -34,9 +39,12 @@ class NameUnknownError(httpcore.ConnectError):
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """Return all addresses of a host; raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    """Return all addresses of a host; raises OSError.
+
+    In threads of its own: a lookup cannot be ended, and strangers choose the names.
+    """
+    lookup = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookups, lookup)
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
     return [ipaddress.ip_address(text) for text in texts]
 

@@ -15,6 +15,7 @@ T = TypeVar("T")
 _BASE_S = 0.25
 _MARGIN_S = 0.05
 """A retry that would start this close to the deadline is not made."""
+_MOST_S = 86_400.0
 
 
 class RetryBudget:
@@ -82,17 +83,17 @@ async def with_retries(
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Seconds of the Retry-After header (RFC 9110, 10.2.3), which has a number or a date.
 
-    `None` where the header is missing or invalid.
+    At most a day; `None` where the header is missing or invalid.
 
     Args:
         headers: names in lower case.
     """
     value = headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return float(value)
+    if value.isascii() and value.isdigit():
+        return min(_MOST_S, float(value))
     try:
         then = parsedate_to_datetime(value)
     except (ValueError, TypeError):
         return None
     then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+    return min(_MOST_S, max(0.0, (then - datetime.now(UTC)).total_seconds()))

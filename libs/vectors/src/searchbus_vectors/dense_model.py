@@ -66,7 +66,7 @@ def shared_model(folder: Path | None, name: str) -> DenseModel:
 class PairedModel:
     """Two models as one: a vector is those of both side by side, a cosine the mean of theirs.
 
-    The models err on different texts. README.md of services/retrieval has the figures.
+    The models err on different texts. README.md of services/retrieval has the measurements.
 
     Args:
         query_prefix: the first model's, which the second one has no use for.

@@ -34,9 +34,12 @@ class AttachSettings(ServiceSettings):
         None, description="The approved definitions. Default: attach-pins.json in the data folder."
     )
     # Calls only wait here; each server has a limit of its own.
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 2048
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        2048,
+        description="Calls at the same time to all servers; each server has a limit of its own.",
+    )
     attach_poll_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        300.0, description="Between two reads of a server's list, less or more by a fifth."
+        300.0, description="Time between two reads of a server's list, less or more by a fifth."
     )
     attach_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = Field(
         86_400.0, description="How long the last list of a server that is away stays listed."
@@ -48,7 +51,10 @@ class AttachSettings(ServiceSettings):
     attach_vault_key: SecretStr | None = Field(
         None, description="Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."
     )
-    attach_login_host: str = "127.0.0.1"
+    attach_login_host: str = Field(
+        "127.0.0.1",
+        description="Address on which the pages listen where people sign in to servers.",
+    )
     attach_login_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
         None, description="Port of the pages where people sign in to servers."
     )

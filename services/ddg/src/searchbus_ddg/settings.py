@@ -28,29 +28,51 @@ class DdgSettings(ServiceSettings):
         description="Names the machine whose address 'direct' and 'bind:' use: workers of one "
         "place share it. Default: the host name; in containers set the name of the node.",
     )
-    worker_index: Annotated[int, Field(ge=0, le=10_000)] = 0
-    ddg_html_url: str = "https://html.duckduckgo.com/html/"
-    ddg_lite_url: str = "https://lite.duckduckgo.com/lite/"
-    ddg_instant_url: str = "https://api.duckduckgo.com/"
+    worker_index: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        0,
+        description="Where in the list of egress addresses a worker starts; `searchbus up "
+        "--scale` sets it.",
+    )
+    ddg_html_url: str = Field(
+        "https://html.duckduckgo.com/html/", description="Address of DuckDuckGo's HTML page."
+    )
+    ddg_lite_url: str = Field(
+        "https://lite.duckduckgo.com/lite/", description="Address of DuckDuckGo's light page."
+    )
+    ddg_instant_url: str = Field(
+        "https://api.duckduckgo.com/", description="Address of DuckDuckGo's instant answers."
+    )
     ddg_interval_s: Seconds = Field(
-        2.5, description="Between two searches of an address; 0 switches pacing off."
+        2.5,
+        description="Time between two searches of an address; 0 switches pacing off. It doubles "
+        "after a refusal, and halves within five minutes.",
     )
     ddg_min_interval_s: Seconds = Field(
         2.0, description="The shortest interval that the pace may reach."
     )
-    ddg_burst: Annotated[int, Field(ge=1, le=10)] = 1
-    ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
+    ddg_burst: Annotated[int, Field(ge=1, le=10)] = Field(
+        1, description="Searches of an address without a pause, after it was idle."
+    )
+    ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = Field(
+        4, description="Requests of an address at the same time."
+    )
     ddg_challenge_rest_s: Seconds = Field(
-        3600.0, description="Cooldown of an address after a challenge."
+        3600.0,
+        description="Cooldown of an address after a challenge; it doubles while probes fail.",
     )
     ddg_suspicion_rest_s: Seconds = Field(
         5.0, description="Cooldown of an address after an empty page, until a probe decides."
     )
     ddg_limited_rest_s: Seconds = Field(
-        180.0, description="Cooldown of an address after HTTP 403 or 429."
+        180.0,
+        description="Cooldown of an address after HTTP 403 or 429; it doubles while probes fail.",
     )
-    ddg_cache_ttl_s: Seconds = 600.0
-    ddg_instant_cache_ttl_s: Seconds = 3600.0
+    ddg_cache_ttl_s: Seconds = Field(
+        600.0, description="How long results are reused, by all workers."
+    )
+    ddg_instant_cache_ttl_s: Seconds = Field(
+        3600.0, description="How long instant answers are reused, by all workers."
+    )
     ddg_stale_ttl_s: Seconds = Field(
         6 * 3600.0, description="How old a result may be, marked as stale, while DuckDuckGo fails."
     )

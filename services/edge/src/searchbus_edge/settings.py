@@ -20,11 +20,19 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class EdgeSettings(SigningSettings, FollowingSettings):
     """Settings of the edge. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    host: str = Field(
+        "127.0.0.1",
+        description="Address to listen on. Elsewhere than on loopback callers must sign in, "
+        "unless `auth` is none.",
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        8080, description="Port to listen on; 0 takes a free one."
+    )
     port_file: Path | None = Field(None, description="A file to write the bound port into.")
     reuse_port: bool = Field(
-        False, description="Whether several edges of this machine listen on the port."
+        False,
+        description="Whether several edges of this machine listen on the port; `searchbus up "
+        "--scale edge=N` sets it.",
     )
     auth: Literal["jwt", "static", "none"] | None = Field(
         None,
@@ -44,7 +52,9 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         DEFAULT_PATHS, description="Claims that hold roles; see auth/identity.py."
     )
     keys_file: Path | None = Field(
-        None, description="The file of static keys; default <data>/keys.json."
+        None,
+        description="The file of static keys, which `searchbus keys` writes; default "
+        "<data>/keys.json.",
     )
     hold_changes: tuple[str, ...] = Field(
         (),
@@ -52,7 +62,9 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         "`searchbus pins approve`; '*' is every toolset.",
     )
     pins_file: Path | None = Field(
-        None, description="The file of approved definitions; default <data>/pins.json."
+        None,
+        description="The file of approved definitions, the same for all edges; default "
+        "<data>/pins.json.",
     )
     audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
@@ -66,23 +78,32 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="The toolsets that get a shared tool name on /mcp first; all others follow "
         "in alphabetical order.",
     )
-    body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    body_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
+        4 * 1024 * 1024, description="The largest request."
+    )
     call_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024,
         description="The largest request, where its tool does not declare a larger one; never "
         "more than BODY_LIMIT_BYTES.",
     )
-    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
-    max_connections: Annotated[int, Field(ge=1)] = 4096
+    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
+        30.0, description="Time from the head of a request to the end of its body; then HTTP 408."
+    )
+    max_connections: Annotated[int, Field(ge=1)] = Field(
+        4096, description="Open connections; a further one is answered by HTTP 503."
+    )
     max_connections_per_address: Annotated[int, Field(ge=1)] = Field(
-        1024, description="Behind a proxy all clients have its address."
+        1024,
+        description="Open connections from one address. Behind a proxy all clients have its "
+        "address.",
     )
     large_answer_bytes: Annotated[int, Field(ge=1)] = Field(
         32 * 1024 * 1024,
-        description="Bytes of large answers that this edge receives and sends at the same time.",
+        description="Bytes of answers over 512 KiB that this edge receives and sends at the same "
+        "time. A larger one is admitted alone; the edge needs about five times as much memory.",
     )
     large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = Field(
-        16 * 1024 * 1024, description="The same, of one caller."
+        16 * 1024 * 1024, description="The same for one caller."
     )
     trusted_proxies: tuple[str, ...] = Field(
         (),
@@ -95,13 +116,17 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="Sustained searches per caller; 0: no limit. Default: 100, and 500 without "
         "access control, where all callers share one count.",
     )
-    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        5_000, description="Searches of a caller at once, before the sustained rate counts."
+    )
     call_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="Sustained tool calls per caller; 0: no limit. Default: 50, and no limit "
         "without access control.",
     )
-    call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        500, description="Tool calls of a caller at once, before the sustained rate counts."
+    )
     costly_rate_per_s: Annotated[
         float,
         Field(
@@ -109,13 +134,19 @@ class EdgeSettings(SigningSettings, FollowingSettings):
             description="Sustained calls per caller to each tool that costs money; 0: no limit.",
         ),
     ] = 5.0
-    costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        100,
+        description="Calls of a caller to a tool that costs money at once, before the sustained "
+        "rate counts.",
+    )
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: "
         "500, and no limit without access control.",
     )
-    abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        5_000, description="HTTP requests of a caller at once, before the sustained rate counts."
+    )
     http_interfaces: tuple[Literal["api", "searxng", "tavily", "read"], ...] = Field(
         ("api", "searxng", "tavily", "read"),
         description="Interfaces of plain HTTP that are served beside MCP. api: /api/v1, "
@@ -126,28 +157,38 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     )
     call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = Field(
         "call_tool",
-        description="The name of call_tool for clients; another one where hosts reserve it.",
+        description="The name of call_tool for clients. Semantic Kernel drops a tool of that name: "
+        "set another one, e.g. run_tool.",
     )
     connector_sources: dict[str, float] = Field(
         {"documents": 1.0, "web": 0.7},
         description="Sources of the connector's search with their weights; 0 or absent: not used.",
     )
     public_url: str | None = Field(
-        None, description="The address of this edge for clients; in citations of local documents."
+        None,
+        description="The address of this edge for clients: audience of tokens, and in citations "
+        "of local documents.",
     )
-    page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
-    list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
+    page_size: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        200, description="Entries on a page of a list."
+    )
+    list_ttl_ms: Annotated[int, Field(ge=0)] = Field(
+        5_000, description="How long clients may reuse a list."
+    )
     state_key: SecretStr | None = Field(
         None,
         min_length=32,
-        description="Signs cursors, ids and the state that clients carry; all edges share it.",
+        description="Signs cursors, ids and the state that clients carry; all edges share it. "
+        "Default: one that is kept in the data folder.",
     )
     trust_traces: bool | None = Field(
         None,
         description="Whether a client's trace context becomes the parent of our spans, or only a "
         "link. Default: parent on loopback, link elsewhere.",
     )
-    call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+    call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
+        120.0, description="The longest time that a call may take."
+    )
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -168,6 +209,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
                 f"host {self.host} is reachable from outside, and no identity provider is "
                 "configured. Set SEARCHBUS_ISSUER, or SEARCHBUS_AUTH=static for keys of a file, or "
                 "SEARCHBUS_AUTH=none to give every caller access"
+            )
+        if self.mode != "jwt" and self.issuer:
+            raise ValueError(
+                f"SEARCHBUS_ISSUER names an identity provider, and access control is {self.mode}: "
+                "set SEARCHBUS_AUTH=jwt, or unset SEARCHBUS_ISSUER"
             )
         if self.mode == "jwt" and not (self.public_url or self.audiences):
             raise ValueError(

@@ -20,7 +20,7 @@ from searchbus_edge.composites.gathering import (
 from searchbus_edge.composites.sources import SourceHit, SourceHits
 
 
-async def test_replies_and_failures_are_told_apart():
+async def test_replies_and_failures_are_told_apart(caplog):
     """In the order of the requests; a reply that cannot be read is a failure."""
 
     async def good(timeout_s):
@@ -38,6 +38,7 @@ async def test_replies_and_failures_are_told_apart():
     assert list(gathered.replies) == ["a", "d"]
     assert gathered.failures["b"].code == "upstream_blocked"
     assert gathered.failures["c"].code == "internal"
+    assert "the reply of c could not be read" in caplog.text
 
 
 async def test_cancelling_ends_every_request():

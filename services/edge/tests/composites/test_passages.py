@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from searchbus_bus import Directory
@@ -16,7 +14,6 @@ from searchbus_edge.composites.passages import (
     chosen,
     distinct,
     from_page,
-    marked,
 )
 
 from .conftest import OPTIONS
@@ -102,14 +99,6 @@ def test_repeated_passages_are_given_once(separator):
     marked = f"<untrusted_text_a>\n{WHALES}\n</untrusted_text_a>"
     assert distinct([DECISION, longer, WHALES, marked]) == [DECISION, WHALES]
     assert distinct([longer, OTHER], known=[DECISION]) == [OTHER]
-
-
-def test_marks_of_a_snippet_are_new_for_each():
-    """No snippet can contain them."""
-    (one,), (other,) = marked(["text"]), marked(["text"])
-    assert re.fullmatch(r"<(untrusted_text_\w{8})>\ntext\n</\1>", one)
-    assert one != other
-    assert marked(["text"], "untrusted_text_a") == ["<untrusted_text_a>\ntext\n</untrusted_text_a>"]
 
 
 @pytest.fixture

@@ -114,3 +114,10 @@ async def test_tools_of_the_edge_are_not_read_for_a_usual_body():
 
     head = Head([], content_length="100")
     assert await BodyLimits(1000, 100).read(head, receiver(b"x", then="end"), largest) == b"x"
+
+
+async def test_length_in_other_digits_is_unknown():
+    """A server that takes it as a number has read it; it is not one in the header."""
+    limits = BodyLimits(1000, 10)
+    head = Head([], content_length="²")
+    assert await limits.read(head, receiver(b"abc", then="end"), empty) == b"abc"

@@ -9,20 +9,13 @@ import re
 import httpx
 import jsonschema_rs
 import pytest
-from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
 from searchbus_bus import Call, Toolset, Worker, tool
-from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
-from searchbus_contracts.tools import ImageContent
-from searchbus_edge.auth.signing import Cursors
-from searchbus_edge.catalog.pages import Pages
-from searchbus_edge.http.faults import SHOWN, HttpError
-from searchbus_edge.http.head import Head, Received
-from searchbus_edge.interfaces.api import ToolList, form_of, page_file, result
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_edge.http.faults import HttpError
+from searchbus_edge.interfaces.api import page_file
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.tools.call import Served
-from searchbus_edge.tools.reply import Reply
 from searchbus_testing import until
 
 
@@ -266,86 +259,6 @@ def test_unknown_interface_is_refused():
         EdgeSettings(http_interfaces=("gopher",))
 
 
-IMAGE = ImageContent(data="aGk=", mime_type="image/png")
-TEXTS = (TextContent(text="a"), TextContent(text="b"))
-
-
-class Sent:
-    def __init__(self):
-        self.events = []
-
-    async def __call__(self, event):
-        self.events.append(event)
-
-    @property
-    def headers(self):
-        return dict(self.events[0]["headers"])
-
-    @property
-    def body(self):
-        return b"".join(event["body"] for event in self.events[1:])
-
-
-@pytest.mark.parametrize(
-    ("accept", "form"),
-    [
-        ("", (True, True, True)),
-        ("*/*", (True, True, True)),
-        ("application/json", (True, False, False)),
-        ("application/*;q=0.5", (True, False, False)),
-        ("Text/Event-Stream", (False, False, True)),
-        ("text/*", (False, True, True)),
-        ("text/html, text/plain", (False, True, False)),
-    ],
-)
-def test_accept_chooses_the_forms(accept, form):
-    found = form_of(accept)
-    assert (found.json, found.text, found.events) == form
-
-
-def test_no_form_is_acceptable():
-    """406."""
-    with pytest.raises(HttpError) as raised:
-        form_of("text/html")
-    assert raised.value.status == 406
-
-
-@pytest.mark.parametrize(
-    ("reply", "accept", "content_type", "body"),
-    [
-        (ToolReply(content=TEXTS), "", b"text/plain; charset=utf-8", b"a\n\nb"),
-        (ToolReply(content=TEXTS, structured={"a": 1}), "", b"application/json", b'{"a":1}'),
-        (ToolReply(content=TEXTS, structured={"a": 1}), "text/plain",
-         b"text/plain; charset=utf-8", b"a\n\nb"),
-        (ToolReply(content=(IMAGE,)), "", b"application/json",
-         b'{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}'),
-        (ToolReply(), "", b"text/plain; charset=utf-8", b""),
-    ],
-)  # fmt: skip
-async def test_result_has_one_form(make_tool, reply, accept, content_type, body):
-    sent = Sent()
-    await result(Served(make_tool(), Reply.of(reply)), form_of(accept)).send(sent)
-    assert (sent.headers[b"content-type"], sent.body) == (content_type, body)
-    assert sent.headers[b"content-length"] == b"%d" % len(body)
-
-
-async def test_text_of_a_structured_result_is_the_one_over_mcp(make_tool):
-    """Made by the tool's renderer."""
-    sent = Sent()
-    reply = Reply(structured=b'{"results":[1]}', text=b"[1]")
-    await result(Served(make_tool(), reply), form_of("text/plain")).send(sent)
-    assert sent.body == b"[1]"
-
-
-async def test_text_of_others_is_marked_and_inert(make_tool):
-    """By a header, as `_meta` says over MCP."""
-    sent = Sent()
-    listed = make_tool(untrusted=True)
-    await result(Served(listed, Reply.of(ToolReply(content=TEXTS))), form_of("")).send(sent)
-    assert sent.headers[b"searchbus-untrusted"] == b"true"
-    assert b"sandbox" in sent.headers[b"content-security-policy"]
-
-
 DIRECTIVE = re.compile(r"([a-z-]+) ([^;]+)")
 
 
@@ -387,97 +300,3 @@ async def test_other_files_of_the_package_are_not_served():
         with pytest.raises(HttpError) as raised:
             page_file(name)
         assert raised.value.status == 404
-
-
-class Search:
-    """Finds one tool after the other."""
-
-    def __init__(self, available=True):
-        self.available = available
-        self.error = None
-
-    async def find_tools(self, actor, view, query, cursor):
-        if self.error is not None:
-            raise self.error
-        return [view.tools[query]], None if cursor else "next"
-
-
-@pytest.fixture
-def received(reader):
-    return Received(Head([]), reader)
-
-
-@pytest.fixture
-def search():
-    return Search()
-
-
-@pytest.fixture
-def tools(running, search):
-    pages = Pages(Cursors(b"k" * 32), page_size=3)
-    return ToolList(running.edge.http_calls, pages, search)
-
-
-def decoded(page):
-    return json.loads(page)
-
-
-async def test_list_has_what_mcp_lists(running):
-    """Each entry as tools/list has it, and a path; hidden tools are missing."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    headers = {"Accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient(base_url=running.url, timeout=60) as http:
-        listed = (await http.get("/api/v1/tools")).json()["tools"]
-        over_mcp = (await http.post("/mcp", json=body, headers=headers)).json()["result"]["tools"]
-    paths = {tool["name"]: tool.pop("path") for tool in listed}
-    assert listed == over_mcp
-    assert paths["look_up"] == "/api/v1/tools/look_up"
-    assert paths["atlas_look_up"] == "/api/v1/atlas/look_up"
-    assert "secret" not in paths
-
-
-async def test_pages_follow_each_other(tools, received):
-    """Until there is no cursor."""
-    names, cursor = [], None
-    while True:
-        page = decoded(await tools.page(received, None, cursor))
-        names += [tool["name"] for tool in page["tools"]]
-        assert len(page["tools"]) <= 3
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            break
-    assert len(names) == len(set(names)) > 6
-
-
-async def test_query_finds_the_best(tools, received):
-    """By tools/search."""
-    page = decoded(await tools.page(received, "say", None))
-    assert [tool["path"] for tool in page["tools"]] == ["/api/v1/tools/say"]
-    assert page["nextCursor"] == "next"
-    assert "nextCursor" not in decoded(await tools.page(received, "say", "next"))
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (Fault(ErrorCode.INVALID_QUERY, "Empty."), 400, "invalid_query"),
-        (Fault(ErrorCode.RATE_LIMITED, "Wait.", retry_after_ms=5), 429, "rate_limited"),
-        (MCPError(-32602, "Unknown cursor."), 400, "invalid_argument"),
-        (RuntimeError("canary"), 500, "internal"),
-    ],
-)
-async def test_failed_search_is_a_problem(tools, search, received, error, status, code):
-    """With the code of MCP."""
-    search.error = error
-    with pytest.raises(Fault) as raised:
-        await tools.page(received, "say", None)
-    assert (SHOWN[raised.value.code].problem, raised.value.code) == (status, code)
-    assert "canary" not in raised.value.failure.message
-
-
-async def test_search_without_an_index_is_unavailable(tools, search, received):
-    """A list is not."""
-    search.available = False
-    with pytest.raises(Fault, match="unavailable"):
-        await tools.page(received, "say", None)
-    assert decoded(await tools.page(received, None, None))["tools"]

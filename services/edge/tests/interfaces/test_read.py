@@ -56,6 +56,21 @@ async def test_page_that_cannot_be_read_has_a_status(page, status):
     assert raised.value.failure.message == f"The page could not be read ({page}). Why."
 
 
+@pytest.mark.parametrize(
+    ("page", "retryable"),
+    [("timeout", True), ("http_429", True), ("http_503", True), ("http_404", False)],
+)
+async def test_failure_says_whether_the_page_may_be_readable_later(page, retryable):
+    """As the tools of documents and pages say it."""
+
+    async def call(tool, arguments, *, timeout_s=None):
+        return Reply.of(ToolReply(structured={"items": [{"url": URL, "status": page}]}))
+
+    with pytest.raises(HttpError) as raised:
+        await read(call, {"url": URL})
+    assert raised.value.failure.retryable is retryable
+
+
 def test_json_has_the_place_of_the_text():
     """The rest of a long page has a URL of its own."""
     page = ReadPage(URL, "ok", "text", None, 0, 4, 9, True, f"{URL}#searchbus-start=4")

@@ -7,10 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_bus import MemoryBroker, Worker
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
@@ -19,93 +17,12 @@ from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 
-ROLE = "ROLE_MCP-WEB-SEARCH"
+from .small_web import ROLE, SmallWeb
+
 INTERFACES = ("searxng", "tavily", "read")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Accept": "application/json"}
 PAGE = "https://p1.example/"
-
-
-class Query(Struct, rename="camel"):
-    query: str
-    max_results: int = 5
-    time_range: str = ""
-
-
-class Urls(Struct):
-    urls: list[str]
-    max_tokens: int = 0
-
-
-class Row(Struct):
-    title: str
-    url: str
-    snippet: str
-
-
-class Rows(Struct):
-    results: list[Row]
-
-
-class Item(Struct, omit_defaults=True):
-    url: str
-    content: str
-    status: str
-    truncated: bool = False
-    cursor: str | None = None
-
-
-class Items(Struct):
-    items: list[Item]
-
-
-class SmallWeb(Toolset, name="web"):
-    """The tools that the interfaces call; a query names the failure that it gets."""
-
-    @tool(title="Search", required_roles=(ROLE,), untrusted=True)
-    async def web_search_advanced(self, call: Call, arguments: Query) -> Rows:
-        """Searches."""
-        return self._search(arguments)
-
-    @tool(title="News", required_roles=(ROLE,), untrusted=True)
-    async def web_search_news(self, call: Call, arguments: Query) -> Rows:
-        """Searches the news; for some it takes for ever."""
-        if arguments.query == "slow":
-            await self._wait()
-        return self._search(arguments)
-
-    @tool(title="Read", required_roles=(ROLE,), untrusted=True)
-    async def web_extract_content(self, call: Call, arguments: Urls) -> Items:
-        """Reads pages; those of nowhere are missing, that of long has more text."""
-        return Items([self._read(url) for url in arguments.urls])
-
-    def __init__(self) -> None:
-        self.waiting = asyncio.Event()
-        self.cancelled = asyncio.Event()
-
-    async def _wait(self) -> None:
-        self.waiting.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.cancelled.set()
-
-    def _search(self, arguments: Query) -> Rows:
-        if arguments.query == "canary":
-            raise RuntimeError("secret-canary")
-        if arguments.query in set(ErrorCode):
-            raise Fault(arguments.query, "No.", retry_after_ms=1500)
-        count = range(1, arguments.max_results + 1)
-        title = arguments.query
-        return Rows([Row(title, f"https://p{n}.example/", f"Text {n}.") for n in count])
-
-    def _read(self, url: str) -> Item:
-        if "nowhere" in url:
-            return Item(url, "", "http_404")
-        content = "<untrusted_text_ab>\nText of the page.\n</untrusted_text_ab>"
-        if "long" in url:
-            return Item(url, content, "ok", True, f"{url}#searchbus-start=5")
-        return Item(url, content, "ok")
 
 
 @pytest.fixture
@@ -343,7 +260,8 @@ async def test_key_and_role_are_needed(guarded, name):
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/searxng/nothing"), ("DELETE", "/searxng"), ("GET", "/tavily/search"),
-     ("POST", "/tavily/crawl"), ("POST", "/read"), ("GET", "/api/v2"), ("POST", "/docs")],
+     ("POST", "/tavily/crawl"), ("POST", "/read"), ("GET", "/api/v2"), ("POST", "/docs"),
+     ("GET", "/api/v1/web/web_search_news"), ("PUT", "/api/v1/tools/absent")],
 )  # fmt: skip
 async def test_stranger_does_not_learn_which_addresses_there_are(guarded, method, path):
     """401 also where there is nothing, or no such method."""

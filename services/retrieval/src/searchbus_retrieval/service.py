@@ -13,8 +13,8 @@ from opentelemetry import metrics
 from searchbus_bus import LiveGauge, Worker, end_task, telemetry
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
-from searchbus_runtime.files import space_for_start
 from searchbus_runtime.process import keep_freed_memory
+from searchbus_runtime.reserve import space_for_start
 from searchbus_vectors import Embedder, ModelNotFoundError, StoreError, load_embedder, open_store
 
 from . import SERVICE
@@ -139,8 +139,10 @@ async def start(process: Process[RetrievalSettings]) -> None:
             document_threads=settings.embed_threads,
         )
         process.resources.push_async_callback(embedder.close)
-    except (StoreError, ModelNotFoundError) as error:
+    except StoreError as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+    except ModelNotFoundError as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=False) from error
     models = Models(
         embedder,
         chosen=settings.collection_models,

@@ -17,7 +17,7 @@ class RetrievalSettings(ServiceSettings):
     """What the retrieval service reads."""
 
     qdrant_url: str | None = Field(None, description="A Qdrant server; unset: the embedded engine.")
-    qdrant_api_key: SecretStr | None = None
+    qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
     embedder: EmbedderKind = Field(
         "model", description="`hash`: hashed words instead of the model, for tests and trials."
     )
@@ -46,7 +46,10 @@ class RetrievalSettings(ServiceSettings):
         None,
         description="Folder of profiles, `<collection>.toml`: what questions to a collection mean.",
     )
-    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        None,
+        description="Threads that embed documents; queries have their own. Default: all cores.",
+    )
 
     @field_validator("collection_models")
     @classmethod

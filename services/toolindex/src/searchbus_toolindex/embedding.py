@@ -4,7 +4,8 @@
     (vector,) = await embedder.embed_short(["send mail"], urgent=True)    # 768 numbers
 
 The models err on different texts, so that the mean of their cosines ranks better than either
-(services/toolindex/README.md has the figures). The dot product of two such vectors is that mean.
+(services/toolindex/README.md has the measurements). The dot product of two such vectors is that
+mean.
 """
 
 from __future__ import annotations

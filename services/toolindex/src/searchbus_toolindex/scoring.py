@@ -1,8 +1,8 @@
 """Scores, which order the entries, and the probability that an entry serves a query.
 
 A score is cosine and BM25 on a common scale, combined over the query's texts (measured by
-`make bench`; services/toolindex/README.md has the figures). The probability is that of a logistic
-model, the gate. Its features of a text of the query and an entry:
+`make bench`; services/toolindex/README.md has the measurements). The probability is that of a
+logistic model, the gate. Its features of a text of the query and an entry:
 
 - how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
 - how near the entry is to the tools of the cohort whose requests are nearest to the text: for a

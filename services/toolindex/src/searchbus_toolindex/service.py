@@ -64,7 +64,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
             second=settings.second_model,
         )
     except ModelNotFoundError as error:
-        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+        raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=False) from error
     process.resources.push_async_callback(embedder.close)
     services = known_services()
     index = Index(embedder.model)

@@ -20,10 +20,18 @@ class ToolindexSettings(FollowingSettings):
     second_model: bool = Field(
         True, description="Rank by all-MiniLM-L6-v2 as well: more is found, for 165 MB of memory."
     )
-    model_dir: Path | None = Field(None, description="Folder of the embedding model.")
+    model_dir: Path | None = Field(
+        None,
+        description="Folder of the embedding model, with the second one in all-MiniLM-L6-v2 "
+        "inside.",
+    )
     model_download: bool = Field(False, description="May fetch the model from the hub.")
-    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
-    query_threads: Annotated[int, Field(ge=1, le=256)] = 2
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        None, description="Threads that embed descriptors. Default: all cores."
+    )
+    query_threads: Annotated[int, Field(ge=1, le=256)] = Field(
+        2, description="Queries embedded at the same time."
+    )
 
     def vector_file(self, dimensions: int) -> Path:
         """Where vectors of so many numbers are kept for the next start."""

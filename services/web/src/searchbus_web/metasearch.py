@@ -34,6 +34,8 @@ MAX_LEFT_OUT = 20
 """Number of pages of an explanation that were left out, the best ones."""
 _PROVIDERS_SHARE = 0.85
 """The providers' share of the caller's time; the rest is for fusion and the reply."""
+_JOINED_S = 0.1
+"""What a search waits longer for the request of another one."""
 _MAX_RESULTS = 30
 """Results of one provider."""
 _MAX_URL_CHARS = 4096
@@ -239,7 +241,10 @@ class Metasearch:
             return Fetched(encode(found))
 
         key = f"{provider.name}/{rounded!r}"
-        cached = await self._cache.get(key, fetch, fresh_s=fresh_s, stale_s=self._stale_s)
+        # Of a request that this search made itself, `ask` tells that it was late.
+        cached = await self._cache.get(
+            key, fetch, fresh_s=fresh_s, stale_s=self._stale_s, timeout_s=timeout_s + _JOINED_S
+        )
         found = decode(cached.value, SearchResults)
         if cached.stale:
             note = f"{provider.name} fails now; its results are from before."

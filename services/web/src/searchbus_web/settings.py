@@ -19,14 +19,29 @@ class WebSettings(ProviderSettings):
         description="The providers of a search, all used at once; empty: those that are "
         "configured, or DuckDuckGo where none is.",
     )
-    web_cache_ttl_s: Seconds = 600.0
-    web_news_cache_ttl_s: Seconds = 120.0
-    web_stale_ttl_s: Seconds = 6 * 3600.0
-    extract_cache_ttl_s: Seconds = 600.0
+    web_cache_ttl_s: Seconds = Field(
+        600.0, description="How long search results are reused, by all workers."
+    )
+    web_news_cache_ttl_s: Seconds = Field(
+        120.0, description="How long results of news searches are reused, by all workers."
+    )
+    web_stale_ttl_s: Seconds = Field(
+        6 * 3600.0,
+        description="How old a result may be, marked as stale, while the providers fail.",
+    )
+    extract_cache_ttl_s: Seconds = Field(
+        600.0, description="How long extracted pages are reused, by all workers."
+    )
     extract_robots: bool = Field(True, description="Whether robots.txt is followed.")
-    extract_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    extract_processes: Annotated[int, Field(ge=1, le=64)] = Field(
+        2,
+        description="Processes that parse pages: one at the start, the others with the first page. "
+        "One caller has at most half of them at a time.",
+    )
     extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
-        5.0, description="For parsing one page, once it is fetched."
+        5.0,
+        description="Time for parsing one page, once it is fetched; a process that takes longer "
+        "is killed.",
     )
     extract_tavily: bool = Field(
         True,

@@ -16,6 +16,7 @@ from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, ToolDescriptor
 from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
+from searchbus_contracts.web_tools import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
 
 from .domains import read_domains
@@ -69,7 +70,9 @@ class WebSearch(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_search."""
 
     query: QueryText
-    max_results: Annotated[int, Meta(ge=1, le=10, description="Number of results (1-10)")] = 5
+    max_results: Annotated[
+        int, Meta(ge=1, le=MAX_RESULTS, description=f"Number of results (1-{MAX_RESULTS})")
+    ] = 5
     explain: Explain = False
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import DEFAULT_TOKENS, count
+from searchbus_testing import until
 from searchbus_upstream import SharedCache
 from searchbus_web.extraction.extractor import (
     ExtractedPage,
@@ -32,6 +34,7 @@ class FakeFetcher:
 
     def __init__(self) -> None:
         self.fetched: list[str] = []
+        self.late = asyncio.Event()
 
     async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
         self.fetched.append(url)
@@ -39,6 +42,12 @@ class FakeFetcher:
         name = url.rpartition("/")[2]
         if name == "hang":
             await asyncio.sleep(3600)
+        if name == "late":
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self.late.wait()
+            except TimeoutError:
+                raise FetchError("timeout", "The site did not answer in time.") from None
         if name in ("challenge", "robots", "http_404"):
             raise FetchError(name, f"{name} it is.")
         return PageBytes(url, name.encode(), "text/plain", None)
@@ -125,6 +134,27 @@ async def test_slow_page_ends_at_the_deadline():
     assert await statuses(extractor, "hang", "one", timeout_s=1.5) == ["timeout", "ok"]
 
 
+async def test_who_joins_a_fetch_waits_no_longer_than_its_own_time():
+    """The page is fetched for a caller with more time."""
+    extractor, fetcher = extractor_of()
+    patient = asyncio.create_task(statuses(extractor, "hang"))
+    await until(lambda: fetcher.fetched)
+    assert await statuses(extractor, "hang", "one", timeout_s=0.2) == ["timeout", "ok"]
+    assert not patient.done()
+    patient.cancel()
+
+
+async def test_who_joins_a_fetch_of_a_caller_with_less_time_gets_the_page():
+    """It is fetched again, or further, whichever caller gives up."""
+    extractor, fetcher = extractor_of()
+    hurried = asyncio.create_task(statuses(extractor, "late", timeout_s=0.2))
+    await until(lambda: fetcher.fetched)
+    patient = asyncio.create_task(statuses(extractor, "late"))
+    assert await hurried == ["timeout"]
+    fetcher.late.set()
+    assert await patient == ["ok"]
+
+
 async def test_start_beyond_the_text_is_refused():
     """The message says how long the text is."""
     extractor, _ = extractor_of()
@@ -180,7 +210,17 @@ def test_start_fragment_is_split_from_the_url():
     """Any other fragment stays a part of it."""
     assert start_of("http://a.org/#searchbus-start=12") == ("http://a.org/", 12)
     assert start_of("http://a.org/#top") == ("http://a.org/#top", 0)
-    assert start_of("http://a.org/#searchbus-start=x") == ("http://a.org/#searchbus-start=x", 0)
+    for number in ("x", "²", "-1", "9" * 10):
+        other = f"http://a.org/#searchbus-start={number}"
+        assert start_of(other) == (other, 0)
+
+
+def test_an_answer_has_at_most_50_000_characters_of_a_page():
+    """Whatever the budget of tokens is; the rest is another request."""
+    url, text = "http://a.org/", "words " * 10_000
+    (item,) = fit([ExtractedPage(url, text, "ok", None, url)], MAX_TOKENS)
+    assert (item.start, item.end, item.truncated) == (0, 50_000, True)
+    assert item.cursor == f"{url}#searchbus-start=50000"
 
 
 def test_long_text_is_cut_at_a_paragraph_with_a_way_to_the_rest():

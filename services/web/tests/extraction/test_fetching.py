@@ -298,6 +298,7 @@ async def test_one_request_per_origin_and_day(now_s):
         (HttpReply(404, b""), True, 86_000),
         (HttpReply(403, b""), True, 86_000),
         (HttpReply(500, b""), False, 290),
+        (HttpReply(200, RULES, truncated=True), False, 290),
         (UpstreamTimeoutError("x"), False, 290),
         (UpstreamUnreachableError("x"), True, 290),
     ],
@@ -312,3 +313,20 @@ async def test_missing_and_unreachable_rules(now_s, result, allowed, kept_s):
     now_s[0] += kept_s
     await robots.allows("https://a.org/x", 5)
     assert len(client.sent) == 2
+
+
+async def test_a_caller_with_little_time_does_not_close_a_site_to_the_others(now_s):
+    """Its robots.txt did not come within the caller's time, which says nothing about the site."""
+    robots, client = robots_of(UpstreamTimeoutError("x"), now_s)
+    with pytest.raises(FetchError, match="deadline") as caught:
+        await robots.allows("https://a.org/x", 0.2)
+    assert caught.value.status == "timeout"
+    client.result = HttpReply(404, b"")
+    assert await robots.allows("https://a.org/x", 5)
+
+
+async def test_page_that_was_cut_off_is_no_whole_page():
+    """The connection broke in the middle of it."""
+    page = HttpReply(200, b"<p>The first half", HTML, truncated=True)
+    fetcher, _ = fetcher_of({"http://a.org/": page})
+    assert await status_of(fetcher, "http://a.org/") == "unreachable"

@@ -50,6 +50,8 @@ def test_number_of_operators_is_limited():
         ("2026-03-02", "2026-03-02"), ("2026-03-02T10:00:00.000", "2026-03-02T10:00:00Z"),
         (1772445600, "2026-03-02T10:00:00Z"), ("yesterday", None), ("", None), (None, None),
         (True, None), ("2026-13-40", None), (1e20, None),
+        # As .NET writes no date; of no day in UTC.
+        ("0001-01-01T00:00:00", "0001-01-01T00:00:00Z"), ("0001-01-01T00:00:00+05:00", None),
     ],
 )  # fmt: skip
 def test_dates_become_iso(value, iso):

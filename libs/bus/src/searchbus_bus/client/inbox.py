@@ -31,9 +31,9 @@ from searchbus_contracts import (
     is_token,
 )
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
-from searchbus_contracts.subjects import INBOX, part_subject
+from searchbus_contracts.subjects import INBOX, is_credit_subject, part_subject
 
-from ..tasks import Background
+from ..tasks import Background, has_arrived
 from ..transport import Message, Transport, publish_or_log
 from .parts import LargeReply, Transit, TransitBudget, part_size_bytes, split
 from .request import Deadline, OnEvent
@@ -186,8 +186,10 @@ class Inbox:
         try:
             async with asyncio.timeout(deadline.remaining_s):
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
-                return await pending.outcome
+                return await asyncio.shield(pending.outcome)
         except TimeoutError:
+            if await has_arrived(pending.outcome):
+                return pending.outcome.result()
             fault = Fault(
                 ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time."
             )
@@ -297,7 +299,9 @@ class Inbox:
         pending = self._pending.get(token)
         if pending is None:
             self._on_other(token, message)
-        elif not pending.outcome.done():
+        elif pending.outcome.done():
+            self._refuse(message)
+        else:
             outcome = read_reply(pending, message, self.budget)
             if outcome is not None:
                 pending.end(outcome)
@@ -312,12 +316,19 @@ class Inbox:
             return
         pending = self._pending.get(token.rpartition(".")[0])
         if pending is None or pending.outcome.done():
+            self._refuse(message)
             return
         digits = message.data[:8]
         index = int(digits) if digits.isdigit() else -1
         is_ours = message.reply.startswith(INBOX)  # published with this process's permissions
         if is_ours and 0 <= index < len(pending.request_parts):
             self._publish(message.reply, bytes(pending.request_parts[index]))
+
+    def _refuse(self, message: Message) -> None:
+        """End the sender of a large reply that nobody waits for: it would hold it in memory until
+        the deadline of the request."""
+        if SIZE in message.headers and is_credit_subject(message.reply):
+            self._publish(message.reply, b"0")
 
     def _end_transfer(
         self,

@@ -264,6 +264,8 @@ class NatsKeyValue:
                 # nats-py would keep the request, and send a write long after its time.
                 raise nats.errors.ConnectionReconnectingError
             return await within(operation(bucket), self._timeout_s)
+        except nats.errors.MaxPayloadError as error:  # nothing was sent
+            raise self._unavailable(error) from None
         except nats.js.errors.APIError as error:
             # The server answered: the bucket is full, or the value too large.
             if error.code is None or error.code >= _SERVER_ERROR:

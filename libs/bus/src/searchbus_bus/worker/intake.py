@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -198,7 +199,7 @@ class Admission:
         loop = asyncio.get_running_loop()
         held = _Held(message, handler, loop.time())
         if self._look is None:
-            self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge)
+            self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_waiting)
         if len(self._running) < self._worker.max_in_flight:
             self._start(held)
         elif self._may_wait(message):
@@ -282,19 +283,32 @@ class Admission:
         )
         await self._replies.fail(held.message, fault)
 
-    def _acknowledge(self) -> None:
-        """Name this instance to callers that have waited for long: one timer for all requests."""
-        loop = asyncio.get_running_loop()
+    async def acknowledge(self) -> None:
+        """Name this instance to the callers of all requests that it holds, once to each."""
+        for held in self._to_acknowledge(math.inf):
+            await self._replies.acknowledge(held.message, self.instance)
+
+    def _to_acknowledge(self, now_s: float) -> list[_Held]:
+        """The requests that have waited for as long as their callers ask; they count as
+        acknowledged from now on."""
+        found = []
         for held in (*self._running.values(), *self._waiting):
-            if held.acknowledged or not self.instance:
-                continue
             after_ms = held.message.headers.get(ACK_MS, "")
             is_number = after_ms.isascii() and after_ms.isdigit()
-            if is_number and (loop.time() - held.since_s) * 1000 >= int(after_ms[:6]):
+            if held.acknowledged or not is_number or not self.instance:
+                continue
+            if (now_s - held.since_s) * 1000 >= int(after_ms[:6]):
                 held.acknowledged = True
-                self._background.start(self._replies.acknowledge(held.message, self.instance))
+                found.append(held)
+        return found
+
+    def _look_for_waiting(self) -> None:
+        """Acknowledge what takes long: one timer for all requests."""
+        loop = asyncio.get_running_loop()
+        for held in self._to_acknowledge(loop.time()):
+            self._background.start(self._replies.acknowledge(held.message, self.instance))
         again = bool(self._running or self._waiting)
-        self._look = loop.call_later(_LOOK_EVERY_S, self._acknowledge) if again else None
+        self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_waiting) if again else None
 
     @staticmethod
     def _stop_waiting(held: _Held) -> None:

@@ -243,6 +243,8 @@ class Serving:
     async def _on_ping(self, message: Message) -> None:
         # Outside the limit: a worker at its limit is busy, not unhealthy.
         if message.reply.startswith(INBOX):
+            # First: who pings may conclude that this worker has no other request of theirs.
+            await self._admission.acknowledge()
             pong = Pong(instance=self.instance, in_flight=self.in_flight)
             await self._replies.reply(message, encode(pong))
 

@@ -182,7 +182,7 @@ class FomcSite:
             if response.status_code not in (429, 500, 502, 503, 504) or attempt == _ATTEMPTS:
                 return response
             wanted = response.headers.get("retry-after", "")
-            pause_s = float(wanted) if wanted.isdigit() else self._pause_s * 2**attempt
+            pause_s = float(wanted) if wanted.isdecimal() else self._pause_s * 2**attempt
             self._next_request_s = time.monotonic() + min(pause_s, 60.0)
         raise AssertionError("unreachable")
 

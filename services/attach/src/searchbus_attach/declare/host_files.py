@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from searchbus_runtime.jsonc import JsonTextError, parse
 from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
@@ -40,8 +40,8 @@ def parse_host_file(text: str) -> dict[str, Server]:
         DeclarationError: the text is something else, or a server has a key that no host writes.
     """
     try:
-        content = json.loads(without_comments(text))
-    except (ValueError, RecursionError) as error:
+        content = parse(text)
+    except JsonTextError as error:
         raise ServerDeclarationError(f"it is not JSON: {error}") from None
     table = _table(content)
     if table is None:
@@ -61,7 +61,7 @@ def parse_host_file(text: str) -> dict[str, Server]:
 
 def renamed(text: str) -> dict[str, str]:
     """Name in the file → name of the server, of those that were changed. The file was parsed."""
-    table = _table(json.loads(without_comments(text))) or {}
+    table = _table(parse(text)) or {}
     return {given: _name(given) for given in table if _name(given) != given}
 
 
@@ -108,35 +108,3 @@ def _server(name: str, keys: Mapping[str, Any]) -> Server:
     if starts_searchbus(server):
         server = msgspec.structs.replace(server, enabled=False)
     return server
-
-
-_TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*"'  # a text: nothing in it is a comment
-    r"|//[^\r\n]*|/\*.*?\*/"
-    r'|\s+|[^\s"/,:{}\[\]]+|.',
-    re.DOTALL,
-)
-_NOT_AFTER = frozenset({"", ",", ":", "[", "{"})
-
-
-def without_comments(text: str) -> str:
-    """The text as JSON, if it is nothing worse; each character stays in its line and column, so
-    that an error of the parser names the right place.
-    """
-    parts: list[str] = []
-    comma = 0
-    before, last = "", ""
-    for found in _TOKEN.finditer(text):
-        part = found[0]
-        if part.startswith(("//", "/*")):
-            parts.append(re.sub(r"[^\r\n]", " ", part))
-            continue
-        parts.append(part)
-        if part.isspace():
-            continue
-        if part in ("}", "]") and last == "," and before not in _NOT_AFTER:
-            parts[comma] = " "
-        if part == ",":
-            comma = len(parts) - 1
-        before, last = last, part
-    return "".join(parts)

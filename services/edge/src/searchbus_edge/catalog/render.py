@@ -132,28 +132,24 @@ def resource_contents(
 def resource(descriptor: ResourceDescriptor) -> types.Resource:
     """A resource as resources/list shows it."""
     return types.Resource(
-        uri=descriptor.uri,
-        name=descriptor.name,
-        title=descriptor.title,
-        description=descriptor.description,
-        mime_type=descriptor.mime_type,
-        size=descriptor.size_bytes,
-        annotations=_annotations(descriptor.annotations),
-        _meta=marked_untrusted(None) if descriptor.untrusted else None,
+        uri=descriptor.uri, size=descriptor.size_bytes, **_of_resources(descriptor)
     )
 
 
 def template(descriptor: ResourceTemplate) -> types.ResourceTemplate:
     """A template as resources/templates/list shows it."""
-    return types.ResourceTemplate(
-        uri_template=descriptor.uri_template,
-        name=descriptor.name,
-        title=descriptor.title,
-        description=descriptor.description,
-        mime_type=descriptor.mime_type,
-        annotations=_annotations(descriptor.annotations),
-        _meta=marked_untrusted(None) if descriptor.untrusted else None,
-    )
+    return types.ResourceTemplate(uri_template=descriptor.uri_template, **_of_resources(descriptor))
+
+
+def _of_resources(descriptor: ResourceDescriptor | ResourceTemplate) -> dict[str, Any]:
+    return {
+        "name": descriptor.name,
+        "title": descriptor.title,
+        "description": descriptor.description,
+        "mime_type": descriptor.mime_type,
+        "annotations": _annotations(descriptor.annotations),
+        "_meta": marked_untrusted(None) if descriptor.untrusted else None,
+    }
 
 
 def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:

@@ -12,12 +12,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
+from searchbus_contracts.web_tools import marked, unmarked
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, Layout, Span, bm25, holds
 
 from .fetching import Budget
 from .focus import Compare, Text, focus
 from .gathering import Coverage, Failures
-from .passages import MARKED, marked, terms
+from .passages import terms
 from .sources import UNTRUSTED, Quoted, SourceHit
 
 _HASH_DIGITS = 16
@@ -215,9 +216,7 @@ class _Inner:
     """A passage without its marks of untrusted text."""
 
     def __init__(self, passage: BriefPassage) -> None:
-        match = MARKED.fullmatch(passage.text)
-        self.mark: str | None = match[1] if match else None
-        self.text: str = match[2] if match else passage.text
+        self.mark, self.text = unmarked(passage.text)
         self._passage = passage
 
     def part(self, span: Span, context: str = "") -> BriefPassage:
@@ -235,4 +234,4 @@ class _Inner:
         return passage
 
     def _shown(self, text: str) -> str:
-        return text if self.mark is None else marked([text], self.mark)[0]
+        return text if self.mark is None else marked(text, self.mark)

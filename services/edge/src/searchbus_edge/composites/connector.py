@@ -17,6 +17,7 @@ from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
 from searchbus_contracts.coverage import SourceCoverage, nothing_found, shown
 from searchbus_contracts.queries import Part, check_query
+from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
@@ -31,7 +32,7 @@ from .gathering import (
     request_all,
     with_meta,
 )  # fmt: skip
-from .passages import Similarity, distinct, from_page, marked
+from .passages import Similarity, distinct, from_page
 from .sources import (
     MAX_QUERY_CHARS,
     UNTRUSTED,
@@ -224,7 +225,7 @@ class Connector(Toolset, name="connector"):
                 found = read.replies[hit.id]
             else:
                 snippets = (q.text for q in hit.passages[:1])
-                found = [Quoted(t) for t in marked(from_page(question, "", *snippets))]
+                found = [Quoted(marked(text)) for text in from_page(question, "", *snippets)]
             texts = distinct((q.text for q in found), known)
             gathered += [(number, q) for q in found if q.text in texts]
 

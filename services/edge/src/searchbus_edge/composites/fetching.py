@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 
 from searchbus_contracts import encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
+from searchbus_contracts.web_tools import marked
 from searchbus_passages import BudgetTooSmallError, fit_beginning
 
-from .passages import marked
 from .sources import UNTRUSTED, FetchedSource
 
 MOST_TOKENS = 250_000
@@ -96,7 +96,7 @@ def _document(part: Part, fetched: FetchedSource, length: int, wanted: int) -> F
             "start": str(fetched.start), "end": str(end), "chars": str(fetched.chars),
         }  # fmt: skip
     if fetched.mark is not None:
-        (text,) = marked([text], fetched.mark)
+        text = marked(text, fetched.mark)
     if end < wanted:
         rest = str(Part(part.id, end, None if part.end is None else wanted))
         metadata |= {"truncated": "true", "cursor": rest}

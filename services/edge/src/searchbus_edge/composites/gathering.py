@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +15,8 @@ from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_upstream import canonical_key
 
 from .sources import SourceHit, SourceHits
+
+log = logging.getLogger("searchbus.edge")
 
 R = TypeVar("R")
 FAILURES = "dev.searchbus/failures"
@@ -30,18 +33,19 @@ async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathe
     A Fault of one request, or a reply that cannot be read, ends that request only.
     """
 
-    def guarded(request: Ask) -> Callable[[], Awaitable[Any]]:
+    def guarded(name: str, request: Ask) -> Callable[[], Awaitable[Any]]:
         async def run() -> Any:
             try:
                 return await request(timeout_s * SHARE)
-            except (ValueError, TypeError, KeyError, AttributeError):
+            except (ValueError, TypeError, LookupError, AttributeError):
+                log.exception("the reply of %s could not be read", name)
                 raise Fault(
                     ErrorCode.INTERNAL, "Its reply could not be read. Go on without it."
                 ) from None
 
         return run
 
-    return await gather({name: guarded(request) for name, request in requests.items()})
+    return await gather({name: guarded(name, request) for name, request in requests.items()})
 
 
 def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float]) -> list[SourceHit]:

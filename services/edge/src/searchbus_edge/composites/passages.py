@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,8 +44,6 @@ _WORD = re.compile(r"\w+")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
-"""A text between marks of untrusted text: the mark, the text."""
 _MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
 _SERVICE = "retrieval"
 _COMPARING_S = 5.0
@@ -115,16 +112,6 @@ def chosen(found: Sequence[PassageCandidate], cosines: Sequence[float] | None = 
 def from_page(question: str, text: str, snippet: str = "") -> list[str]:
     """The passages of a page that answer a question, by their words alone."""
     return chosen(candidates(question, text, snippet))
-
-
-def marked(passages: Iterable[str], mark: str | None = None) -> list[str]:
-    """The passages between marks of untrusted text.
-
-    Args:
-        mark: of the text that they are from; None: one that no text contains.
-    """
-    mark = mark or f"untrusted_text_{secrets.token_hex(4)}"
-    return [f"<{mark}>\n{passage}\n</{mark}>" for passage in passages]
 
 
 def distinct(passages: Iterable[str], known: Iterable[str] = ()) -> list[str]:

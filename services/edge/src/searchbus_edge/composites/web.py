@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -15,12 +14,19 @@ from msgspec import UNSET
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS, Part
+from searchbus_contracts.web_tools import (
+    LATER_STATUS,
+    MAX_RESULTS,
+    marked,
+    unmarked,
+    url_from,
+)  # fmt: skip
 from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
-from .passages import MARKED, Similarity, candidates, chosen, marked
+from .passages import Similarity, candidates, chosen
 from .sources import (
     MAX_QUERY_CHARS,
     Anchor,
@@ -33,10 +39,6 @@ from .sources import (
     SourceHits,
     unknown_id,
 )  # fmt: skip
-
-_START_FRAGMENT = "searchbus-start="
-_FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
-"""Statuses of pages that may be readable later."""
 
 
 class Web:
@@ -77,7 +79,7 @@ class Web:
         self, query: str, limit: int, *, passages: int, actor: Actor, timeout_s: float
     ) -> SourceHits:
         """See Source; a result has one snippet."""
-        arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(10, limit)}
+        arguments = {"query": query[:MAX_QUERY_CHARS], "maxResults": min(MAX_RESULTS, limit)}
         found = await self._call(self._SEARCH, arguments, actor, timeout_s)
         hits = [
             SourceHit(
@@ -117,7 +119,7 @@ class Web:
         url = self._ids.page(hit_id)
         if url is None:
             return None
-        part = url if start == 0 else f"{url}#{_START_FRAGMENT}{start}"
+        part = url if start == 0 else url_from(url, start)
         arguments = {"urls": [part], "max_tokens": MAX_TOKENS}
         found = await self._call(self._EXTRACT, arguments, actor, timeout_s)
         (item,) = found["items"]
@@ -127,11 +129,10 @@ class Web:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT if beyond else ErrorCode.UPSTREAM_FAILED,
                 f"The page could not be read ({item['status']}). {why}".strip(),
-                retryable=_FOR_LATER.fullmatch(item["status"]) is not None,
+                retryable=LATER_STATUS.fullmatch(item["status"]) is not None,
             )
         first = item.get("start", start)
-        marked_text = MARKED.match(item["content"])
-        mark, text = marked_text.groups() if marked_text else (None, item["content"])
+        mark, text = unmarked(item["content"])
         return FetchedSource(
             hit_id,
             url,
@@ -209,7 +210,7 @@ def _fault_of(reply: Reply) -> Fault:
 def _quoted(passage: str, page: FetchedSource) -> Quoted:
     """A passage between the page's marks; its snippet has no place in the text."""
     start = page.text.find(passage)
-    (text,) = marked([passage], page.mark)
+    text = marked(passage, page.mark)
     if start < 0 or page.content_hash is None:
         return Quoted(text)
     first = page.start + start

@@ -83,7 +83,7 @@ class BodyLimits:
             most_declared: bytes that any tool allows; looked at only for a large body.
         """
         limit = self._call_bytes
-        length = int(head.content_length) if head.content_length.isdigit() else None
+        length = int(head.content_length) if head.content_length.isdecimal() else None
         if length is None or length > limit:
             limit = min(self._most_bytes, max(limit, most_declared()))
         if length is not None and length > limit:

@@ -167,9 +167,9 @@ class HttpApi:
         return received
 
     async def _call(self, toolset: str, name: str, scope: Any, receive: Any, send: Any) -> None:
+        received = await self._calls.admit(scope)
         if scope["method"] != "POST":
             raise HttpError.of(HttpRefusal(405, "Use POST.", headers=((b"allow", b"POST"),)))
-        received = await self._calls.admit(scope)
         view = self._calls.everything if toolset == ALL_TOOLS else self._calls.toolset(toolset)
         if view is None:
             raise HttpError.of(HttpRefusal(404, _NOTHING))

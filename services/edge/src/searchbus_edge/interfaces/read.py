@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 
 from searchbus_contracts import ErrorCode, Failure, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
+from searchbus_contracts.web_tools import LATER_STATUS
 
 from ..http.answer import PlainAnswer
 from ..http.faults import PROBLEM, HttpError
@@ -88,7 +89,8 @@ async def read(call: CallWebTool, query: Mapping[str, str]) -> ReadPage:
     if page.status != "ok":
         why = page.message or "It has no readable text."
         message = f"The page could not be read ({page.status}). {why}"
-        failure = Failure(code=page.status, message=message)
+        later = LATER_STATUS.fullmatch(page.status) is not None
+        failure = Failure(code=page.status, message=message, retryable=later)
         raise HttpError(_STATUS.get(page.status, 502), failure)
     return page
 

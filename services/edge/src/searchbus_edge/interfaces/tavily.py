@@ -15,9 +15,10 @@ from msgspec import UNSET, Struct, UnsetType
 from opentelemetry import trace
 
 from searchbus_contracts import Fault, encode
+from searchbus_contracts.web_tools import marked, unmarked
 
 from ..auth.identity import ANONYMOUS
-from ..composites.passages import MARKED, cut, distinct, marked, terms
+from ..composites.passages import cut, distinct, terms
 from ..http.answer import PlainAnswer
 from ..http.body import UNREADABLE
 from ..http.faults import TAVILY
@@ -281,7 +282,6 @@ def chunks(query: str, text: str, *, most: int) -> list[str]:
 
 def chunks_of_page(query: str, page: ReadPage, *, most: int) -> str:
     """The chunks of a page's content between its marks, joined by ` [...] `; empty without one."""
-    found = MARKED.match(page.content)
-    mark, text = found.groups() if found else (None, page.content)
+    mark, text = unmarked(page.content)
     kept = chunks(query, text, most=most)
-    return marked([_BETWEEN.join(kept)], mark)[0] if kept else ""
+    return marked(_BETWEEN.join(kept), mark) if kept else ""

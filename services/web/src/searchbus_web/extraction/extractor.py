@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_contracts import Fault, decode, encode
+from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
+from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT, marked, url_from
 from searchbus_passages import Ruler, beginning, count, holds, share
 from searchbus_upstream import Fetched, SharedCache
 
@@ -35,10 +34,10 @@ log = logging.getLogger("searchbus.web")
 
 MAX_CHARS = 50_000
 """Characters of one page in an answer."""
-START_FRAGMENT = "searchbus-start="
 _SHARE = 0.9
 """Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
+_TIMEOUT = "timeout"
 _DIGITS = 24
 """Tokens by which the offsets of a longer part may be longer."""
 _PROBLEMS = {
@@ -51,8 +50,6 @@ _PROBLEMS = {
 }
 _FOR_TAVILY = {"challenge", "empty", "too_complex", "parse_error", "http_403", "http_429"}
 """Statuses of pages that Tavily may be able to read."""
-_FOR_LATER = re.compile(r"timeout|unreachable|dns|http_429|http_5\d\d")
-"""Statuses of pages that may be readable later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +161,22 @@ class Extractor:
 
         async def fetch() -> Fetched:
             outcome = await self._outcome(url, left_s, caller)
+            if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
+                raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
             # A failure is for those who wait now, not for later requests.
             return Fetched(encode(outcome), store=outcome.status == "ok")
 
         try:
             cached = await self._cache.get(
-                f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s
+                f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s, timeout_s=left_s
             )
+            outcome = decode(cached.value, _PageOutcome)
         except Fault as fault:
-            return ExtractedPage(requested, "", "unreachable", fault.failure.message)
-        outcome = decode(cached.value, _PageOutcome)
+            if fault.code != ErrorCode.DEADLINE_EXCEEDED:
+                return ExtractedPage(requested, "", "unreachable", fault.failure.message)
+            outcome = _PageOutcome(status=_TIMEOUT, message="It could not be read in time.")
         if outcome.status != "ok":
-            later = _FOR_LATER.fullmatch(outcome.status)
+            later = LATER_STATUS.fullmatch(outcome.status)
             advice = "Try again later, or use another page." if later else "Use another page."
             message = f"{outcome.message} {advice}"
             return ExtractedPage(requested, "", outcome.status, message)
@@ -183,11 +184,8 @@ class Extractor:
 
     async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
         try:
-            async with asyncio.timeout(left_s):
-                page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
-                text = await self._pool.read(page, caller=caller)
-        except TimeoutError:
-            return _PageOutcome(status="timeout", message="It could not be read in time.")
+            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
+            text = await self._pool.read(page, caller=caller)
         except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
         if text.problem is not None:
@@ -228,7 +226,7 @@ def start_of(url: str) -> tuple[str, int]:
     base, sign, fragment = url.partition("#")
     if sign and fragment.startswith(START_FRAGMENT):
         number = fragment.removeprefix(START_FRAGMENT)
-        if number.isdigit() and len(number) < 10:
+        if number.isdecimal() and len(number) < 10:
             return base, int(number)
     return url, 0
 
@@ -255,15 +253,9 @@ def envelope(text: str, url: str, start: int, end: int) -> str:
     if text[end:].strip():
         notice = (
             f"\n[Characters {start} to {end} of {len(text)}. "
-            f"For the rest extract {rest_of(url, end)}]"
+            f"For the rest extract {url_from(url, end)}]"
         )
-    mark = secrets.token_hex(4)
-    return f"<untrusted_text_{mark}>\n{text[start:end]}\n</untrusted_text_{mark}>{notice}"
-
-
-def rest_of(url: str, end: int) -> str:
-    """The URL that stands for a page's text from `end` on."""
-    return f"{url}#{START_FRAGMENT}{end}"
+    return marked(text[start:end]) + notice
 
 
 def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
@@ -316,7 +308,7 @@ def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
         chars=len(page.text),
         content_hash=hash_of_text(page.text),
         truncated=goes_on,
-        cursor=rest_of(page.page_url, end) if goes_on else UNSET,
+        cursor=url_from(page.page_url, end) if goes_on else UNSET,
     )
 
 

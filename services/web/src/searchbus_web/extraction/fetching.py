@@ -103,7 +103,11 @@ class Robots:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def allows(self, url: str, left_s: float, *, caller: str = "") -> bool:
-        """Whether the robots.txt of the page's origin allows to fetch it."""
+        """Whether the robots.txt of the page's origin allows to fetch it.
+
+        Raises:
+            FetchError: it did not come in the time that is left, which is short.
+        """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin
@@ -121,10 +125,12 @@ class Robots:
                 request, timeout_s=min(_ROBOTS_TIMEOUT_S, left_s), max_bytes=_ROBOTS_MAX_BYTES
             )
         except UpstreamTimeoutError:
+            if left_s < _ROBOTS_TIMEOUT_S:  # says nothing to others, who may have more time
+                raise FetchError("timeout", "The deadline passed before it was fetched.") from None
             return _Rules(False, _ROBOTS_RETRY_S)
         except UpstreamUnreachableError:
             return _Rules(True, _ROBOTS_RETRY_S)  # the fetch of the page itself reports why
-        if reply.status >= 500:
+        if reply.status >= 500 or reply.truncated:
             return _Rules(False, _ROBOTS_RETRY_S)
         if reply.status != 200:
             return _Rules(True, _ROBOTS_FRESH_S)
@@ -224,6 +230,8 @@ class Fetcher:
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
         if reply.status >= 400 or reply.status < 200:
             raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
+        if reply.truncated:
+            raise FetchError("unreachable", "The connection broke in the middle of it.")
         content_type = reply.headers.get("content-type", "")
         media_type = _media_type(content_type, reply.body)
         if media_type not in _READABLE and not media_type.endswith(("+json", "+xml")):

@@ -158,11 +158,12 @@ def iso_date(value: object) -> str | None:
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             return _utc(parse(text))
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             continue
     return None
 
 
 def _utc(then: datetime) -> str:
     aware = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    naive = aware.astimezone(UTC).replace(tzinfo=None)
+    return f"{naive.isoformat(timespec='seconds')}Z"

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import msgspec
+from pydantic import Field
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
@@ -20,7 +21,9 @@ _MAX_PAGES = 3
 class SearXNGSettings(ServiceSettings):
     """Settings of the operator's own SearXNG instance."""
 
-    searxng_url: str | None = None
+    searxng_url: str | None = Field(
+        None, description="Address of your own SearXNG instance, with the JSON format allowed."
+    )
     searxng_rpm: RequestsPerMinute = 0.0
 
 

@@ -26,8 +26,10 @@ _credits = metrics.get_meter("searchbus.web").create_counter(
 class TavilySettings(ServiceSettings):
     """Settings of Tavily."""
 
-    tavily_api_keys: tuple[SecretStr, ...] = Field((), description="Used in rotation.")
-    tavily_url: str = "https://api.tavily.com"
+    tavily_api_keys: tuple[SecretStr, ...] = Field(
+        (), description="Keys of Tavily, used in rotation."
+    )
+    tavily_url: str = Field("https://api.tavily.com", description="Address of Tavily.")
     tavily_rpm: RequestsPerMinute = 100.0
 
 

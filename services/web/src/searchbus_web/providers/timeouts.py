@@ -51,8 +51,8 @@ class ProviderTimeouts:
         """Send a request to the provider, unless it has been silent lately.
 
         Raises:
-            Fault: of the request; upstream_failed where there is no reply in time, or at once where
-                the provider is not asked.
+            Fault: of the request; upstream_failed where there is no reply in time (where the time
+                was short, deadline_exceeded), or at once where the provider is not asked.
         """
         loop = asyncio.get_running_loop()
         probing = self._breaker.try_probe()
@@ -65,9 +65,11 @@ class ProviderTimeouts:
         except (TimeoutError, Fault) as error:
             waited_s = loop.time() - started_s
             # Less says nothing about the provider: the caller had little time, or it refused.
+            code = ErrorCode.DEADLINE_EXCEEDED
             if waited_s >= _MOST_S:
                 self.silent(waited_s)
-            raise (error if isinstance(error, Fault) else self._late()) from None
+                code = ErrorCode.UPSTREAM_FAILED
+            raise (error if isinstance(error, Fault) else self._late(code)) from None
         else:
             self._in_a_row = 0
             self._times.add(loop.time() - started_s)
@@ -116,10 +118,8 @@ class ProviderTimeouts:
                 log.warning("%s is silent and not asked for %.0f s", self._name, cooldown_s)
         return self._late()
 
-    def _late(self) -> Fault:
-        return Fault(
-            ErrorCode.UPSTREAM_FAILED, f"{self._name} did not answer in time. Try again shortly."
-        )
+    def _late(self, code: ErrorCode = ErrorCode.UPSTREAM_FAILED) -> Fault:
+        return Fault(code, f"{self._name} did not answer in time. Try again shortly.")
 
     def _usual_s(self) -> float:
         usual_s = self._times.value_s

@@ -1,0 +1,297 @@
+"""The clients on this machine that start commands, and searchbus's entry in their settings.
+
+change = planned_entry(CLIENTS["cursor"], start_command(folder))
+change.diff()       # the lines that differ, for a person to read
+change.write()      # a backup beside the file, then the file in one step
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from rich.text import Text
+
+from searchbus_runtime.files import write_atomically
+from searchbus_runtime.jsonc import JsonTextError, parse, with_member, without_member
+
+from .output import echo, fail, out
+
+NAME = "searchbus"
+_PRIVATE = 0o600
+_MOST_BACKUPS = 1_000
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"(?=(\s*:)?)')
+"""A text of JSON; the group says that it is a name."""
+
+
+class ClientFileError(RuntimeError):
+    """A client's file that cannot be read or changed; the message names it and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that starts MCP servers.
+
+    Args:
+        title: its name for people.
+        folder: of its settings; it exists where the program was used.
+        file: the settings, in which the servers are.
+        key: of the object with the servers.
+        typed: whether an entry says that it is started by a command.
+    """
+
+    title: str
+    folder: Callable[[], Path]
+    file: str
+    key: str = "mcpServers"
+    typed: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Its file of settings on this machine."""
+        return self.folder() / self.file
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the program has settings on this machine."""
+        return self.path.exists() if self.folder() == Path.home() else self.folder().is_dir()
+
+
+def _programs_folder() -> Path:
+    """Where programs with windows keep their settings."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+CLIENTS: Mapping[str, Client] = {
+    "claude-desktop": Client(
+        "Claude Desktop", lambda: _programs_folder() / "Claude", "claude_desktop_config.json"
+    ),
+    "claude-code": Client(
+        "Claude Code",
+        lambda: Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()),
+        ".claude.json",
+        typed=True,
+    ),
+    "cursor": Client("Cursor", lambda: Path.home() / ".cursor", "mcp.json"),
+    "vscode": Client(
+        "VS Code", lambda: _programs_folder() / "Code" / "User", "mcp.json", "servers", typed=True
+    ),
+}
+
+
+def start_command(folder: Path) -> list[str]:
+    """The command by which a client starts searchbus.
+
+    A client has another environment than a shell, so the command is an absolute path, and the data
+    folder is named. A link to the command stays one: it outlives a new version.
+    """
+    here = Path(sys.argv[0])
+    found = here if here.name == NAME and here.is_file() else shutil.which(NAME)
+    command = [str(Path(found).absolute())] if found else [sys.executable, "-m", "searchbus_cli"]
+    return [*command, "stdio", "--data", str(folder)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A change of a file that is not made yet.
+
+    Args:
+        before: the content as it was read; None where there is no file.
+        after: the same object where nothing changes.
+        texts: what the diff shows; other texts may be keys of other servers.
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    texts: frozenset[str] = frozenset()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything differs."""
+        return self.before != self.after
+
+    def diff(self) -> Iterator[str]:
+        """The lines that differ, without texts of other servers: they may hold keys."""
+        before, after = ((text or b"").decode().splitlines() for text in (self.before, self.after))
+        name = str(self.path)
+        for line in difflib.unified_diff(before, after, name, name, n=0, lineterm=""):
+            yield _TEXT.sub(self._shown, line) if line[:3] not in ("---", "+++") else line
+
+    def _shown(self, found: re.Match[str]) -> str:
+        return found[0] if found[1] or found[0] in self.texts else '"…"'
+
+    def write(self) -> Path | None:
+        """Change the file; returns the backup of what was there.
+
+        Raises:
+            ClientFileError: it cannot be written, or is another one by now.
+        """
+        # A link of a person who keeps all settings in one folder stays one.
+        target = Path(os.path.realpath(self.path))
+        after = self.after or b""
+        try:
+            if _read(self.path) != self.before:
+                raise ClientFileError(f"{self.path} has changed meanwhile. Run this again.")
+            if self.before is None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(target, after, mode=_PRIVATE)
+                return None
+            if not os.access(target, os.W_OK):
+                raise ClientFileError(f"{self.path} is read-only. Allow writing, and run again.")
+            backup = _backup(target)
+            write_atomically(target, after, mode=target.stat().st_mode & 0o777)
+        except OSError as error:
+            raise ClientFileError(
+                f"{error.filename or self.path} cannot be written ({error.strerror})."
+            ) from None
+        return backup
+
+
+def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
+    """The entry that starts searchbus by a command: a new one, or the present one with it.
+
+    Raises:
+        ClientFileError: the file is not JSON, or not that of such a client.
+    """
+    entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
+    entry |= {"command": command[0], "args": list(command[1:])}
+
+    def change(text: str) -> str:
+        for name, present in _entries(client, text):
+            # Other keys of the entry are a person's own, e.g. `env`.
+            kept = {k: v for k, v in present.items() if k not in ("url", "headers", "type")}
+            if {**kept, **entry} == present:
+                return text
+            return with_member(text, (client.key, name), {**kept, **entry})
+        return with_member(text, (client.key, NAME), entry)
+
+    texts = frozenset(json.dumps(text, ensure_ascii=False) for text in ("stdio", *command))
+    return replace(_planned(client, change), texts=texts)
+
+
+def planned_removal(client: Client) -> FileChange:
+    """The client's settings without the entries that start searchbus.
+
+    Raises:
+        ClientFileError: as `planned_entry`.
+    """
+
+    def change(text: str) -> str:
+        for name, _ in _entries(client, text):
+            text = without_member(text, (client.key, name))
+        return text
+
+    return _planned(client, change)
+
+
+def other_servers(client: Client) -> list[str]:
+    """Names of a client's servers, without searchbus itself.
+
+    Raises:
+        ClientFileError: as `planned_entry`.
+    """
+    names: list[str] = []
+
+    def read(text: str) -> str:
+        own = {name for name, _ in _entries(client, text)}
+        content = parse(text)
+        servers = content.get(client.key) if isinstance(content, dict) else None
+        names.extend(name for name in servers or {} if name not in own)
+        return text
+
+    _planned(client, read)
+    return names
+
+
+def _entries(client: Client, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """The entries that start searchbus, under any name, or have its name."""
+    content = parse(text)
+    servers = content.get(client.key) if isinstance(content, dict) else None
+    return [
+        (name, entry)
+        for name, entry in (servers if isinstance(servers, dict) else {}).items()
+        if isinstance(entry, dict) and (name == NAME or _starts_searchbus(entry))
+    ]
+
+
+def _starts_searchbus(entry: Mapping[str, Any]) -> bool:
+    command, arguments = entry.get("command"), entry.get("args")
+    return (
+        isinstance(command, str)
+        and PurePath(command).name == NAME
+        and isinstance(arguments, list)
+        and arguments[:1] == ["stdio"]
+    )
+
+
+def _planned(client: Client, change: Callable[[str], str]) -> FileChange:
+    path = client.path
+    try:
+        before = _read(path)
+        # A signature of Windows's editors stays where it is.
+        text = (before or b"").decode("utf-8")
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        text = text.removeprefix(mark)
+        text = text if text.strip() else "{}\n"
+        after = change(text)
+    except OSError as error:
+        raise ClientFileError(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise ClientFileError(f"{path} is not UTF-8. Save it as UTF-8, and run again.") from None
+    except JsonTextError as error:
+        raise ClientFileError(
+            f"{path}: {error}. Mend it, or add the entry by hand; nothing is written."
+        ) from None
+    return FileChange(path, before, before if after == text else (mark + after).encode())
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _backup(path: Path) -> Path:
+    """Copy a file beside itself, under a name that is free."""
+    for number in range(_MOST_BACKUPS):
+        backup = path.with_name(f"{path.name}.bak{number or ''}")
+        try:
+            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(path.read_bytes())
+        shutil.copymode(path, backup)
+        return backup
+    raise ClientFileError(f"{path} has {_MOST_BACKUPS} backups beside it. Remove some of them.")
+
+
+def show(change: FileChange) -> None:
+    """Print the lines that a change takes away and adds, in red and green."""
+    for line in change.diff():
+        sign = line[:1]
+        style = {"-": "red", "+": "green"}.get(sign, "dim")
+        out.print(Text(line, style=style), highlight=False, soft_wrap=True)
+
+
+def write(change: FileChange) -> None:
+    """Make a change and say so. Raises typer.Exit where it cannot be made."""
+    try:
+        backup = change.write()
+    except ClientFileError as error:
+        raise fail(str(error)) from None
+    echo(f"wrote {change.path}" + (f" (as it was: {backup})" if backup is not None else ""))
