@@ -23,7 +23,7 @@ def attach(tmp_path, monkeypatch):
 
 
 def added(folder: Path) -> dict:
-    return AttachFile(folder / "attach.toml").read()
+    return dict(AttachFile(folder / "attach.toml").read_all().servers)
 
 
 def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
@@ -150,7 +150,7 @@ def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
     assert done.returncode == 0, done.stderr
     assert added(tmp_path)["notes"].state == "per_user"
     assert (
-        "has no key 'typ'"
+        "z.auth: there is no key 'typ'"
         in attach("add", "z", "--url", "https://z.example", "--auth", "typ=a").stderr
     )
 
@@ -256,7 +256,7 @@ def imported(tmp_path, monkeypatch):
     def run(text, encoding="utf-8", *options):
         (tmp_path / "mcp.json").write_text(text, encoding=encoding)
         done = run_command("attach", "import", tmp_path / "mcp.json", *options, data=tmp_path)
-        return done, set(AttachFile(tmp_path / "attach.toml").read())
+        return done, set(added(tmp_path))
 
     return run
 

@@ -80,10 +80,6 @@ class AttachFile:
         """Changes with the file's content; None where there is no file. Raises OSError."""
         return file_stamp(self.path)
 
-    def read(self) -> dict[str, Server]:
-        """Name → server; none where there is no file. Raises as `read_all`."""
-        return dict(self.read_all().servers)
-
     def read_all(self) -> Declared:
         """Everything that is declared; nothing where there is no file.
 
@@ -143,7 +139,7 @@ class AttachFile:
         with self._changing() as table:
             import tomlkit
 
-            known = self.read()
+            known = self.read_all().servers
             for server in added:
                 if known.get(server.name) == server:
                     unchanged.append(server.name)
@@ -195,7 +191,7 @@ class AttachFile:
         # A file beside it: the file itself is replaced, and a lock on it with it.
         with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self.read()
+            self.read_all()
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)
             yield _servers_of(document)
