@@ -35,13 +35,23 @@ async def inflates(_):
     return Response(gzip.compress(b" " * 100_000), headers=headers)
 
 
+async def cookies(_):
+    return Response(headers={"Set-Cookie": "who=ann"})
+
+
 async def elsewhere(_):
     return RedirectResponse("http://127.0.0.1:9/")
 
 
 @pytest.fixture
 async def base():
-    pages = {"/drips": drips, "/large": large, "/inflates": inflates, "/elsewhere": elsewhere}
+    pages = {
+        "/drips": drips,
+        "/large": large,
+        "/inflates": inflates,
+        "/elsewhere": elsewhere,
+        "/cookies": cookies,
+    }
     routes = [Route(path, page) for path, page in pages.items()]
     async with serve(Starlette(routes=routes)) as found:
         yield found
@@ -72,6 +82,18 @@ async def test_a_compressed_body_is_not_inflated(base, monkeypatch):
     http = AuthHttp()
     found = await http.send(httpx2.Request("GET", f"{base}/inflates"))
     assert len(found.content) <= 1024
+    await http.aclose()
+
+
+async def test_cookies_are_not_kept(base, monkeypatch):
+    """A server could set others with each answer, without end."""
+    made, client = [], httpx2.AsyncClient
+    monkeypatch.setattr(
+        module.httpx2, "AsyncClient", lambda **keys: made.append(client(**keys)) or made[-1]
+    )
+    http = AuthHttp()
+    assert (await http.send(httpx2.Request("GET", f"{base}/cookies"))).headers["set-cookie"]
+    assert len(made[0].cookies) == 0
     await http.aclose()
 
 

@@ -36,7 +36,7 @@ def test_servers_are_added_and_removed(file):
     keys = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
     file.add([parse_server("far", keys)])
     assert file.stamp() != before
-    found = file.read_all().servers
+    found = file.read_all()
     assert (found["far"].headers, found["files"].args) == (keys["headers"], ("-y", "x"))
     assert "# the shared folder" in file.path.read_text()
     assert file.path.stat().st_mode & 0o077 == 0
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_named_with_the_file(file, text, message):
     """And nothing is written into such a file."""
     file.path.write_text(text)
     with pytest.raises(ServerDeclarationError, match=message) as error:
-        file.read_all().servers
+        file.read_all()
     assert "attach.toml" in str(error.value)
     with pytest.raises(ServerDeclarationError):
         file.add([parse_server("b", {"command": "x"})])
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read_is_named(file):
     with pytest.raises(
         ServerDeclarationError, match=r"attach\.toml is not text in UTF-8: .* save it"
     ):
-        file.read_all().servers
+        file.read_all()
 
 
 def test_views_are_apart_from_servers(file):

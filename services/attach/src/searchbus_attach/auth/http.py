@@ -1,8 +1,9 @@
-"""Requests to authorization servers: small bodies, short times, no redirects."""
+"""Requests to authorization servers: small bodies, short times, no redirects, no cookies."""
 
 from __future__ import annotations
 
 import asyncio
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx2
@@ -38,7 +39,9 @@ class AuthHttp:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # It takes 20 ms to make one, which servers without sign-in need not spend.
-                self._opened = self._opened or httpx2.AsyncClient(timeout=self._timeout_s)
+                self._opened = self._opened or httpx2.AsyncClient(
+                    timeout=self._timeout_s, cookies=_no_cookies()
+                )
                 response = await self._opened.send(request, stream=True, follow_redirects=False)
                 try:
                     body = await _body(response) if with_body else b""
@@ -59,6 +62,11 @@ class AuthHttp:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.aclose()
+
+
+def _no_cookies() -> CookieJar:
+    """No request has one; a server could set more of them with each answer."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 async def _body(response: httpx2.Response) -> bytes:
