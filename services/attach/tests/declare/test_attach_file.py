@@ -36,7 +36,7 @@ def test_servers_are_added_and_removed(file):
     keys = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
     file.add([parse_server("far", keys)])
     assert file.stamp() != before
-    found = file.read_all()
+    found = file.read_all().servers
     assert (found["far"].headers, found["files"].args) == (keys["headers"], ("-y", "x"))
     assert "# the shared folder" in file.path.read_text()
     assert file.path.stat().st_mode & 0o077 == 0
