@@ -1,4 +1,4 @@
-"""README, tutorial and guides: their commands and programs run as they stand, with what they show.
+"""README, tutorial, settings and guides: their commands and programs run as they stand, with what they show.
 
 A block of `sh` is run, one of `text` behind it is what it prints (`…` stands for anything), one of
 `python` is a file whose name is in its first line. The blocks of a page share a folder.
@@ -21,7 +21,7 @@ from scripts.site.measured import metrics
 from searchbus_testing import SEARCHBUS, Stack, run_command
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/tutorial.md", "README.md", *sorted(
+PAGES = ["docs/tutorial.md", "README.md", "docs/settings.md", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md")
 )]  # fmt: skip
 LEFT_OUT = {
