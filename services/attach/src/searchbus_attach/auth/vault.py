@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 
 from ..errors import AuthError
 from .keys import Sealer
@@ -77,6 +77,11 @@ class Registered(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         return "Registered(...)"
+
+    @property
+    def client_id(self) -> object:
+        """Its id."""
+        return self.information.get("client_id")
 
 
 class _Login(Struct, frozen=True, kw_only=True):
@@ -157,10 +162,15 @@ class Vault:
         with self._changing() as content:
             content.clients[server] = sealed
 
+    def remove_client(self, server: str) -> None:
+        """Forget the client that is registered for a server."""
+        with self._changing() as content:
+            content.clients.pop(server, None)
+
     @asynccontextmanager
-    async def refreshing(self, server: str) -> AsyncIterator[None]:
-        """One refresh of a server's tokens at a time over all processes: a refresh token that is
-        used twice may end the whole sign-in.
+    async def asking(self, server: str) -> AsyncIterator[None]:
+        """One refresh of a server's tokens, or registration, at a time over all processes: a
+        refresh token that is used twice may end the whole sign-in.
         """
         # Of each server: an authorization server that hangs costs its own callers only.
         path = self.path.with_name(f".{self.path.name}.{server}.lock")
@@ -195,10 +205,7 @@ class Vault:
     @contextmanager
     def _changing(self) -> Iterator[_Content]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A file beside it: the file itself is replaced, and a lock on it with it.
-            with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self.path):
                 content = self._read()
                 yield content
                 write_atomically(self.path, msgspec.json.encode(content), mode=0o600)

@@ -14,7 +14,6 @@ Views (views.py) are in tables of their own: [servers.NAME.view] and [views.NAME
 from __future__ import annotations
 
 import codecs
-import fcntl
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ import msgspec
 
 from searchbus_contracts.catalog import RESERVED_TOOLSETS
 from searchbus_contracts.services import Service, toolset_owners
-from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
@@ -79,10 +78,6 @@ class AttachFile:
     def stamp(self) -> tuple[int, ...] | None:
         """Changes with the file's content; None where there is no file. Raises OSError."""
         return file_stamp(self.path)
-
-    def read(self) -> dict[str, Server]:
-        """Name → server; none where there is no file. Raises as `read_all`."""
-        return dict(self.read_all().servers)
 
     def read_all(self) -> Declared:
         """Everything that is declared; nothing where there is no file.
@@ -143,7 +138,7 @@ class AttachFile:
         with self._changing() as table:
             import tomlkit
 
-            known = self.read()
+            known = self.read_all().servers
             for server in added:
                 if known.get(server.name) == server:
                     unchanged.append(server.name)
@@ -191,11 +186,8 @@ class AttachFile:
                 f"{self.path} belongs to the host that writes it. Change it there, or use "
                 "`searchbus attach import` and a file of TOML."
             )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # A file beside it: the file itself is replaced, and a lock on it with it.
-        with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self.read()
+        with locked(self.path):
+            self.read_all()
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)
             yield _servers_of(document)
