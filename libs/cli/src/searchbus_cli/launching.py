@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from searchbus_runtime.parent import adopt_orphans
 
 _LINE_BYTES = 1024 * 1024
-_pidfd_open = os.pidfd_open if sys.platform == "linux" else None
 
 
 class ForkedProcess:
@@ -35,8 +34,10 @@ class ForkedProcess:
         self.stdout = stdout
         self.returncode: int | None = None
         self._ended = asyncio.Event()
-        assert _pidfd_open is not None
-        self._descriptor = _pidfd_open(pid)
+        self._descriptor: int
+        if sys.platform != "linux":
+            raise OSError("pidfd_open is a call of Linux; see Launcher.open")
+        self._descriptor = os.pidfd_open(pid)
         asyncio.get_running_loop().add_reader(self._descriptor, self._reap)
 
     async def wait(self) -> int:
@@ -85,7 +86,7 @@ class Launcher:
             modules: that it imports, besides those of every service.
             environment: what these see, besides our own; not the services.
         """
-        if _pidfd_open is None or not adopt_orphans(True):
+        if not hasattr(os, "pidfd_open") or not adopt_orphans(True):
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)

@@ -43,7 +43,9 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _MAKE_CHAR, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-_PATH_ONLY = os.O_PATH | os.O_CLOEXEC if sys.platform == "linux" else 0
+_PATH_ONLY = os.O_CLOEXEC
+if sys.platform == "linux":
+    _PATH_ONLY |= os.O_PATH
 # Loaded at import: between fork and exec nothing is to be loaded.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
