@@ -108,7 +108,10 @@ class Logins:
         provider = await discover(self._http, server)
         # Without the list it does not support PKCE, and the specification says to go no further.
         if "S256" not in (provider.metadata.code_challenge_methods_supported or ()):
-            raise AuthError("its authorization server does not support PKCE with S256")
+            raise AuthError(
+                "its authorization server does not say that it supports PKCE with S256; it must "
+                "list that in 'code_challenge_methods_supported'"
+            )
         client = await self._new_client(server, provider)
         pkce = PKCEParameters.generate()
         pending = PendingLogin(
