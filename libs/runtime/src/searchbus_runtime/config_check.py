@@ -9,12 +9,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-from searchbus_contracts.services import ENTRY_POINT_GROUP
 
 from .config_file import FILE_NAME, ConfigFile, WrongSettingsError
 from .config_sources import DOTENV, Sources, secret_files
@@ -80,10 +77,14 @@ def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
     Raises:
         WrongSettingsError: a service's class cannot be imported.
     """
+    # Imported here: a start without faults needs neither these nor pydantic, below.
+    from importlib.metadata import entry_points
+
+    from searchbus_contracts.services import ENTRY_POINT_GROUP
+
     found = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name not in settings:
-            # Imported here: pydantic, which a start without faults does not need yet.
             from .setting_classes import describe
 
             try:
