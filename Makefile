@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto site lock images up down clean
+.PHONY: help setup run test test-all check bench chaos proto site lock dist images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -22,12 +22,10 @@ setup: ## .venv with packages, model and searchbus; returns at once when it is u
 	@scripts/setup
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
-
 test: setup ## the tests that need nothing but this machine, in under five minutes
 	@$(PYTEST) -n 4 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
 	@$(PYTEST) -n 3
-
 check: setup ## lint, format, types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -42,19 +40,19 @@ site: setup ## build the documentation's site, check its links; build/site/index
 	@$(PY) -m scripts.site
 lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
-
+dist: setup ## wheel, sdist, constraints, licences into dist/, tried by every installer
+	@scripts/dist dist && SEARCHBUS_DIST="$(CURDIR)/dist" $(PYTEST) tests/dist && cat build/dist.json
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
 	@for service in $(IMAGES); do \
 		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
 			-t searchbus/$$service:$(TAG) . || exit 1; \
 	done
-
 up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
 down: ## stop the containers; documents stay
 	@$(COMPOSE) --profile '*' down
 
 clean: ## remove what setup, tests and runs made; your documents stay
-	@rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""README, tutorial and guides: their commands and programs run as they stand, with what they show.
+"""README, tutorial, settings and guides: their commands and programs run as they stand, with what they show.
 
 A block of `sh` is run, one of `text` behind it is what it prints (`…` stands for anything), one of
 `python` is a file whose name is in its first line. The blocks of a page share a folder.
@@ -21,7 +21,7 @@ from scripts.site.measured import metrics
 from searchbus_testing import SEARCHBUS, Stack, run_command
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/tutorial.md", "README.md", *sorted(
+PAGES = ["docs/tutorial.md", "README.md", "docs/settings.md", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md")
 )]  # fmt: skip
 LEFT_OUT = {
@@ -76,6 +76,7 @@ def test_page_does_what_it_shows(own_stack, folder, page):
         "PATH": f"{SEARCHBUS.parent}{os.pathsep}{os.environ['PATH']}",
         "SEARCHBUS_DATA_DIR": str(own_stack.data),
         "SEARCHBUS_URL": f"{own_stack.url}/mcp",
+        "HOME": str(folder),  # where clients have their files
     }
     printed = None
     for language, text in blocks(page):

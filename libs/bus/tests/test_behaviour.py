@@ -366,6 +366,29 @@ async def test_drain_answers_unavailable_for_what_takes_too_long(connect_bus):
     assert (await fault_of(task)).code == "unavailable"
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_work_that_a_drain_interrupts_is_repeated_only_if_it_is_idempotent(
+    connect_bus, idempotent
+):
+    """The worker had begun it, and nobody knows how much of it is done."""
+    echoes = [Echo(), Echo()]
+    servings = [await start(await connect_bus(), echo) for echo in echoes]
+    bus = await connect_bus()
+    task = asyncio.create_task(
+        call_echo(bus, fields={"wait_s": 9}, timeout_s=120, idempotent=idempotent)
+    )
+    await until(lambda: sum(echo.started for echo in echoes) == 1)
+    leaving = 0 if echoes[0].started else 1
+    await servings[leaving].drain(timeout_s=0)
+    if idempotent:
+        await until(lambda: [echo.started for echo in echoes] == [1, 1])
+        await servings[1 - leaving].drain(timeout_s=0)
+    fault = await fault_of(task)
+    assert (fault.code, fault.failure.retryable) == ("unavailable", idempotent)
+    assert ("may have done the work" in str(fault)) is not idempotent
+    assert sum(echo.started for echo in echoes) == 1 + idempotent
+
+
 async def test_health_is_a_request_to_the_own_instance(connect_bus):
     """A serving worker is healthy; a drained one is not."""
     serving = await start(await connect_bus(), Echo())

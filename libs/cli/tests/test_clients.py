@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -217,6 +218,22 @@ def test_read_only_file_is_refused():
     path.chmod(0o400)
     with pytest.raises(ClientFileError, match="read-only"):
         planned_entry(CLIENTS["cursor"], COMMAND).write()
+
+
+def test_full_disk_leaves_the_file_and_no_half_a_backup(monkeypatch):
+    """The backup is the first that needs space."""
+    path = settings("cursor", '{"a": 1}')
+    change = planned_entry(CLIENTS["cursor"], COMMAND)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copymode", full)
+    with pytest.raises(ClientFileError, match="No space left"):
+        change.write()
+    assert [(found.name, found.read_text()) for found in path.parent.iterdir()] == [
+        ("mcp.json", '{"a": 1}')
+    ]
 
 
 def test_folder_in_the_place_of_the_file_is_refused():

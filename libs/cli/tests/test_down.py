@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_runtime import StackState, write_state
+from searchbus_runtime.state import make_pipe
 from searchbus_testing import SEARCHBUS, Terminal, eventually, run_command
 
 PROGRAM = """
@@ -68,6 +70,18 @@ def test_running_stack_is_ended(folder, stack):
     assert (done.returncode, done.stdout) == (0, f"stopped the stack on {folder}\n")
     assert stack.process.wait(60) == -15
     assert (folder / "edge.key").exists()
+
+
+def test_stack_of_a_client_is_ended_and_the_client_is_named(folder, stack):
+    """It would be up again in a moment, and a person would wonder."""
+    write(folder, stack.process.pid)
+    pipe = make_pipe(folder)
+    try:
+        done = run_command("down", data=folder)
+    finally:
+        os.close(pipe)
+    assert done.returncode == 0
+    assert "Close the client" in done.stdout
 
 
 def test_without_a_stack_there_is_nothing_to_do(folder, tmp_path):

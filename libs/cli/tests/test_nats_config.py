@@ -11,7 +11,8 @@ import yaml
 
 from searchbus_cli.nats_config import secret_manifests
 from searchbus_cli.secure import public_key
-from searchbus_contracts.services import Service, declarations_to_json
+from searchbus_contracts import encode
+from searchbus_contracts.services import Service
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command
 
@@ -47,7 +48,7 @@ def test_second_run_keeps_every_key_and_adds_new_services(tmp_path, monkeypatch)
     run(tmp_path)
     before = {path: path.read_text() for path in tmp_path.glob("*/SEARCHBUS_*")}
     listed = tmp_path / "declarations.json"
-    listed.write_bytes(declarations_to_json({"toy": Service(name="toy", toolsets=("dice",))}))
+    listed.write_bytes(encode({"toy": Service(name="toy", toolsets=("dice",))}))
     monkeypatch.setenv("SEARCHBUS_DECLARATIONS", str(listed))
     run(tmp_path)
     assert before == {path: path.read_text() for path in before}

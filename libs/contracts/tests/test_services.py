@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from searchbus_contracts import encode
 from searchbus_contracts.services import (
     OPERATOR,
     Container,
     Service,
     declarations_from_json,
-    declarations_to_json,
     may_call,
     needed_for,
     permissions,
@@ -83,7 +83,7 @@ def test_declarations_survive_as_json():
     """For images in which the other services are not installed."""
     web = Service(name="web", toolsets=("web",), container=Container(internet=True, replicas=None))
     declared = {"ddg": DDG, "web": web}
-    assert declarations_from_json(declarations_to_json(declared)) == declared
+    assert declarations_from_json(encode(declared)) == declared
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"web": {}}', b'{"web": {"name": 3}}'])

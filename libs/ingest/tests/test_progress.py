@@ -29,6 +29,18 @@ def test_lines_are_written_while_nothing_happens(capsys, monkeypatch):
     assert capsys.readouterr().out == ""
 
 
+def test_first_line_comes_with_the_first_passages(capsys, monkeypatch):
+    """Whoever runs it sees that it works; the next line comes as usual."""
+    monkeypatch.setattr(progress, "_LINE_EVERY_S", 1000.0)
+    report = ProgressReport()
+    with report:
+        report.show(Summary(stored=1, chunks=3))
+        shown = eventually(lambda: capsys.readouterr().err, timeout_s=60)
+        report.show(Summary(stored=2, chunks=6))
+    assert "1 documents, 3 passages" in shown
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("files", "documents", "text"),
     [(7, None, "1 of 7 files, 2 documents, 5 passages, "), (None, 9, "2 of 9 documents, 5 "),

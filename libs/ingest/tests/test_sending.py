@@ -35,7 +35,7 @@ async def test_the_first_batch_is_small(retrieval):
     """There is progress before many passages are embedded."""
     bus = await bus_with(retrieval)
     await send(bus, "c", items(*map(str, range(sending.FIRST_BATCH_CHUNKS + 5))))
-    assert sorted(retrieval.batches) == [5, sending.FIRST_BATCH_CHUNKS]
+    assert sorted(retrieval.batches) == sorted([5, sending.FIRST_BATCH_CHUNKS])
 
 
 async def test_documents_go_in_batches_of_passages(retrieval, monkeypatch):

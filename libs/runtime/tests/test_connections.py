@@ -270,3 +270,58 @@ async def test_large_bodies_do_not_count_as_heads():
         reader, writer = await connect(server, sent)
         assert (await reader.read()).count(b"HTTP/1.1 200 ") == 3
         writer.close()
+
+
+async def test_chunked_body_with_an_offer_of_another_protocol_is_refused():
+    """The parser would not read it; no client that is known sends it."""
+    offer = b"Connection: upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with HttpServer.serving(echo, lifespan="off") as server, asyncio.timeout(60):
+        reader, writer = await connect(server, b"POST / HTTP/1.1\r\nHost: x\r\n" + offer)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+
+
+async def told(scope, receive, send):
+    """Answers with the method and the body of the request."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    said = b"%b %b" % (scope["method"].encode(), body)
+    length = (b"content-length", b"%d" % len(said))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": said})
+
+
+H2C = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+
+
+@pytest.mark.parametrize("piece_bytes", [1 << 20, 100, 1])
+async def test_offer_of_another_protocol_changes_nothing(piece_bytes):
+    """Clients that prefer HTTP/2 send it with their first request. Its body is a body: read as
+    further requests, it would smuggle them past a proxy."""
+    body = b"DELETE /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+    sent = (
+        b"POST / HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (H2C, len(body), body)
+        + b"GET / HTTP/1.1\r\n%b\r\n" % H2C
+        + b"PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"
+    )
+    async with HttpServer.serving(told, lifespan="off") as server, asyncio.timeout(60):
+        reader, writer = await connect(server)
+        for at in range(0, len(sent), piece_bytes):
+            writer.write(sent[at : at + piece_bytes])
+            await writer.drain()
+            await asyncio.sleep(0)
+        answers = (await reader.read()).split(b"HTTP/1.1 200 OK")[1:]
+        writer.close()
+    bodies = [answer.partition(b"\r\n\r\n")[2] for answer in answers]
+    assert bodies == [b"POST " + body, b"GET ", b"PUT hi"]
+
+
+async def test_many_offers_of_another_protocol_at_once_are_read_one_after_the_other():
+    """However many there are in one piece."""
+    async with HttpServer.serving(told, lifespan="off") as server, asyncio.timeout(60):
+        last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        reader, writer = await connect(server, b"GET / HTTP/1.1\r\n%b\r\n" % H2C * 1500 + last)
+        assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 1501
+        writer.close()

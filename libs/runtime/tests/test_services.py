@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from searchbus_contracts.services import OPERATOR, Service, declarations_to_json
+from searchbus_contracts import encode
+from searchbus_contracts.services import OPERATOR, Service
 from searchbus_runtime.__main__ import main
 from searchbus_runtime.services import (
     DECLARATIONS,
@@ -32,7 +33,7 @@ def test_every_holder_of_a_key_is_a_service_or_the_operator(monkeypatch):
 def test_services_of_the_file_are_known_too(monkeypatch, tmp_path):
     """An image writes the keys of services that it does not hold."""
     path = tmp_path / "declarations.json"
-    path.write_bytes(declarations_to_json({"elsewhere": ELSEWHERE}))
+    path.write_bytes(encode({"elsewhere": ELSEWHERE}))
     monkeypatch.setenv(DECLARATIONS, str(path))
     assert known_services() == installed_services() | {"elsewhere": ELSEWHERE}
     assert "elsewhere" not in installed_services()
@@ -42,7 +43,7 @@ def test_what_is_installed_counts_more_than_the_file(monkeypatch, tmp_path):
     """A file from an older build does not change the process's own permissions."""
     name, service = next(iter(installed_services().items()))
     path = tmp_path / "declarations.json"
-    path.write_bytes(declarations_to_json({name: Service(name=name)}))
+    path.write_bytes(encode({name: Service(name=name)}))
     monkeypatch.setenv(DECLARATIONS, str(path))
     assert known_services()[name] == service
 

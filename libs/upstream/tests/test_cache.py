@@ -81,7 +81,7 @@ async def test_stale_value_is_returned_and_marked_while_fetching_fails(buckets, 
     upstream.failure = Fault(ErrorCode.UPSTREAM_BLOCKED, "refused")
     now_s[0] += 100
     stale = await get(cache, upstream)
-    assert (stale.value, stale.stale, stale.why_stale) == (b"answer 1", True, "refused")
+    assert (stale.value, stale.stale) == (b"answer 1", True)
     now_s[0] += 1000
     with pytest.raises(Fault):
         await get(cache, upstream)

@@ -28,7 +28,6 @@ def test_article():
     assert answer.heading == "Blue whale"
     assert answer.abstract.startswith("The blue whale is a marine mammal")
     assert answer.abstract_url == "https://en.encyclopedia.example/wiki/Blue_whale"
-    assert answer.image == "https://duckduckgo.com/i/blue_whale.jpg"
     assert answer.facts == (("Length", "+30 m"), ("Diet", "Krill"))
     assert answer.results == (Topic("Official site", "", "https://whales.example.org"),)
     assert [topic.title for topic in answer.groups[0].topics] == ["History of whaling"]

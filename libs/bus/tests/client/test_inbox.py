@@ -335,6 +335,15 @@ async def test_a_transfer_that_ends_early_ends_its_sender_and_gives_its_bytes_ba
     assert inbox.budget.used_bytes == 0
 
 
+async def test_a_large_reply_of_another_size_than_was_announced_is_refused(transport):
+    """The budget counts what was announced."""
+    receiving = Receiving(transport, inbox := Inbox(transport))
+    await receiving.announce(size="1")
+    await receiving.send(0)
+    assert (await receiving.task).fault.code == "internal"
+    assert inbox.budget.used_bytes == 0
+
+
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_large_reply_that_nobody_waits_for_ends_its_sender(transport, running):
     """Of an attempt that was given up for another worker, or whose outcome is there already."""

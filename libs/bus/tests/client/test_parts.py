@@ -99,6 +99,14 @@ def test_what_does_not_fit_is_refused_until_something_is_given_back():
     assert budget.reserve("b", 5) is not None
 
 
+def test_a_reply_of_no_bytes_leaves_nothing_behind():
+    """Otherwise each caller of such a worker would stay in the table."""
+    budget = TransitBudget()
+    before = dict(vars(budget)["_used_by"])
+    budget.reserve("a", 0).release()
+    assert vars(budget)["_used_by"] == before
+
+
 def test_a_caller_has_a_limit_of_its_own():
     """Another caller has what is left."""
     budget = TransitBudget(total_bytes=10, caller_bytes=4)

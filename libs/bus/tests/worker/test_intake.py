@@ -121,8 +121,17 @@ async def test_a_drain_finishes_what_waits(transport, patient):
     assert not drain.done()
     drain.cancel()
     await slots.admission.drain(0)
-    assert slots.failures() == {"c": "unavailable"}
+    await until(lambda: slots.failures() == {"b": "unavailable", "c": "unavailable"})
     assert slots.admission.in_flight == 0
+
+
+async def test_a_request_that_came_as_the_drain_ended_is_answered(transport, patient):
+    """Its task is cancelled before its first step, and so no handler answers it."""
+    slots = Slots(transport, max_in_flight=1)
+    slots.admission.admit(Message("s", b"", "_INBOX.a", {"Req-Id": "a"}), slots._unused)
+    await slots.admission.drain(0)
+    await until(lambda: slots.failures() == {"a": "unavailable"})
+    assert slots.started == []
 
 
 async def test_a_malformed_time_of_one_request_ends_no_acknowledgements(transport, patient):

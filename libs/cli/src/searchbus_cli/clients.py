@@ -273,9 +273,13 @@ def _backup(path: Path) -> Path:
             descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
         except FileExistsError:
             continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(path.read_bytes())
-        shutil.copymode(path, backup)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(path.read_bytes())
+            shutil.copymode(path, backup)
+        except OSError:
+            backup.unlink(missing_ok=True)
+            raise
         return backup
     raise ClientFileError(f"{path} has {_MOST_BACKUPS} backups beside it. Remove some of them.")
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from searchbus_runtime import data_folder, read_state
-from searchbus_runtime.state import LOCK_FILE, is_claimed
+from searchbus_runtime.state import LOCK_FILE, counts_clients, is_claimed
 
 from .clients import CLIENTS, ClientFileError, FileChange, planned_removal, show, write
 from .output import echo, fail
@@ -54,7 +54,10 @@ def down(
     changes = _entries() if clients else []
     if purge:
         _ask(folder, changes, yes=yes)
+    by_client = counts_clients(folder)
     echo(f"stopped the stack on {folder}" if _stop(folder) else f"no stack is running on {folder}")
+    if by_client:
+        echo("A client had started it, and does so again. Close the client, or remove its entry.")
     # The clients first: one that runs would start the stack again.
     for change in changes:
         write(change)

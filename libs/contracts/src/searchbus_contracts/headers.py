@@ -28,6 +28,7 @@ CREDIT: Final = "Credit"
 SIZE: Final = "Size"
 PARTS: Final = "Parts"
 EVENT: Final = "Event"
+STARTED: Final = "Started"
 ERROR_CODE: Final = "Nats-Service-Error-Code"
 ERROR_TEXT: Final = "Nats-Service-Error"
 

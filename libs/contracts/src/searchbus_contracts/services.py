@@ -167,13 +167,8 @@ def toolset_owners(services: Mapping[str, Service]) -> dict[str, str]:
     return {toolset: service.group for service in services.values() for toolset in service.offers}
 
 
-def declarations_to_json(services: Mapping[str, Service]) -> bytes:
-    """Name → declaration as JSON, for processes in which the packages are not installed."""
-    return msgspec.json.encode(services)
-
-
 def declarations_from_json(text: bytes) -> dict[str, Service]:
-    """The declarations that `declarations_to_json` wrote.
+    """Name → declaration, of packages that may not be installed in this process.
 
     Raises:
         ValueError: the text is something else.

@@ -20,13 +20,15 @@ from searchbus_cli.output import err
 from .sending import Summary
 
 _LINE_EVERY_S = 5.0
+_SHORT_S = 0.2
 
 
 class ProgressReport:
     """Shows files, documents and passages that are done. Use as a context manager.
 
     Set `files_total`, or `documents_total` for a source of lines, where they are known. A thread
-    writes the lines, since the first passages may take longer than the time between two lines.
+    writes the lines, since the first passages may take longer than the time between two lines. The
+    first line comes with the first passages.
     """
 
     files_total: int | None = None
@@ -37,6 +39,7 @@ class ProgressReport:
         self._summary = Summary()
         self._started_s = time.monotonic()
         self._ended = threading.Event()
+        self._first = threading.Event()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._bar: Progress | None = None
 
@@ -55,6 +58,7 @@ class ProgressReport:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        self._first.set()
         if self._bar is not None:
             self._bar.stop()
         else:
@@ -73,6 +77,8 @@ class ProgressReport:
     def show(self, summary: Summary) -> None:
         """Show the counts so far."""
         self._summary = summary
+        if summary.chunks:
+            self._first.set()
         if self._bar is not None:
             done = self._files_done if self.files_total else self._documents
             self._bar.update(self._task, completed=done, description=str(self))
@@ -106,6 +112,10 @@ class ProgressReport:
         return self._summary.documents + skipped
 
     def _write_lines(self) -> None:
-        while not self._ended.wait(_LINE_EVERY_S):
+        self._first.wait(_LINE_EVERY_S)
+        # What ends at once needs no line.
+        pause_s = _SHORT_S
+        while not self._ended.wait(pause_s):
+            pause_s = _LINE_EVERY_S
             sys.stderr.write(f"{self}\n")
             sys.stderr.flush()

@@ -31,8 +31,9 @@ from .sources.item import Item, Reason
 
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""
-FIRST_BATCH_CHUNKS = 16
-"""The first batch is small, so that there is progress within a second."""
+FIRST_BATCH_CHUNKS = 4
+"""The first batch is small, so that there is progress within a second; the next ones grow."""
+_GROWTH = 4
 BATCHES_AT_ONCE = 2
 TIMEOUT_S = 30.0
 CHUNK_TIMEOUT_S = 0.5
@@ -161,7 +162,7 @@ async def send(
                 continue
             batch.append(item.document)
             if sum(len(d.chunks) for d in batch) >= full_chunks:
-                full_chunks = BATCH_CHUNKS
+                full_chunks = min(_GROWTH * full_chunks, BATCH_CHUNKS)
                 await slots.acquire()
                 group.create_task(deliver(batch))
                 batch = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -36,6 +37,22 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) 
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Change a file alone among all processes: who reads it before it writes loses no change.
+
+    The lock is a file beside it: the file itself is replaced, and a lock on it with it. Its folder
+    is made where it is missing.
+
+    Raises:
+        OSError: the lock cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def file_stamp(path: Path) -> tuple[int, ...] | None:

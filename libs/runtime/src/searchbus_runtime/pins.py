@@ -15,7 +15,6 @@ an addition can stand for a change. A removed tool stays pinned, for when it is 
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from searchbus_bus.catalog.catalogs import changes, definition_of, fingerprint
 from searchbus_contracts import ToolDescriptor
 from searchbus_contracts.codec import canonical
 
-from .files import file_stamp, write_atomically
+from .files import file_stamp, locked, write_atomically
 
 DIGITS = 32
 """Digits of a hash that are shown, and needed: who writes a definition could find a harmless and a
@@ -213,10 +212,7 @@ class PinFile:
             OSError: the file cannot be read or written.
             ValueError: it is damaged.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # A file beside it: the pins' own file is replaced, and a lock on it with it.
-        with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path):
             pins = self.read().copy()
             yield pins
             write_atomically(self.path, canonical(pins), mode=0o600)

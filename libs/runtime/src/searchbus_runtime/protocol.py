@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from httptools import HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from searchbus_bus.loop_watch import serves
@@ -46,6 +48,9 @@ class Connection(HttpToolsProtocol):
         self._idle = False
         # Received since the last head that was complete, or the last part of a body.
         self._unread_bytes = 0
+        self._body_left = 0
+        """Bytes of a body that the parser does not read, see `_unsupported_upgrade_warning`."""
+        self._stopped_at: int | None = None
         self._refused = False
         self._closing: asyncio.TimerHandle | None = None
         self.waiting: tuple[tuple[str, Any], float] | None = None
@@ -66,12 +71,32 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol; a head or trailers that are too large are not read on."""
-        if self._refused:
-            return
-        self._unread_bytes += len(data)
-        super().data_received(data)
-        if self._unread_bytes and self._is_too_large() and not self._ends():
-            self._refuse(b"431 Request Header Fields Too Large")
+        while data and not self._refused:
+            if self._body_left:
+                data = self._take_body(data)
+                continue
+            self._unread_bytes += len(data)
+            self._stopped_at = None
+            super().data_received(data)
+            data = b"" if self._stopped_at is None else data[self._stopped_at :]
+            if self._unread_bytes and self._is_too_large() and not self._ends():
+                self._refuse(b"431 Request Header Fields Too Large")
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # A request may offer another protocol (RFC 9110, 7.8), and stays what it is. Behind its
+        # head the parser stops; uvicorn would lose its body, or read it as the next request.
+        error = sys.exception()
+        assert isinstance(error, HttpParserUpgrade)
+        self._stopped_at = error.args[0]
+
+    def _take_body(self, data: bytes) -> bytes:
+        """Take what the parser does not; the rest of the data."""
+        part = data[: self._body_left]
+        self._body_left -= len(part)
+        self.on_body(part)
+        if not self._body_left:
+            self.on_message_complete()
+        return data[len(part) :]
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, which the application limits."""
@@ -82,7 +107,8 @@ class Connection(HttpToolsProtocol):
         """Start the application, unless the head is refused.
 
         Raises:
-            ValueError: the head is too large, or has two Hosts; the parser ends.
+            ValueError: the head is too large, has two Hosts, or offers another protocol for a body
+                without a length; the parser ends.
         """
         if self._unread_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
             self._check_size()
@@ -90,8 +116,19 @@ class Connection(HttpToolsProtocol):
             # A proxy before the server may have checked another one than the application would.
             self._refuse(b"400 Bad Request")
             raise ValueError("two Host headers")
+        if self.parser.should_upgrade():
+            headers = dict(self.headers)
+            if b"transfer-encoding" in headers:
+                self._refuse(b"400 Bad Request")
+                raise ValueError("another protocol is offered for a body without a length")
+            self._body_left = int(headers.get(b"content-length", 0))
         self._unread_bytes = 0
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End the request, unless its body is still to be taken."""
+        if not self._body_left:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Start the next pipelined request; without one, the connection is idle."""

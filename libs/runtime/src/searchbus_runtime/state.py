@@ -189,6 +189,15 @@ def join_clients(data: Path, toolset: str | None) -> int | None:
     return descriptor
 
 
+def counts_clients(data: Path) -> bool:
+    """Whether a client started the stack of a data folder, and so would start it again."""
+    try:
+        os.close(os.open(data / PIPE, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:  # as in `join_clients`
+        return False
+    return True
+
+
 class ClientPipe:
     """The stack's end of the pipe.
 

@@ -61,14 +61,13 @@ class Cached:
     Args:
         made_ms: milliseconds of the epoch.
         hit: it was stored before this request.
-        stale: it is older than `fresh_s`; `why_stale` is the message of the failed fetch.
+        stale: it is older than `fresh_s`, since a fetch failed.
     """
 
     value: bytes
     made_ms: int
     hit: bool = False
     stale: bool = False
-    why_stale: str | None = None
 
 
 Fetch = Callable[[], Awaitable[Fetched]]
@@ -188,7 +187,7 @@ class SharedCache:
                 if fault is error and not leading and fault.code in _OWN_BUDGET:
                     continue
                 if entry is not None and self._age_s(entry) < stale_s:
-                    return replace(entry, stale=True, why_stale=fault.failure.message)
+                    return replace(entry, stale=True)
                 raise fault from None
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:

@@ -58,7 +58,6 @@ class InstantAnswer:
     definition_source: str = ""
     definition_url: str | None = None
     redirect: str | None = None
-    image: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
     results: tuple[Topic, ...] = ()
     groups: tuple[Group, ...] = field(default=())
@@ -103,7 +102,6 @@ def decode_instant(reply: HttpReply) -> InstantAnswer:
         definition_source=_text(raw.get("DefinitionSource")),
         definition_url=_url(raw.get("DefinitionURL")),
         redirect=_url(raw.get("Redirect")),
-        image=_url(raw.get("Image")),
         facts=tuple(_facts(raw.get("Infobox"))),
         results=tuple(_topics(raw.get("Results"))),
         groups=tuple(_groups(raw.get("RelatedTopics"))),

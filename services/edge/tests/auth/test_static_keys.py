@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,6 +50,16 @@ def test_wrong_keys_are_refused_alike(file, clock):
             keys.verify(bad)
         messages.add(caught.value.message)
     assert len(messages) == 1
+
+
+def test_changes_at_the_same_time_are_all_kept(file):
+    """A key that is revoked does not come back with one that is added meanwhile."""
+    revoked = [file.add(f"old {number}", ())[1].id for number in range(8)]
+    with ThreadPoolExecutor(16) as threads:
+        added = [threads.submit(KeyFile(file.path).add, f"{n}", ()) for n in range(8)]
+        gone = [threads.submit(KeyFile(file.path).revoke, key_id) for key_id in revoked]
+    assert all(one.result() for one in gone)
+    assert {r.id for r in file.read()} == {one.result()[1].id for one in added}
 
 
 def test_changes_count_after_a_second(file, clock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 
 import httpx
@@ -121,6 +122,15 @@ async def test_bad_headers_are_refused(verifier, header):
 @pytest.mark.parametrize("text", ["", "..", "a.b.c", "é", "x" * 20_000, "a.b.c.d.e"])
 async def test_text_that_is_no_token_is_refused(verifier, text):
     """Without a look at the keys."""
+    assert "not valid here" in await refusal(verifier, text)
+
+
+@pytest.mark.parametrize("name", [[], {}, 5, None, "none"])
+async def test_a_name_of_an_algorithm_that_no_key_has_is_refused(verifier, name):
+    """Strangers write the header: it may hold anything."""
+    parts = token().split(".")
+    head = base64.urlsafe_b64encode(json.dumps({"alg": name, "kid": "k"}).encode())
+    text = ".".join([head.decode().rstrip("="), *parts[1:]])
     assert "not valid here" in await refusal(verifier, text)
 
 

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_written_holds_what_is_new(tmp_path, tools, caplog
 
 def test_a_file_that_stays_unwritable_is_logged_once(pinning, file, tools, now_s, caplog):
     """It is tried again every second while there are requests."""
-    file.path.with_name(f"{file.path.name}.lock").mkdir()
+    file.path.with_name(f".{file.path.name}.lock").mkdir()
     for _ in range(3):
         now_s[0] += 1.0
         assert pinning.generation > 0

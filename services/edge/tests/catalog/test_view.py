@@ -13,7 +13,7 @@ from searchbus_contracts import Actor, PromptDescriptor, ResourceTemplate, ToolD
 from searchbus_contracts.headers import bare_role
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.pages import Pages
-from searchbus_edge.catalog.view import ListedTool, View, validator
+from searchbus_edge.catalog.view import ListedTool, MadeOf, View, validator
 
 
 def template(toolset: str, **options):
@@ -120,3 +120,15 @@ def test_actors_share_kept_pages_exactly_where_they_see_the_same(
             patch.setattr(Actor, "missing", rule)
         equal = view.access(one) == view.access(other)
         assert equal is (lists(view, one) == lists(view, other))
+
+
+def test_nothing_is_kept_of_a_version_that_has_passed():
+    """Pages of tools take much memory, and workers that come and go make many versions."""
+    first, second = View((1, True, 0)), View((2, True, 0))
+    pages = MadeOf(2)
+    pages.version(first)["a"] = "page"
+    assert pages.version(View((1, True, 0))) == {"a": "page"}
+    assert pages.version(second) == {}
+    assert pages.version(first) == {}
+    pages.version(first).update({"a": 1, "b": 2, "c": 3})
+    assert pages.version(first) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -24,8 +25,9 @@ class Edges:
         await edge.start()
         return edge
 
-    async def run(self, edge, caller, request_id):
-        task = asyncio.create_task(edge.run(caller, request_id, self._work()))
+    async def run(self, edge, caller, request_id, *, finished=False):
+        answer = SimpleNamespace(finished=finished)
+        task = asyncio.create_task(edge.run(caller, request_id, self._work(), answer))
         expected = self.started + 1
         await until(lambda: self.started == expected)
         return task
@@ -50,6 +52,15 @@ async def test_a_request_is_cancelled_by_its_caller_and_id(edges):
     assert not task.done()
     await edge.cancel("alice", 1)
     assert await task is False
+
+
+async def test_a_request_whose_response_is_being_sent_is_not_cancelled(edges):
+    """Otherwise a second response would be written into the first."""
+    edge = await edges.open()
+    task = await edges.run(edge, "alice", 1, finished=True)
+    await edge.cancel("alice", 1)
+    await asyncio.sleep(0.01)
+    assert not task.done()
 
 
 async def test_another_edge_passes_the_notification_on(edges):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -14,10 +15,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
-from searchbus_bus import Worker
+from searchbus_bus import Call, Worker, endpoint
 from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ToolReply
+from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.view import ListedTool
 from searchbus_edge.search.finder import Finder
@@ -238,6 +240,23 @@ async def test_every_call_is_audited(call, build, caplog, name, outcome):
     assert "arguments" not in line
 
 
+async def test_a_call_that_fails_unexpectedly_is_not_audited_as_cancelled(
+    call, build, caplog, monkeypatch
+):
+    """Nobody cancelled it."""
+    caplog.set_level(logging.INFO, "searchbus.audit")
+
+    def fail(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("searchbus_edge.tools.call.shown", fail)
+    audit = AuditLog()
+    with pytest.raises(RuntimeError):
+        await call("say", build(audit=audit))
+    audit.close()
+    assert [line["outcome"] for line in audited(caplog)] == ["internal"]
+
+
 @pytest.fixture
 def call_tool(build, registry, reader, caplog):
     """Calls a tool by call_tool; returns the reply and the tools in the audit log."""
@@ -325,6 +344,28 @@ def test_missing_capability_is_named(make_tool):
         require_capabilities(descriptor, ("roots",))
     assert caught.value.error.code == -32021
     assert caught.value.error.data == {"requiredCapabilities": {"sampling": {}}}
+
+
+async def test_cap_ends_an_own_tool_too(build, registry, directory, reader, broker, monkeypatch):
+    """Over the bus its worker would end it; here nobody else does."""
+
+    class Index:
+        @endpoint
+        async def search(self, call: Call, request: FindRequest) -> FindReply:
+            return await asyncio.Event().wait()
+
+    monkeypatch.setattr("searchbus_edge.search.finder.SEARCH_TIMEOUT_S", 600.0)
+    worker = Worker("toolindex")
+    worker.add(Index())
+    await broker.connect().serve(worker)
+    await directory.refresh()
+    view = registry.view(None)
+    view.tools.update({own.name: ListedTool(own.name, own, "") for own in own_tools()})
+    calls, query = build(timeout_cap_s=0.05), {"query": "words"}
+    request = ToolRequest(reader, calls.resolver.target(view, "find_tools", query), query)
+    async with asyncio.timeout(60):
+        reply = (await calls.call(request)).reply
+    assert reply.value["error"]["code"] == "deadline_exceeded"
 
 
 async def test_own_tools_count_what_they_do_themselves(build, registry, reader, clock):

@@ -13,22 +13,16 @@ from functools import lru_cache
 
 from py_rust_stemmers import SnowballStemmer
 
+from searchbus_vectors.bm25 import STOPWORDS as COMMON_WORDS
+
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 _CASED = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
-STOPWORDS = frozenset(
-    # Common words, and the words with which people ask for anything.
-    (
-        "a about after all also am an and any are as at be because been before being between both "
-        "but by can could did do does doing during each for from had has have having he her here "
-        "hers him his how i if in into is it its just me more most my no nor not of off on once "
-        "only or other our out over own s same she should so some such t than that the their them "
-        "then there these they this those through to too under until up very was we were what when "
-        "where which while who whom why will with would you your "
-        "please want need help like know find get give tell show using use provide let"
-    ).split()
+STOPWORDS = COMMON_WORDS.union(
+    "please want need help like know find get give tell show using use provide let".split()
 )
+"""Common words, and the words with which people ask for anything."""
 _MAX_WORD_CHARS = 64
 """A longer run is not a word, and texts of any size would fill the cache of stems."""
 _stemmer = SnowballStemmer("english")

@@ -30,7 +30,16 @@ from searchbus_contracts import (
     encode,
     is_token,
 )
-from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, PARTS, SIZE
+from searchbus_contracts.headers import (
+    ACK,
+    CHUNK,
+    ERROR_CODE,
+    ERROR_TEXT,
+    EVENT,
+    PARTS,
+    SIZE,
+    STARTED,
+)
 from searchbus_contracts.subjects import INBOX, is_credit_subject, part_subject
 
 from ..tasks import Background, has_arrived
@@ -56,6 +65,9 @@ def random_id() -> str:
     return _ids.pop()
 
 
+Cause = Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"]
+
+
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
     """An attempt that got no reply, and why: the caller decides whether to send it again.
@@ -65,9 +77,7 @@ class FailedAttempt:
     """
 
     fault: Fault
-    cause: Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"] = (
-        "refused"
-    )
+    cause: Cause = "refused"
     instance: str = ""
 
 
@@ -364,7 +374,11 @@ def read_reply(
         )
         return FailedAttempt(fault, "no_responders")
     if ERROR_CODE in headers:
-        return FailedAttempt(Fault.of(_failure(message)))
+        fault = Fault.of(_failure(message))
+        if STARTED not in headers:
+            return FailedAttempt(fault)
+        lost = "The worker that had the request stopped."  # whether to repeat it, the caller knows
+        return FailedAttempt(Fault(fault.code, lost), "worker_lost", pending.instance)
     try:
         if EVENT in headers:
             if pending.on_event is not None:

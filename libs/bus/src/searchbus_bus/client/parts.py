@@ -204,18 +204,19 @@ class TransitBudget:
 class Reservation:
     """The bytes of one reply."""
 
-    __slots__ = ("_budget", "_caller", "_size_bytes")
+    __slots__ = ("_budget", "_caller", "_released", "_size_bytes")
 
     def __init__(self, budget: TransitBudget, caller: str, size_bytes: int) -> None:
         self._budget = budget
         self._caller = caller
         self._size_bytes = size_bytes
+        self._released = False
 
     def release(self) -> None:
         """Give the bytes back; a second time changes nothing."""
-        if self._size_bytes:
+        if not self._released:
+            self._released = True
             self._budget._release(self._caller, self._size_bytes)
-            self._size_bytes = 0
 
 
 class Transit:
@@ -296,6 +297,7 @@ class LargeReply:
         self._budget = budget
         self._caller = caller
         self._reservation: Reservation | None = None
+        self._size_bytes = 0
         self._assembly: Assembly | None = None
         self._allowed = 0
 
@@ -321,6 +323,8 @@ class LargeReply:
             self._assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
             if self._reservation is None:  # a worker of an earlier release announces none
                 self._reserve(mark.size_bytes)
+            if mark.size_bytes != self._size_bytes:
+                raise _malformed("A large reply has another size than was announced.")
         return self._assembly.add(mark.index, message.data)
 
     def new_credit(self) -> int:
@@ -343,6 +347,7 @@ class LargeReply:
             self._reservation.release()
 
     def _reserve(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
         self._reservation = self._budget.reserve(self._caller, size_bytes)
         if self._reservation is None:
             telemetry.count_error("large_reply")

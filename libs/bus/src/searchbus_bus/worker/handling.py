@@ -24,6 +24,7 @@ from searchbus_contracts.headers import (
     PARTS,
     REQ_ID,
     SIZE,
+    STARTED,
 )
 from searchbus_contracts.subjects import PART, part_subject
 
@@ -84,10 +85,16 @@ class Replies:
             mark = ChunkMark(index, len(parts), len(body), digest)
             await self._transport.publish(subject, bytes(part), headers={CHUNK: str(mark)})
 
-    async def fail(self, message: Message, fault: Fault) -> None:
-        """Send a failure instead of a reply."""
+    async def fail(self, message: Message, fault: Fault, *, started: bool = False) -> None:
+        """Send a failure instead of a reply.
+
+        Args:
+            started: the worker ends while it does the work, which may be done in part.
+        """
         text = " ".join(fault.failure.message.split()).encode("ascii", "replace").decode()[:512]
         headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
+        if started:
+            headers[STARTED] = "1"
         what = f"a failure on {message.subject}"
         await self._send(message, encode(fault.failure), what, headers, logging.WARNING)
 
@@ -122,8 +129,15 @@ def cancelled_fault() -> Fault:
 
 
 def stopping_fault() -> Fault:
-    """The failure of a request at a worker that stops."""
+    """The failure of a request that a worker did not start before it stopped."""
     return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
+
+
+def _stopped_fault() -> Fault:
+    return Fault(
+        ErrorCode.UNAVAILABLE,
+        "The worker stopped while it had the request. Look what is done, then try again.",
+    )
 
 
 def req_id_of(message: Message) -> str:
@@ -170,11 +184,13 @@ class Handling:
         started_s = time.perf_counter()
         name = _name(message.subject)
         fault: Fault | None = None
+        stopped = False
         with telemetry.server_span(name, message.headers, message.subject) as span:
             try:
                 await self._run(message, handler)
             except asyncio.CancelledError:
-                fault = cancelled_fault() if cancelled() else stopping_fault()
+                stopped = not cancelled()
+                fault = _stopped_fault() if stopped else cancelled_fault()
             except Fault as raised:
                 fault = raised
             except Exception:
@@ -185,7 +201,7 @@ class Handling:
                 )
             if fault is not None:
                 telemetry.mark(span, fault)
-                await self._replies.fail(message, fault)
+                await self._replies.fail(message, fault, started=stopped)
         seconds = time.perf_counter() - started_s
         code = "ok" if fault is None else fault.code
         telemetry.record(seconds, side="server", service=self._service, code=code)

@@ -260,8 +260,11 @@ class Admission:
         self._average_s += (took_s - self._average_s) * _WEIGHT_OF_LATEST
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        self._running.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
+        held = self._running.pop(task)
+        if task.cancelled():  # before its first step, so that the handling did not answer it
+            fault = cancelled_fault() if held.cancelled else stopping_fault()
+            self._background.start(self._replies.fail(held.message, fault))
+        elif task.exception() is not None:
             log.error("a request ended without a reply", exc_info=task.exception())
         if self._waiting and len(self._running) < self._worker.max_in_flight:
             self._start(self._waiting.popleft())

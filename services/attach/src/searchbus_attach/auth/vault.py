@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 
 from ..errors import AuthError
 from .keys import Sealer
@@ -195,10 +195,7 @@ class Vault:
     @contextmanager
     def _changing(self) -> Iterator[_Content]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A file beside it: the file itself is replaced, and a lock on it with it.
-            with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self.path):
                 content = self._read()
                 yield content
                 write_atomically(self.path, msgspec.json.encode(content), mode=0o600)

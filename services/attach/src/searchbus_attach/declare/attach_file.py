@@ -14,7 +14,6 @@ Views (views.py) are in tables of their own: [servers.NAME.view] and [views.NAME
 from __future__ import annotations
 
 import codecs
-import fcntl
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ import msgspec
 
 from searchbus_contracts.catalog import RESERVED_TOOLSETS
 from searchbus_contracts.services import Service, toolset_owners
-from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
@@ -191,10 +190,7 @@ class AttachFile:
                 f"{self.path} belongs to the host that writes it. Change it there, or use "
                 "`searchbus attach import` and a file of TOML."
             )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # A file beside it: the file itself is replaced, and a lock on it with it.
-        with self.path.with_name(f".{self.path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.path):
             self.read()
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)

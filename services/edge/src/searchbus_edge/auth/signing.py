@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import hmac
 import logging
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import locked, write_atomically
 
 _URL_LETTERS = bytes.maketrans(b"+/", b"-_")
 log = logging.getLogger("searchbus.edge")
@@ -76,10 +75,7 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
     path = folder / KEY_FILE
     with suppress(FileNotFoundError, ValueError):
         return read_key(path)  # without the lock, since the folder may be read-only
-    folder.mkdir(parents=True, exist_ok=True)
-    # The first of several edges makes the key, and the others read it.
-    with (folder / ".edge.key.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(path):  # the first of several edges makes the key, and the others read it
         try:
             if path.exists():
                 return read_key(path)

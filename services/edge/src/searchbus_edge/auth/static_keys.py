@@ -20,7 +20,7 @@ from pathlib import Path
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import locked, write_atomically
 
 from .identity import Identity, UnauthenticatedError, kept_role
 
@@ -81,18 +81,19 @@ class KeyFile:
             id=key_id, name=name, sha256=_hash(key), roles=tuple(kept_role(r) for r in roles),
             created_s=int(time.time()), expires_s=expires_s,
         )  # fmt: skip
-        self._write([*self.read(), record])
+        with locked(self.path):
+            self._write([*self.read(), record])
         return key, record
 
     def revoke(self, key_id: str) -> bool:
         """Remove a key; False where no key has that id."""
-        records = self.read()
-        kept = [record for record in records if record.id != key_id]
-        self._write(kept)
+        with locked(self.path):
+            records = self.read()
+            kept = [record for record in records if record.id != key_id]
+            self._write(kept)
         return len(kept) < len(records)
 
     def _write(self, records: list[KeyRecord]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {"keys": [asdict(record) for record in records]}
         write_atomically(self.path, json.dumps(content, indent=1), mode=0o600)
 

@@ -67,7 +67,9 @@ async def verify_signature(token: str, source: KeySource) -> bytes:
     except (JoseError, ValueError, UnicodeError, RecursionError, TypeError):
         raise UnauthenticatedError(_REFUSED) from None
     algorithm, kid = header.get("alg"), header.get("kid")
-    if algorithm not in ALGORITHMS or "crit" in header or "b64" in header:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        raise UnauthenticatedError(_REFUSED)
+    if "crit" in header or "b64" in header:
         raise UnauthenticatedError(_REFUSED)
     if kid is not None and not isinstance(kid, str):
         raise UnauthenticatedError(_REFUSED)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jsonschema_rs
 
@@ -22,6 +22,8 @@ from searchbus_contracts import (
 from .client_schema import client_schema, with_nulls
 from .repair import Repair
 
+K = TypeVar("K")
+V = TypeVar("V")
 LAZY = "lazy"
 """The toolset of the edge's own tools: find_tools and call_tool."""
 PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
@@ -182,3 +184,22 @@ class View:
             if chosen(template) and actor.holds(template.required_roles)
         )
         return [(name, self.services[name]) for name in names]
+
+
+class MadeOf(Generic[K, V]):
+    """What was made of one version of a view, which the next version makes worthless.
+
+    Args:
+        most: how many items are kept; with one more, all are made again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._version: tuple[int, bool, int] | None = None
+        self._made: dict[K, V] = {}
+
+    def version(self, view: View) -> dict[K, V]:
+        """The items of the view's version; empty where it is another one than before."""
+        if self._version != view.version or len(self._made) > self._most:
+            self._version, self._made = view.version, {}
+        return self._made

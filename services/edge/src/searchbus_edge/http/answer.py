@@ -125,7 +125,13 @@ class EventStream:
 
 
 class Answer(Protocol):
-    """Where the messages of one request go."""
+    """Where the messages of one request go.
+
+    Attributes:
+        finished: whether the response is being sent: from then on the request is not cancelled.
+    """
+
+    finished: bool
 
     async def notify(self, message: bytes) -> None:
         """Send a JSON-RPC notification before the response."""
@@ -145,13 +151,13 @@ class HttpAnswer(EventStream):
         send: of the ASGI request.
     """
 
-    __slots__ = ("_events", "_finished", "_json")
+    __slots__ = ("_events", "_json", "finished")
 
     def __init__(self, head: Head, send: Any) -> None:
         super().__init__(send, line_end=b"\r\n")
         self._json = head.accepts_json
         self._events = head.accepts_events
-        self._finished = False
+        self.finished = False
 
     async def notify(self, message: bytes) -> None:
         """See Answer; dropped where the client accepts no event stream."""
@@ -161,12 +167,12 @@ class HttpAnswer(EventStream):
     async def ping(self) -> None:
         """See EventStream."""
         # A client that reads slowly can still be taking the result.
-        if self._events and not self._finished:
+        if self._events and not self.finished:
             await super().ping()
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
         """See Answer; a status other than 200 can be sent only where no stream has started."""
-        self._finished = True
+        self.finished = True
         if self.started or (any(parts) and status == 200 and not self._json):
             await self.event(b"".join(parts), more=False)
         else:

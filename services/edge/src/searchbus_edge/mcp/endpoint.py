@@ -171,7 +171,7 @@ class McpEndpoint:
             await self._request(received, message, target, answer)
         else:
             work = self._request(received, message, target, answer)
-            if not await self._running.run(received.caller, message.id, work):
+            if not await self._running.run(received.caller, message.id, work, answer):
                 reason = raise_for(_CANCELLED).error
                 await answer.finish(
                     encode_error(message.id, reason.code, reason.message, reason.data)
@@ -342,11 +342,13 @@ class _Streamed:
 
     def __init__(self, stream: HttpAnswer) -> None:
         self._stream = stream
+        self.finished = False
 
     async def notify(self, message: bytes) -> None:
         await self._stream.notify(message)
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
+        self.finished = True
         if any(parts):
             await self._stream.notify(b"".join(parts))
 
@@ -356,11 +358,13 @@ class _Kept:
 
     def __init__(self) -> None:
         self.response = b""
+        self.finished = False
 
     async def notify(self, message: bytes) -> None:
         pass
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
+        self.finished = True
         self.response = b"".join(parts)
 
 

@@ -31,6 +31,7 @@ from pydantic import ValidationError
 from searchbus_contracts import Content, ToolEvent, encode
 from searchbus_contracts.tools import EmbeddedResource
 
+from ..catalog.view import MadeOf
 from ..http.answer import Answer
 from ..http.body import UNREADABLE, decode_json
 from ..http.head import Received
@@ -95,8 +96,7 @@ class FastWay:
         self._calls = calls
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
-        # The one made longest ago first.
-        self._pages: dict[tuple[Any, ...], Raw] = {}
+        self._pages: MadeOf[tuple[Any, ...], Raw] = MadeOf(_MAX_PAGES)
 
     async def serve(
         self, received: Received, request: RpcRequest, answer: Answer, target: Target | None
@@ -158,7 +158,7 @@ class FastWay:
         if request.method not in _PAGES:
             return None
         params = self._page_params(received, request)
-        page = self._pages.get(self._page_key(received, request, params)) if params else None
+        page = self._kept.get(self._page_key(received, request, params)) if params else None
         if params is None or page is None:
             return None
         head, meta = received.head, params.meta
@@ -178,18 +178,21 @@ class FastWay:
         params = self._page_params(received, request)
         if params is None:
             return False
-        key = self._page_key(received, request, params)
+        kept, key = self._kept, self._page_key(received, request, params)
         result = await self._kernel.result(received, request)
         if result is None:
             return False
         if isinstance(result, Failed):
             await answer.finish(result.body, status=result.status)
             return True
-        page = self._pages[key] = Raw(msgspec.json.encode(result))
-        if len(self._pages) > _MAX_PAGES:
-            del self._pages[next(iter(self._pages))]
+        page = kept[key] = Raw(msgspec.json.encode(result))
         await answer.finish(encode_result(request.id, page))
         return True
+
+    @property
+    def _kept(self) -> dict[tuple[Any, ...], Raw]:
+        """The pages that were made of the view as it is now."""
+        return self._pages.version(self._server.view)
 
     def _page_params(self, received: Received, request: RpcRequest) -> _PageParams | None:
         """The parameters of a page; None where the kernel must look at the request."""
@@ -202,11 +205,8 @@ class FastWay:
         self, received: Received, request: RpcRequest, params: _PageParams
     ) -> tuple[Any, ...]:
         """What a page depends on; callers with equal keys are answered alike."""
-        view = self._server.view
-        return (
-            request.method, received.head.revision, params.cursor, view.version,
-            view.access(received.actor),
-        )  # fmt: skip
+        access = self._server.view.access(received.actor)
+        return request.method, received.head.revision, params.cursor, access
 
 
 def decode_params(decoder: msgspec.json.Decoder[Any], request: RpcRequest) -> Any:

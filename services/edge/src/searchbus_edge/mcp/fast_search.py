@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from searchbus_contracts import encode
 
 from ..catalog import render
-from ..catalog.view import ListedTool, View
+from ..catalog.view import ListedTool, MadeOf
 from ..http.answer import Answer
 from ..http.head import Received, is_modern
 from ..search.methods import SearchMethods
@@ -42,9 +42,8 @@ class FastSearch:
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
         self._shapes: dict[str, tuple[bytes, bytes]] = {}
-        # By the name of the tool, of one version of the view.
-        self._rendered: dict[str, bytes] = {}
-        self._version: Any = None
+        # By the name of the tool.
+        self._rendered: MadeOf[str, bytes] = MadeOf(_MAX_RENDERED)
 
     async def serve(self, received: Received, request: RpcRequest, answer: Answer) -> bool:
         """Serve a tools/search; False, and nothing done, where that is the kernel's part."""
@@ -72,8 +71,11 @@ class FastSearch:
         except MCPError as raised:
             await finish_error(answer, request, raised.error, modern=modern)
             return True
-        rendered = self._rendered_of(view)
-        tools = b",".join([rendered.get(tool.name) or self._render(tool) for tool in found])
+        rendered = self._rendered.version(view)
+        for tool in found:
+            if tool.name not in rendered:
+                rendered[tool.name] = _render(tool)
+        tools = b",".join([rendered[tool.name] for tool in found])
         before, after = self._shapes.get(head.revision) or self._shape(head.revision)
         await answer.finish(
             b'{"jsonrpc":"2.0","id":', encode(request.id), b',"result":', before, tools,
@@ -91,15 +93,7 @@ class FastSearch:
         found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
         return found
 
-    def _rendered_of(self, view: View) -> dict[str, bytes]:
-        """The tools of a view that were rendered so far."""
-        if self._version != view.version or len(self._rendered) > _MAX_RENDERED:
-            self._version = view.version
-            self._rendered = {}
-        return self._rendered
 
-    def _render(self, tool: ListedTool) -> bytes:
-        """The tool as tools/list shows it."""
-        dumped = render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True)
-        found = self._rendered[tool.name] = encode(dumped)
-        return found
+def _render(tool: ListedTool) -> bytes:
+    """The tool as tools/list shows it."""
+    return encode(render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True))

@@ -23,6 +23,7 @@ from searchbus_bus import Bus, telemetry
 from searchbus_bus.transport import Subscription
 from searchbus_contracts import Cancel, Fault, decode
 
+from ..http.answer import Answer
 from .messages import RequestId
 
 log = logging.getLogger("searchbus.edge")
@@ -31,6 +32,7 @@ log = logging.getLogger("searchbus.edge")
 @dataclass(slots=True)
 class _Running:
     task: asyncio.Task[Any]
+    answer: Answer
     cancelled: bool = False
 
 
@@ -79,16 +81,17 @@ class RunningRequests:
             await self._events.unsubscribe()
 
     async def run(
-        self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None]
+        self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None], answer: Answer
     ) -> bool:
         """Await the work; False where the client cancelled it.
 
         Args:
             caller: an identity, or an address where there is none.
+            answer: that the work sends; once it does, a cancellation comes too late.
         """
         task = asyncio.current_task()
         assert task is not None
-        running = _Running(task)
+        running = _Running(task, answer)
         same = self._running.setdefault((caller, request_id), [])
         if not same:
             self._names.unnamed[caller, request_id] = None
@@ -137,7 +140,7 @@ class RunningRequests:
 
     def _cancel(self, key: tuple[str, RequestId]) -> None:
         same = self._running.get(key, [])
-        if len(same) == 1 and not same[0].cancelled:
+        if len(same) == 1 and not same[0].cancelled and not same[0].answer.finished:
             same[0].cancelled = True
             same[0].task.cancel()
 

@@ -186,6 +186,9 @@ class ToolCalls:
         except MCPError as error:
             outcome = f"json-rpc {error.error.code}"
             raise
+        except Exception:
+            outcome = str(ErrorCode.INTERNAL)
+            raise
         finally:
             duration_s = time.perf_counter() - started_s
             self._audit.record(
@@ -277,15 +280,25 @@ class ToolCalls:
             if request.on_event is not None:
                 request.on_event(event)
 
+        timeout_s = self._timeout_s(listed, request)
         call = Call(
             req_id=secrets.token_hex(16),
             service=self._own.service,
             subject=self._bus.subjects.tool(listed.descriptor.toolset, listed.descriptor.name),
             actor=request.actor,
-            deadline=Deadline.after(self._timeout_s(listed, request)),
+            deadline=Deadline.after(timeout_s),
             relay=relay,
         )
-        return Reply.of(await endpoint(call, _message(listed, request)))
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                return Reply.of(await endpoint(call, _message(listed, request)))
+        except TimeoutError:
+            if not limit.expired():  # the tool's own TimeoutError
+                raise
+            raise Fault(
+                ErrorCode.DEADLINE_EXCEEDED,
+                f"{listed.name} could not finish in time. Try again, or ask for less.",
+            ) from None
 
     def _timeout_s(self, listed: ListedTool, request: ToolRequest) -> float:
         timeout_s = min(listed.descriptor.timeout_ms / 1000, self._timeout_cap_s)
