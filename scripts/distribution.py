@@ -50,7 +50,6 @@ class DistributionWheel(BuildHookInterface):
         sources = [folder / "src" for folder in distributed()]
         packages = [package for source in sources for package in source.glob("searchbus_*")]
         if version == "editable":
-            build_data["force_include_editable"] = {}
             self.build_config.target_config["dev-mode-dirs"] = [
                 str(source.relative_to(self.root)) for source in sources
             ]

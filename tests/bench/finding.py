@@ -29,7 +29,7 @@ from searchbus_contracts import Catalog, ToolDescriptor, canonical, decode
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import until
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.entries import entries_of
+from searchbus_toolindex.entries import descriptors_of, entry_of
 from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_toolindex.vector_file import VectorFile, text_key
 from searchbus_vectors import Vector
@@ -181,7 +181,7 @@ def _fill(file: VectorFile, workers: list[Worker], model: str, words: dict[str, 
     for each in workers:
         vectors = {}
         # As the index reads it: the keys of its schemas are in another order.
-        for entry in entries_of(decode(canonical(each.catalog), Catalog)):
+        for entry in map(entry_of, descriptors_of(decode(canonical(each.catalog), Catalog))):
             known = [words[w] for w in re.findall(r"[a-z]+", entry.text.lower()) if w in words]
             total = np.sum(known, axis=0)
             for text in entry.embedded:

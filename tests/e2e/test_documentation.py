@@ -18,7 +18,7 @@ import pytest
 from scripts.site import reference
 from scripts.site.measured import metrics
 
-from searchbus_testing import SEARCHBUS, Stack, run_command
+from searchbus_testing import SEARCHBUS, Stack, eventually, run_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/tutorial.md", "README.md", "docs/settings.md", *sorted(
@@ -26,7 +26,7 @@ PAGES = ["docs/tutorial.md", "README.md", "docs/settings.md", *sorted(
 )]  # fmt: skip
 LEFT_OUT = {
     "python3 -m venv .venv\n. .venv/bin/activate\npip install .": "make dist installs the wheel",
-    "pip install .": "the same",
+    "python3 -m venv .venv && . .venv/bin/activate && pip install .": "the same",
     "searchbus up": "the stack of this module",
     "SEARCHBUS_AUTH=static searchbus up": "tests/security starts such stacks",
     "searchbus ingest fomc --collection fomc": "from the internet; its reader is tested on loopback",
@@ -68,6 +68,12 @@ def folder(own_stack) -> Path:
     return folder
 
 
+def up_printed(stack: Stack) -> str:
+    """What `searchbus up` says; it does so after it has written the state file."""
+    eventually(lambda: "is up at" in stack.log, message=lambda: stack.log)
+    return stack.log
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_page_does_what_it_shows(own_stack, folder, page):
     """In the order of the page."""
@@ -83,7 +89,7 @@ def test_page_does_what_it_shows(own_stack, folder, page):
         text = text.replace("http://127.0.0.1:8080", own_stack.url)
         if language == "sh":
             if text in LEFT_OUT:
-                printed = own_stack.log if text == "searchbus up" else None
+                printed = up_printed(own_stack) if text == "searchbus up" else None
                 continue
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", text],

@@ -20,7 +20,8 @@ from searchbus_edge.search.lazy import own_tools
 from searchbus_evaluation import entry_of, read_catalogue
 from searchbus_retrieval.tools import FomcTools
 from searchbus_toolindex.embedding import Embeds
-from searchbus_toolindex.entries import IndexEntry, entries_of
+from searchbus_toolindex.entries import IndexEntry, descriptors_of
+from searchbus_toolindex.entries import entry_of as indexed
 from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_web.tools import WebTools
@@ -76,7 +77,7 @@ def shipped() -> ToolSet:
     """The tools that searchbus ships, with all their queries."""
     catalog = Catalog(service="shipped", tools=tuple(_shipped_tools()))
     cases = [case for name in SHIPPED for case in shipped_cases(name)]
-    return ToolSet("shipped", tuple(entries_of(catalog)), tuple(cases))
+    return ToolSet("shipped", tuple(map(indexed, descriptors_of(catalog))), tuple(cases))
 
 
 def read_sets(reference: Path) -> list[ToolSet]:

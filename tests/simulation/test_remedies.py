@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -263,7 +264,8 @@ async def cancel_elsewhere(world: World, *, started: bool) -> float:
         for edge in edges:
             await edge.start()
     began_s = world.loop.time()
-    running = asyncio.create_task(edges[0].run("alice", 1, asyncio.sleep(60)))
+    unsent = SimpleNamespace(finished=False)
+    running = asyncio.create_task(edges[0].run("alice", 1, asyncio.sleep(60), unsent))
     await asyncio.sleep(0.1)
     await edges[1].cancel("alice", 1)
     await running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,23 @@ def test_options_answer_without_a_terminal(data, monkeypatch):
     assert again.returncode == 0
     assert again.stdout.count("has the entry already") == 2
     assert not list(CLIENTS["claude-code"].path.parent.glob("*.bak"))
+
+
+def test_configuration_file_elsewhere_is_written_and_named_in_the_entry(home, data):
+    """The client does not know the variable that names it."""
+    config = home / "mine.toml"
+    config.write_text("# mine\n")
+    options = ["--yes", "--client", "cursor", "--web-key", "brave", "--config", config]
+    done = subprocess.run(
+        [SEARCHBUS, "init", "--data", data, *options], input="the-key\n", text=True,
+        capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the-key" not in done.stdout + done.stderr
+    assert tomllib.loads(config.read_text())["web"] == {"brave_api_keys": ["the-key"]}
+    assert config.read_text().startswith("# mine\n")
+    servers = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]
+    assert servers["searchbus"]["args"][-2:] == ["--config", str(config)]
 
 
 @pytest.mark.parametrize(

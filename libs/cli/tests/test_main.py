@@ -25,7 +25,7 @@ EXPENSIVE = (
     "qdrant_edge", "searchbus_bus", "searchbus_edge", "searchbus_retrieval", "searchbus_toolindex",
     "searchbus_vectors", "uvicorn",
 )  # fmt: skip
-SLOW_TO_PRINT = {"markdown_it", "pygments", "typer.rich_utils"}
+SLOW_TO_PRINT = {"rich", "typer.rich_utils"}
 TYPER = ("pydantic",)
 """What Typer itself imports to convert arguments."""
 PROGRAM = """

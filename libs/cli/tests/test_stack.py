@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import signal
 import socket
-import stat
 import sys
-import threading
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -19,11 +15,10 @@ import pytest
 from searchbus_cli import children
 from searchbus_cli import stack as module
 from searchbus_cli.errors import AlreadyRunningError, StackError
-from searchbus_cli.stack import Stack, StateFile, claim_folder
+from searchbus_cli.stack import Stack
 from searchbus_cli.stack_services import StackService
 from searchbus_contracts.services import Service
-from searchbus_runtime import StackState, read_state, write_state
-from searchbus_runtime.state import LOCK_FILE, is_claimed
+from searchbus_runtime import read_state
 from searchbus_testing import alive, until
 
 EDGE = """
@@ -341,69 +336,3 @@ async def test_a_service_that_cannot_be_started_now_is_started_later(
     stop.set()
     await waiting
     assert capsys.readouterr().err.count("No space left on device") == 1
-
-
-def test_folder_is_made_for_its_owner_and_claimed_until_the_file_is_closed(tmp_path):
-    """With the folders above it."""
-    data = tmp_path / "a" / "data"
-    with claim_folder(data):
-        assert stat.S_IMODE(data.stat().st_mode) == 0o700
-        assert is_claimed(data)
-    assert not is_claimed(data)
-
-
-def test_second_claim_names_the_stack_that_runs(tmp_path):
-    """Where it says in the folder how it is reached."""
-    with claim_folder(tmp_path):
-        with pytest.raises(AlreadyRunningError, match=f"already running on {tmp_path}. Use it"):
-            claim_folder(tmp_path)
-        write_state(StackState("http://127.0.0.1:1", "", str(tmp_path), os.getpid()))
-        with pytest.raises(
-            AlreadyRunningError, match=f"at http://127.0.0.1:1 .process {os.getpid()}"
-        ):
-            claim_folder(tmp_path)
-
-
-def test_process_that_only_looks_at_the_lock_does_not_refuse_a_stack(tmp_path):
-    """It holds the lock for a moment."""
-    lock = (tmp_path / LOCK_FILE).open("w")
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    looking = threading.Thread(target=lambda: (time.sleep(0.02), lock.close()))
-    looking.start()
-    claim_folder(tmp_path).close()
-    looking.join()
-
-
-async def test_state_that_cannot_be_written_is_written_later(tmp_path, monkeypatch, capsys):
-    """A full disk does not end a stack."""
-    write, failures = module.write_state, [OSError(28, "No space left on device")] * 3
-
-    def failing(state: StackState) -> None:
-        if failures:
-            raise failures.pop()
-        write(state)
-
-    monkeypatch.setattr(module, "write_state", failing)
-    monkeypatch.setattr(module, "_WRITE_AGAIN_S", 0.01)
-    file = StateFile(tmp_path)
-    file.write(StackState("http://127.0.0.1:1", "", str(tmp_path), 1))
-    await until(lambda: read_state(tmp_path) is not None, timeout_s=60)
-    said = capsys.readouterr().err
-    assert "state.json cannot be written (No space left on device)" in said
-    assert "state.json was written after 3 failed attempts" in said
-
-
-async def test_file_that_was_removed_is_not_written_again(tmp_path, monkeypatch):
-    """An attempt that waits is given up; removing twice is harmless."""
-
-    def failing(_: StackState) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "write_state", failing)
-    file = StateFile(tmp_path)
-    file.write(StackState("", "", str(tmp_path), 1))
-    waiting = file._again
-    file.remove()
-    file.remove()
-    assert waiting is not None
-    assert waiting.cancelled()

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest_asyncio
 
-from searchbus_contracts import Actor, Catalog, ToolDescriptor
+from searchbus_contracts import Actor, ToolDescriptor
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.entries import IndexEntry, entries_of
+from searchbus_toolindex.entries import IndexEntry, entry_of
 from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_vectors import DIMENSIONS, Vector
@@ -54,7 +54,7 @@ def tool(name: str, description: str, toolset: str = "office", **more) -> ToolDe
 
 
 def entries(*tools: ToolDescriptor) -> list[IndexEntry]:
-    return list(entries_of(Catalog(service="office", tools=tools)))
+    return list(map(entry_of, tools))
 
 
 def index_of(*tools: ToolDescriptor) -> Index:

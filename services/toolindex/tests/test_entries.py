@@ -14,7 +14,7 @@ from searchbus_contracts import (
     ResourceTemplate,
     TextContent,
 )
-from searchbus_toolindex.entries import entries_of, phrase, tool_text
+from searchbus_toolindex.entries import descriptors_of, entry_of, phrase, tool_text
 
 from .conftest import entries, tool
 
@@ -49,7 +49,7 @@ def test_every_kind_of_descriptor_is_an_entry():
         resources=(ResourceDescriptor(uri="x://a", name="a", toolset="t"),),
         resource_templates=(ResourceTemplate(uri_template="x://{id}", name="b", toolset="t"),),
     )  # fmt: skip
-    found = list(entries_of(catalog))
+    found = list(map(entry_of, descriptors_of(catalog)))
     assert [(e.kind, e.name) for e in found] == [
         ("tool", "send"), ("prompt", "brief"), ("resource", "x://a"), ("resource", "x://{id}")
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def test_every_kind_of_descriptor_is_an_entry():
 def test_digest_changes_with_whatever_is_indexed():
     """So an unchanged entry is not embedded again, and a changed one is."""
     one, same, roles, text = (
-        next(entries_of(Catalog(service="s", tools=(t,))))
+        entry_of(t)
         for t in (
             tool("a", "Send mail."),
             tool("a", "Send mail."),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchbus_contracts import Actor, Catalog, PromptDescriptor, PromptMessage, TextContent
+from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, TextContent
 from searchbus_contracts.toolindex import FindReply
-from searchbus_toolindex.entries import entries_of
+from searchbus_toolindex.entries import entry_of
 from searchbus_toolindex.index import Index
 from searchbus_toolindex.scoring import LEAST, MIN_SCORE
 from searchbus_vectors.hash_embedder import HashEmbedder
@@ -89,7 +89,7 @@ def test_kinds_and_toolsets_are_apart():
         name="mail", toolset="post", description="Write a mail.", messages=(message,)
     )
     index = index_of(tool("send", "send mail"), tool("list", "list mail", toolset="post"))
-    index.replace("post", list(entries_of(Catalog(service="post", prompts=(prompt,)))), vectors_of)
+    index.replace("post", [entry_of(prompt)], vectors_of)
     assert [f.name for f in find(index, "mail", kind="prompt", actor=EVERY_ROLE).found] == ["mail"]
     of_post = find(index, "mail", toolsets=["post"], actor=EVERY_ROLE).found
     assert [f.name for f in of_post] == ["list"]

@@ -91,16 +91,20 @@ CLIENTS: Mapping[str, Client] = {
 }
 
 
-def start_command(folder: Path) -> list[str]:
+def start_command(folder: Path, config: Path | None = None) -> list[str]:
     """The command by which a client starts searchbus.
 
     A client has another environment than a shell, so the command is an absolute path, and the data
     folder is named. A link to the command stays one: it outlives a new version.
+
+    Args:
+        config: the configuration file, where it is not the one of the data folder.
     """
     here = Path(sys.argv[0])
     found = here if here.name == NAME and here.is_file() else shutil.which(NAME)
     command = [str(Path(found).absolute())] if found else [sys.executable, "-m", "searchbus_cli"]
-    return [*command, "stdio", "--data", str(folder)]
+    named = [] if config is None else ["--config", str(config)]
+    return [*command, "stdio", "--data", str(folder), *named]
 
 
 @dataclass(frozen=True, slots=True)

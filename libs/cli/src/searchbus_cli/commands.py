@@ -81,7 +81,7 @@ class CommandGroup(TyperGroup):
 def _print_help(
     group: Any, ctx: Any, _: Any, panels: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> None:
-    # Imported here, as all that prints: `--version` and completion need no Rich.
+    # Imported here: only help needs it.
     from .panels import print_help
 
     print_help(group, ctx, panels)

@@ -18,7 +18,7 @@ import typer
 
 from searchbus_runtime import data_folder, read_state
 
-LIMIT_S = 1.0
+LIMIT_S = 2.0
 MOST_PAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 """Shells evaluate what completes a word: names that attached servers chose are nothing else, and

@@ -20,7 +20,7 @@ from typing import IO, Annotated
 import typer
 
 from searchbus_runtime import read_state
-from searchbus_runtime.config_file import FILE_NAME, find_config, named_config
+from searchbus_runtime.config_file import FILE_NAME, find_config, named_config, use_config
 from searchbus_runtime.config_writing import write_config
 from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import UnusableFolderError, is_claimed, open_data_folder
@@ -36,6 +36,7 @@ from .clients import (
     start_command,
     write,
 )
+from .config import Config
 from .output import echo, fail, tell
 
 COLLECTION = "docs"
@@ -79,6 +80,7 @@ def init(
         typer.Option(help=f"Client that uses searchbus: {', '.join(CLIENTS)}; may be repeated."),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
+    config: Config = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask nothing; what is not given is left out.")
     ] = False,
@@ -98,6 +100,7 @@ def init(
         )
     if yes and documents is None and web_key is None and not attach and not client:
         raise fail("--yes alone sets nothing up. Give --client, --documents or another.", 2)
+    use_config(config)
     try:
         folder = open_data_folder(data)
     except UnusableFolderError as error:
@@ -108,7 +111,7 @@ def init(
     plan.documents = _documents(documents, asks=asks)
     plan.keys = _web_key(web_key, asks=asks)
     plan.imported = _imported(attach, asks=asks)
-    plan.changes = _changes(client, start_command(folder), asks=asks)
+    plan.changes = _changes(client, start_command(folder, named_config()), asks=asks)
     _show(plan, folder)
     if asks:
         typer.confirm("Write this?", default=True, abort=True)

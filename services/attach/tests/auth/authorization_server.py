@@ -71,7 +71,7 @@ class Provider:
     registers: bool = True
     reads_documents: bool = False
     document_at: str = ""
-    challenge_methods: tuple[str, ...] = ("S256",)
+    challenge_methods: tuple[str, ...] | None = ("S256",)
     keys: dict[str, Any] | None = None
     person: str = "ann"
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 
 import httpx2
 import pytest
@@ -29,13 +30,29 @@ async def large(_):
     return Response(b" " * 5000)
 
 
+async def inflates(_):
+    headers = {"Content-Encoding": "gzip"}
+    return Response(gzip.compress(b" " * 100_000), headers=headers)
+
+
+async def cookies(_):
+    return Response(headers={"Set-Cookie": "who=ann"})
+
+
 async def elsewhere(_):
     return RedirectResponse("http://127.0.0.1:9/")
 
 
 @pytest.fixture
 async def base():
-    routes = [Route("/drips", drips), Route("/large", large), Route("/elsewhere", elsewhere)]
+    pages = {
+        "/drips": drips,
+        "/large": large,
+        "/inflates": inflates,
+        "/elsewhere": elsewhere,
+        "/cookies": cookies,
+    }
+    routes = [Route(path, page) for path, page in pages.items()]
     async with serve(Starlette(routes=routes)) as found:
         yield found
 
@@ -56,6 +73,27 @@ async def test_a_body_that_is_too_large_is_not_read(base, monkeypatch):
         await http.send(httpx2.Request("GET", f"{base}/large"))
     found = await http.send(httpx2.Request("GET", f"{base}/large"), with_body=False)
     assert (found.status_code, found.content) == (200, b"")
+    await http.aclose()
+
+
+async def test_a_compressed_body_is_not_inflated(base, monkeypatch):
+    """Its limit is one of the bytes in memory, and nobody asked for compression."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1024)
+    http = AuthHttp()
+    found = await http.send(httpx2.Request("GET", f"{base}/inflates"))
+    assert len(found.content) <= 1024
+    await http.aclose()
+
+
+async def test_cookies_are_not_kept(base, monkeypatch):
+    """A server could set others with each answer, without end."""
+    made, client = [], httpx2.AsyncClient
+    monkeypatch.setattr(
+        module.httpx2, "AsyncClient", lambda **keys: made.append(client(**keys)) or made[-1]
+    )
+    http = AuthHttp()
+    assert (await http.send(httpx2.Request("GET", f"{base}/cookies"))).headers["set-cookie"]
+    assert len(made[0].cookies) == 0
     await http.aclose()
 
 

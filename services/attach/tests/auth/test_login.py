@@ -123,9 +123,10 @@ async def test_a_sign_in_at_another_authorization_server_does_not_count(
     assert protected.provider.forms == []
 
 
-async def test_pkce_must_be_supported(protected, logins):
-    """Otherwise a code that leaks would be enough."""
-    protected.provider.challenge_methods = ("plain",)
+@pytest.mark.parametrize("methods", [("plain",), (), None])
+async def test_pkce_must_be_supported(protected, logins, methods):
+    """Otherwise a code that leaks would be enough; a server that lists no method supports none."""
+    protected.provider.challenge_methods = methods
     server = declared(protected, "authorization_code")
     with pytest.raises(AuthError, match="PKCE"):
         await logins.begin(server, "ann", "nonce")
@@ -201,6 +202,61 @@ async def test_a_client_is_registered_once_for_each_address(protected, http, vau
     assert await client_id(first, server) == await client_id(first, server) == "c1"
     assert await client_id(second, server) == "c2"
     assert protected.provider.clients["c1"]["redirect_uris"] == ["http://127.0.0.1:5/a/callback"]
+
+
+async def test_sign_ins_that_begin_together_have_one_client(protected, http, vault):
+    """Over all processes: the code of one client is of no use to another."""
+    server = declared(protected, "authorization_code")
+    workers = [Logins(http, vault, "http://127.0.0.1:5/a") for _ in range(4)]
+    found = await asyncio.gather(*(client_id(worker, server) for worker in workers))
+    assert found == ["c1"] * 4
+
+
+async def test_a_refresh_after_another_address_of_the_pages(protected, sign_ins, server, vault):
+    """Tokens are refreshed without a redirect: by the client that they were issued to."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    first = vault.get("safe", "ann")
+    moved = Logins(AuthHttp(), vault, "http://127.0.0.1:5/elsewhere")
+    second = await moved.tokens(server, "ann", first.access_token)
+    assert (second.client_id, second.access_token != first.access_token) == ("c1", True)
+
+
+async def test_a_sign_in_ends_as_the_client_that_began_it(protected, sign_ins, server, vault):
+    """A client of a later registration cannot redeem the code."""
+    page = await sign_ins.logins.begin(server, "ann", "nonce")
+    pending = sign_ins.logins.pending(state_of(page), "nonce")
+    vault.remove_client("safe")
+    with pytest.raises(LoginRequiredError, match="not known any more"):
+        await sign_ins.logins.finish(server, pending, code="x", issuer=protected.provider.issuer)
+    assert protected.provider.forms == []
+
+
+async def test_a_registered_client_that_is_refused_is_forgotten(protected, sign_ins, server, vault):
+    """Some authorization servers end registrations; the next sign-in begins with another."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    kept = vault.get("safe", "ann")
+    del protected.provider.clients["c1"]
+    with pytest.raises(LoginRequiredError, match="has ended"):
+        await sign_ins.logins.tokens(server, "ann", kept.access_token)
+    assert (vault.get("safe", "ann"), vault.client("safe")) == (None, None)
+    protected.provider.clients["ended"] = {}  # so that the next one has another id
+    assert await client_id(sign_ins.logins, server) == "c2"
+    page = await sign_ins.logins.begin(server, "ann", "nonce")
+    del protected.provider.clients["c2"]
+    pending = sign_ins.logins.pending(state_of(page), "nonce")
+    with pytest.raises(TokenRefusedError):
+        await sign_ins.logins.finish(server, pending, code="x", issuer=protected.provider.issuer)
+    assert vault.client("safe") is None
+
+
+async def test_a_client_whose_secret_expired_is_registered_anew(protected, sign_ins, server, vault):
+    """As its record says (RFC 7591, 3.2.1)."""
+    await client_id(sign_ins.logins, server)
+    known = vault.client("safe")
+    for end_s, expected in ((0, "c1"), (1, "c2")):
+        ended = {**known.information, "client_secret_expires_at": end_s}
+        vault.put_client("safe", msgspec.structs.replace(known, information=ended))
+        assert await client_id(sign_ins.logins, server) == expected
 
 
 async def test_the_client_metadata_document_comes_before_registration(protected, sign_ins, vault):

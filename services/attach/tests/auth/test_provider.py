@@ -90,6 +90,13 @@ def test_an_address_that_is_not_https_is_refused():
     check_address("https://x.example/token", plain=False)
 
 
+async def test_an_address_of_which_no_request_can_be_made_is_refused(protected, http):
+    """An error of the HTTP client would be one of the service."""
+    protected.named_server = f"http://x.example/{'a' * 70_000}"
+    with pytest.raises(AuthError, match="is too long"):
+        await discover(http, named_by_server(protected))
+
+
 async def test_a_token_and_its_life(protected, http):
     """The client's secret is in the header; empty parameters are left out."""
     provider = await discover(http, declared(protected, "client_credentials"))

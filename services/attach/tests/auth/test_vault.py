@@ -77,7 +77,7 @@ async def test_one_refresh_at_a_time_over_all_processes(vault, sealer):
     steps: list[str] = []
 
     async def refresh(one: Vault, name: str, free: asyncio.Event) -> None:
-        async with one.refreshing("safe"):
+        async with one.asking("safe"):
             steps.append(name)
             await free.wait()
             steps.append(name)
@@ -90,7 +90,7 @@ async def test_one_refresh_at_a_time_over_all_processes(vault, sealer):
     waiting = asyncio.create_task(refresh(other, "b", second))
     await asyncio.sleep(0.1)
     assert steps == ["a"]
-    async with asyncio.timeout(30), other.refreshing("other"):
+    async with asyncio.timeout(30), other.asking("other"):
         pass
     running.cancel()
     await waiting

@@ -60,6 +60,12 @@ def test_sign_ins_are_listed_and_ended(attach, tmp_path):
     assert vault.logins() == []
     assert "Nobody to sign out" in attach("logout", "far").stderr
     assert "There is no server fra in " in attach("logout", "fra").stderr
+    (tmp_path / "attach.toml").write_text(f'[servers.far]\nurl = "https://${{NONE}}/mcp"\n{AUTH}')
+    for caller in ("ann", "bob"):
+        vault.put("far", caller, Tokens(access_token="word-token"))
+    done = attach("logout", "far", "--all")
+    assert done.stdout.count("forgotten, not revoked: ${NONE} has no value") == 2
+    assert vault.logins() == []
     vault.put("gone", "", Tokens(access_token="word-token"))
     assert "the server is not declared any more" in attach("logout", "gone").stdout
 

@@ -23,7 +23,7 @@ def attach(tmp_path, monkeypatch):
 
 
 def added(folder: Path) -> dict:
-    return AttachFile(folder / "attach.toml").read()
+    return dict(AttachFile(folder / "attach.toml").read_all().servers)
 
 
 def test_servers_are_added_listed_shown_and_removed(attach, tmp_path):
@@ -150,7 +150,7 @@ def test_a_server_is_added_with_its_sign_in(attach, tmp_path):
     assert done.returncode == 0, done.stderr
     assert added(tmp_path)["notes"].state == "per_user"
     assert (
-        "has no key 'typ'"
+        "z.auth: there is no key 'typ'"
         in attach("add", "z", "--url", "https://z.example", "--auth", "typ=a").stderr
     )
 
@@ -181,6 +181,8 @@ def test_views_are_listed_and_shown(attach, tmp_path):
         (("add", "a"), "either 'command' or 'url'"),
         (("add", "web", "--url", "https://x.example"), "toolset of searchbus"),
         (("add", "a", "--url", "https://x.example", "--header", "word"), "Name: value"),
+        (("add", "a", "--path", "/srv", "--", "x"), "'paths' needs confine = \"files\""),
+        (("add", "a", "--confine", "all", "--", "x"), "'confine' is none, processes or files"),
         (("add", "a", "--url", "https://x.example", "--policy", "trust"), "policy"),
         (("remove", "a"), "There is no server a"),
         (("show", "a"), "There is no server a: none is attached in "),
@@ -195,6 +197,15 @@ def test_what_is_wrong_is_said_without_a_traceback(attach, arguments, message):
     done = attach(*arguments)
     assert done.returncode == 1
     assert message in done.stderr
+    assert "word" not in done.stderr
+
+
+def test_a_command_is_confined_from_the_start(attach, tmp_path):
+    """Without an editor for the file of servers."""
+    done = attach("add", "a", "--confine", "files", "--path", "/srv", "--path", "~/.npm", "--", "x")
+    assert done.returncode == 0, done.stderr
+    found = added(tmp_path)["a"]
+    assert (found.confine, found.paths) == ("files", ("/srv", "~/.npm"))
 
 
 def test_a_server_is_tried(attach):
@@ -245,7 +256,7 @@ def imported(tmp_path, monkeypatch):
     def run(text, encoding="utf-8", *options):
         (tmp_path / "mcp.json").write_text(text, encoding=encoding)
         done = run_command("attach", "import", tmp_path / "mcp.json", *options, data=tmp_path)
-        return done, set(AttachFile(tmp_path / "attach.toml").read())
+        return done, set(added(tmp_path))
 
     return run
 

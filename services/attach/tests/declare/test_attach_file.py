@@ -25,7 +25,7 @@ def file(tmp_path) -> AttachFile:
 
 def test_no_file_means_no_servers(file):
     """That is how it starts."""
-    assert file.read() == {}
+    assert file.read_all().servers == {}
     assert file.stamp() is None
 
 
@@ -36,14 +36,14 @@ def test_servers_are_added_and_removed(file):
     keys = {"url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
     file.add([parse_server("far", keys)])
     assert file.stamp() != before
-    found = file.read()
+    found = file.read_all().servers
     assert (found["far"].headers, found["files"].args) == (keys["headers"], ("-y", "x"))
     assert "# the shared folder" in file.path.read_text()
     assert file.path.stat().st_mode & 0o077 == 0
     file.remove("files")
-    assert set(file.read()) == {"far"}
+    assert set(file.read_all().servers) == {"far"}
     file.remove("far")
-    assert file.read() == {}
+    assert file.read_all().servers == {}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_named_with_the_file(file, text, message):
     """And nothing is written into such a file."""
     file.path.write_text(text)
     with pytest.raises(ServerDeclarationError, match=message) as error:
-        file.read()
+        file.read_all()
     assert "attach.toml" in str(error.value)
     with pytest.raises(ServerDeclarationError):
         file.add([parse_server("b", {"command": "x"})])
@@ -98,7 +98,7 @@ def test_an_equal_server_is_left_as_it_is(file, tmp_path):
         file.add([new, other], tmp_path / "mcp.json")
     assert file.stamp() == before
     assert file.add([same, new]) == ["files"]
-    assert set(file.read()) == {"files", "new"}
+    assert set(file.read_all().servers) == {"files", "new"}
 
 
 def test_the_file_of_a_host_is_read_only(tmp_path):
@@ -106,7 +106,7 @@ def test_the_file_of_a_host_is_read_only(tmp_path):
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('{"mcpServers": {"files": {"command": "npx"}}}')
     file = AttachFile(path)
-    assert file.read()["files"].command == "npx"
+    assert file.read_all().servers["files"].command == "npx"
     with pytest.raises(ServerDeclarationError, match="belongs to the host"):
         file.remove("files")
 
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read_is_named(file):
     with pytest.raises(
         ServerDeclarationError, match=r"attach\.toml is not text in UTF-8: .* save it"
     ):
-        file.read()
+        file.read_all()
 
 
 def test_views_are_apart_from_servers(file):
@@ -157,9 +157,9 @@ def test_a_link_stays_a_link(file, tmp_path):
 def test_a_byte_order_mark_is_no_fault(file):
     """Some editors write one."""
     file.path.write_text(TEXT, encoding="utf-8-sig")
-    assert set(file.read()) == {"files"}
+    assert set(file.read_all().servers) == {"files"}
     file.add([parse_server("far", {"url": "https://x.example/mcp"})])
-    assert set(file.read()) == {"files", "far"}
+    assert set(file.read_all().servers) == {"files", "far"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

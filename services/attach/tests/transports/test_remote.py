@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import httpx2
 import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
+from starlette.applications import Starlette
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.transports import budget
 from searchbus_attach.transports import remote as module
 from searchbus_attach.transports.http import transport
 from searchbus_attach.transports.remote import HttpNotes
-from searchbus_attach.upstream.connection import ConnectionContext
+from searchbus_attach.upstream.connection import ConnectionContext, why
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_testing import until
+from searchbus_testing import serve, until
 
 from ..conftest import call_tool
 from ..remote_server import Remote, passage, remote_server
@@ -63,6 +67,59 @@ async def test_the_older_transport(remote, start):
     """SSE of revision 2024-11-05."""
     upstream = start(remote.sse_url, transport="sse")
     assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
+
+
+@asynccontextmanager
+async def older_server(*events: bytes, endpoint: str = "/messages"):
+    """The address of a server of the older transport, which sends these after the first message."""
+    posted = asyncio.Event()
+
+    async def stream(_):
+        async def body():
+            yield f"event: endpoint\ndata: {endpoint}\n\n".encode()
+            await posted.wait()
+            for event in events:
+                yield b"event: message\ndata: " + event + b"\n\n"
+            await asyncio.Event().wait()
+
+        return StreamingResponse(body(), media_type="text/event-stream")
+
+    async def take(_):
+        posted.set()
+        return Response(status_code=202)
+
+    routes = [Route("/sse", stream), Route("/messages", take, methods=["POST"])]
+    async with serve(Starlette(routes=routes)) as base:
+        yield parse_server("far", {"url": f"{base}/sse", "transport": "sse"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b'{"a":[' + b"{}," * 300_000 + b"{}]}", "more than 200,000 values"),
+        (b'{"a":' + b"9" * 30 + b"}", "an integer of more than 20 digits"),
+    ],
+)
+async def test_messages_of_the_older_transport_are_looked_through_first(answer, problem):
+    """As those of all others: pydantic takes seconds for one with millions of values."""
+    notes, sent = HttpNotes(), b'{"jsonrpc":"2.0","id":1,"result":' + answer + b"}"
+    async with (
+        older_server(b"garbage", sent) as far,
+        module.remote_transport(far, notes) as (read, write),
+    ):
+        await write.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")))
+        found = (await read.receive()).message
+    assert problem in found.error.message
+    assert notes.budget.dropped >= 1
+
+
+async def test_the_older_transport_sends_messages_to_its_own_host_only():
+    """The first event says where; it could be where a token must not go."""
+    async with older_server(endpoint="http://127.0.0.1:9/messages") as far:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with module.remote_transport(far, HttpNotes()):
+                pytest.fail("it must not begin")
+    assert why(caught.value, HttpNotes()) == "it names an endpoint at another host"
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -248,6 +305,32 @@ async def test_a_part_with_nothing_but_lines_is_read_in_pieces(monkeypatch):
     assert len(await response.aread()) == 80_000
     assert max(size_bytes for size_bytes, _ in paid) <= 4096
     assert sum(messages for _, messages in paid) == pytest.approx(10_000)
+
+
+async def test_chunks_of_a_body_are_paid_for(monkeypatch):
+    """A million of one byte each cost as much work as many megabytes."""
+    paid = []
+
+    async def pace(size_bytes: int, messages: float) -> None:
+        paid.append((size_bytes, messages))
+
+    notes = HttpNotes()
+    monkeypatch.setattr(notes.budget, "pace", pace)
+    async with (
+        scripted() as server,
+        httpx2.AsyncClient(
+            transport=transport.Http1Transport(max_connections=1),
+            event_hooks={"response": [notes.look_at]},
+        ) as http,
+    ):
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        server.answers = [head + b"1\r\n:\r\n" * 300_000 + b"0\r\n\r\n"]
+        for _ in range(2):  # the second on the same connection
+            paid.clear()
+            assert len((await http.get(server.url)).content) == 300_000
+            assert sum(size_bytes for size_bytes, _ in paid) == 300_000
+            assert sum(messages for _, messages in paid) == pytest.approx(300_000 / 8)
+    assert server.opened == 1
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

@@ -87,8 +87,8 @@ def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
 def test_a_connection_says_what_needs_attention():
     """A doubt is not the end yet."""
     connection = ServerConnection()
-    connection.doubt()
-    assert (connection.doubtful, connection.over) == (True, False)
+    connection.doubtful.set()
+    assert (connection.doubtful.is_set(), connection.over) == (True, False)
     connection.give_up("it does not answer")
     assert (connection.over, connection.problem) == (True, "it does not answer")
     assert connection.attention.is_set()

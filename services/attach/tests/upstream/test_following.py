@@ -39,10 +39,12 @@ class SomeLists:
         self.reads = 0
         self.cost_s = 0.0
         self.stale = False
-        self.failure: Exception | None = None
+        self.failure: Any = None  # an exception; a reading without an end where it is `...`
 
     async def read(self, session: Session) -> None:
         self.reads += 1
+        if self.failure is ...:
+            await asyncio.Event().wait()
         if self.failure is not None:
             raise self.failure
 
@@ -139,9 +141,9 @@ async def test_a_server_that_answers_a_ping_lives(new_world, answer):
     """Whatever it answers."""
     world = new_world()
     world.session.answer = answer
-    world.connection.doubt()
+    world.connection.doubtful.set()
     await world.following.ping(world.connection)
-    assert (world.connection.doubtful, world.connection.over) == (False, False)
+    assert (world.connection.doubtful.is_set(), world.connection.over) == (False, False)
 
 
 async def test_a_server_that_does_not_answer_a_ping_hangs(new_world):
@@ -161,11 +163,22 @@ async def test_a_connection_that_is_over_does_not_wait_for_a_ping(new_world):
     """Calls wait for the next connection."""
     world = new_world(ping_timeout_s=600).start()
     world.session.answer = ...
-    world.connection.doubt()
-    await until(lambda: not world.connection.doubtful)
+    world.connection.doubtful.set()
+    await until(lambda: not world.connection.doubtful.is_set())
     world.connection.give_up("the session ended")
     await until(world.task.done)
     assert world.connection.problem == "the session ended"
+
+
+async def test_a_server_that_hangs_is_found_while_its_lists_are_read(new_world):
+    """Its calls do not wait for the limit of a list, which is longer than that of a ping."""
+    world = new_world(ping_timeout_s=0.05, list_timeout_s=600, poll_s=0.05)
+    world.session.answer = world.lists.failure = ...
+    world.start()
+    await until(lambda: world.lists.reads == 1)
+    world.connection.doubtful.set()
+    await until(world.task.done)
+    assert world.connection.hung
 
 
 class OneCall:

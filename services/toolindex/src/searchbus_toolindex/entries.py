@@ -101,11 +101,6 @@ def phrase(text: str) -> str:
 Descriptor = ToolDescriptor | PromptDescriptor | ResourceDescriptor | ResourceTemplate
 
 
-def entries_of(catalog: Catalog) -> Iterator[IndexEntry]:
-    """Every tool, prompt, resource and template of a catalogue."""
-    return map(entry_of, descriptors_of(catalog))
-
-
 def descriptors_of(catalog: Catalog) -> Iterator[Descriptor]:
     """Every descriptor of a catalogue, of any kind."""
     templates = (template for template in catalog.resource_templates if template.listed)

@@ -1,8 +1,9 @@
-"""Requests to authorization servers: small bodies, short times, no redirects."""
+"""Requests to authorization servers: small bodies, short times, no redirects, no cookies."""
 
 from __future__ import annotations
 
 import asyncio
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx2
@@ -38,7 +39,9 @@ class AuthHttp:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # It takes 20 ms to make one, which servers without sign-in need not spend.
-                self._opened = self._opened or httpx2.AsyncClient(timeout=self._timeout_s)
+                self._opened = self._opened or httpx2.AsyncClient(
+                    timeout=self._timeout_s, cookies=_no_cookies()
+                )
                 response = await self._opened.send(request, stream=True, follow_redirects=False)
                 try:
                     body = await _body(response) if with_body else b""
@@ -48,6 +51,8 @@ class AuthHttp:
             raise AuthError(f"{shown(request.url)} does not answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError):
             raise AuthError(f"{shown(request.url)} cannot be reached") from None
+        # It would inflate a compressed body as a whole, of which we have the bytes that were sent.
+        response.headers.pop("content-encoding", None)
         return httpx2.Response(
             response.status_code, headers=response.headers, content=body, request=request
         )
@@ -57,6 +62,11 @@ class AuthHttp:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.aclose()
+
+
+def _no_cookies() -> CookieJar:
+    """No request has one; a server could set more of them with each answer."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 async def _body(response: httpx2.Response) -> bytes:

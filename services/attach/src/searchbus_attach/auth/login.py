@@ -48,11 +48,12 @@ class Ticket(Struct, frozen=True, kw_only=True):
 
 
 class PendingLogin(Ticket, frozen=True, kw_only=True):
-    """What `state` holds: a sign-in that began, and the browser and issuer with which it ends."""
+    """What `state` holds: a sign-in that began, and the browser, issuer and client of its end."""
 
     verifier: str
     nonce_sha256: str
     issuer: str
+    client_id: str
 
 
 class Logins:
@@ -105,13 +106,18 @@ class Logins:
             AuthError: the authorization server cannot be used.
         """
         provider = await discover(self._http, server)
-        if "S256" not in (provider.metadata.code_challenge_methods_supported or ("S256",)):
-            raise AuthError("its authorization server does not support PKCE with S256")
-        client = await self._client(server, provider)
+        # Without the list it does not support PKCE, and the specification says to go no further.
+        if "S256" not in (provider.metadata.code_challenge_methods_supported or ()):
+            raise AuthError(
+                "its authorization server does not say that it supports PKCE with S256; it must "
+                "list that in 'code_challenge_methods_supported'"
+            )
+        client = await self._new_client(server, provider)
         pkce = PKCEParameters.generate()
         pending = PendingLogin(
             server=server.name, caller=caller, until_s=time.time() + _STATE_S,
             verifier=pkce.code_verifier, nonce_sha256=_digest(nonce), issuer=provider.issuer,
+            client_id=client.client_id,
         )  # fmt: skip
         asked = {
             "response_type": "code",
@@ -173,8 +179,13 @@ class Logins:
             "code_verifier": pending.verifier,
             "resource": provider.resource,
         }
-        client = await self._client(server, provider)
-        self._keep(server, pending.caller, await provider.tokens(client, form))
+        client = self._client(server, provider, pending.client_id)
+        try:
+            tokens = await provider.tokens(client, form)
+        except TokenRefusedError as refused:
+            self._forget_refused(server, client, refused)
+            raise
+        self._keep(server, pending.caller, tokens)
 
     async def tokens(self, server: Server, caller: str, rejected: str) -> Tokens:
         """The tokens of a caller who signed in, refreshed where they must be.
@@ -186,7 +197,7 @@ class Logins:
         kept = self._kept(server, caller)
         if _lasts(kept, rejected):
             return kept
-        async with self.vault.refreshing(server.name):
+        async with self.vault.asking(server.name):
             kept = self._kept(server, caller)
             if _lasts(kept, rejected):  # another process got them meanwhile
                 return kept
@@ -195,7 +206,7 @@ class Logins:
             provider = await discover(self._http, server)
             if provider.issuer != kept.issuer:
                 raise LoginRequiredError("the server has another authorization server now")
-            client = await self._client(server, provider, kept)
+            client = self._client(server, provider, kept.client_id)
             form = {
                 "grant_type": "refresh_token",
                 "refresh_token": kept.refresh_token,
@@ -204,7 +215,8 @@ class Logins:
             try:
                 renewed = await provider.tokens(client, form)
             except TokenRefusedError as refused:
-                if refused.code != "invalid_grant":
+                is_forgotten = self._forget_refused(server, client, refused)
+                if refused.code != "invalid_grant" and not is_forgotten:
                     raise
                 self.vault.remove(server.name, caller)
                 raise LoginRequiredError("the sign-in has ended") from None
@@ -221,7 +233,7 @@ class Logins:
             provider = await discover(self._http, server)
             if provider.metadata.revocation_endpoint is None or provider.issuer != tokens.issuer:
                 return "forgotten; its provider revokes no tokens"
-            client = await self._client(server, provider, tokens)
+            client = self._client(server, provider, tokens.client_id)
             response = await provider.revoke(client, tokens)
         except AuthError as error:
             return f"forgotten, not revoked: {error}"
@@ -231,35 +243,63 @@ class Logins:
             return f"forgotten, not revoked: HTTP {response.status_code}"
         return "forgotten and revoked"
 
-    async def _client(
-        self, server: Server, provider: AuthorizationProvider, issued: Tokens | None = None
+    async def _new_client(
+        self, server: Server, provider: AuthorizationProvider
     ) -> OAuthClientInformationFull:
-        """What searchbus is to an authorization server: the client that is declared, the one of
-        its metadata document, or one that registers itself.
-
-        Args:
-            issued: tokens, which only the client that they were issued to can use.
+        """What searchbus is to an authorization server at a new sign-in: the client that is
+        declared, the one of its metadata document, or one that registers itself.
         """
         if provider.auth.client_id:
             return provider.declared_client()
-        known = self.vault.client(server.name)
-        if known is not None and not (
-            known.redirect_uri == self.redirect_uri and issuers_match(known.issuer, provider.issuer)
-        ):
-            known = None
-        registered = known is not None and issued is not None and issued.client_id != self.document
-        if not registered and should_use_client_metadata_url(provider.metadata, self.document):
+        if should_use_client_metadata_url(provider.metadata, self.document):
             return create_client_info_from_metadata_url(self.document)
-        if known is not None:
-            return OAuthClientInformationFull.model_validate(known.information)
-        found = await provider.register(self.redirect_uri)
-        record = Registered(
-            issuer=provider.issuer,
-            redirect_uri=self.redirect_uri,
-            information=found.model_dump(mode="json", exclude_none=True),
-        )
-        self.vault.put_client(server.name, record)
-        return found
+        async with self.vault.asking(server.name):
+            known = self.vault.client(server.name)
+            if known is not None and known.redirect_uri == self.redirect_uri:
+                registered = _registered(known, provider)
+                if registered is not None and not _is_over(registered):
+                    return registered
+            found = await provider.register(self.redirect_uri)
+            record = Registered(
+                issuer=provider.issuer,
+                redirect_uri=self.redirect_uri,
+                information=found.model_dump(mode="json", exclude_none=True),
+            )
+            self.vault.put_client(server.name, record)
+            return found
+
+    def _client(
+        self, server: Server, provider: AuthorizationProvider, client_id: str
+    ) -> OAuthClientInformationFull:
+        """The client that began a sign-in, or to which tokens were issued: no other can use them.
+
+        Args:
+            client_id: empty for tokens that an older version kept: the first that there is.
+
+        Raises:
+            LoginRequiredError: it is not known any more.
+        """
+        known = self.vault.client(server.name)
+        for client in (
+            provider.declared_client() if provider.auth.client_id else None,
+            _registered(known, provider) if known is not None else None,
+            create_client_info_from_metadata_url(self.document) if self.document else None,
+        ):
+            if client is not None and client_id in ("", client.client_id):
+                return client
+        raise LoginRequiredError("the sign-in has ended: its client is not known any more")
+
+    def _forget_refused(
+        self, server: Server, client: OAuthClientInformationFull, refused: TokenRefusedError
+    ) -> bool:
+        """Whether the authorization server does not know a registered client any more; it is
+        forgotten, and the next sign-in registers another.
+        """
+        known = self.vault.client(server.name)
+        if refused.code != "invalid_client" or known is None or known.client_id != client.client_id:
+            return False
+        self.vault.remove_client(server.name)
+        return True
 
     def _kept(self, server: Server, caller: str) -> Tokens:
         """The tokens in the vault; raises LoginRequiredError where there are none for this
@@ -285,6 +325,20 @@ def _lasts(kept: Tokens, rejected: str) -> bool:
     if kept.access_token == rejected or kept.expired(now_s):
         return False
     return not (kept.ends_soon(now_s) and kept.refresh_token)
+
+
+def _registered(
+    known: Registered, provider: AuthorizationProvider
+) -> OAuthClientInformationFull | None:
+    """A registered client, where it is one of this authorization server."""
+    if not issuers_match(known.issuer, provider.issuer):
+        return None
+    return OAuthClientInformationFull.model_validate(known.information)
+
+
+def _is_over(client: OAuthClientInformationFull) -> bool:
+    """Whether its secret has expired; 0 is the end of none (RFC 7591, 3.2.1)."""
+    return 0 < (client.client_secret_expires_at or 0) < time.time()
 
 
 def _digest(nonce: str) -> str:

@@ -48,6 +48,7 @@ from .vault import Tokens
 
 _LONGEST_S = 10 * 365 * 86_400
 """The longest life of a token: a longer one need not fit into a float."""
+_MAX_ADDRESS_CHARS = 2000
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]+")
 """What can stand in a header; RFC 6750 allows less."""
@@ -230,6 +231,8 @@ def check_address(url: str, plain: bool) -> None:
     parts = urlsplit(url)
     if "@" in parts.netloc or not (parts.scheme == "https" or (plain and parts.scheme == "http")):
         raise AuthError(f"the address {shown(url)} of its authorization server is not https")
+    if len(url) > _MAX_ADDRESS_CHARS:  # httpx2 makes no request of one
+        raise AuthError("the address of its authorization server is too long")
 
 
 async def _protected_resource(

@@ -78,6 +78,11 @@ class Registered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __repr__(self) -> str:
         return "Registered(...)"
 
+    @property
+    def client_id(self) -> object:
+        """Its id."""
+        return self.information.get("client_id")
+
 
 class _Login(Struct, frozen=True, kw_only=True):
     """What a sealed entry holds; the names bind it to its place in the file."""
@@ -157,10 +162,15 @@ class Vault:
         with self._changing() as content:
             content.clients[server] = sealed
 
+    def remove_client(self, server: str) -> None:
+        """Forget the client that is registered for a server."""
+        with self._changing() as content:
+            content.clients.pop(server, None)
+
     @asynccontextmanager
-    async def refreshing(self, server: str) -> AsyncIterator[None]:
-        """One refresh of a server's tokens at a time over all processes: a refresh token that is
-        used twice may end the whole sign-in.
+    async def asking(self, server: str) -> AsyncIterator[None]:
+        """One refresh of a server's tokens, or registration, at a time over all processes: a
+        refresh token that is used twice may end the whole sign-in.
         """
         # Of each server: an authorization server that hangs costs its own callers only.
         path = self.path.with_name(f".{self.path.name}.{server}.lock")

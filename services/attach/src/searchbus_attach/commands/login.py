@@ -93,7 +93,7 @@ def logout(
     if not ended:
         raise ServerDeclarationError(f"Nobody to sign out of {name}; see searchbus attach logins.")
     for one in ended:
-        typer.echo(printable(f"{name}  {one or '(searchbus)'}: {_end(found, server, name, one)}"))
+        typer.echo(printable(f"{name}  {one or _OURSELVES}: {_end(found, server, name, one)}"))
 
 
 @login_commands.command("identity")
@@ -122,4 +122,8 @@ def _end(logins: Logins, server: Server | None, name: str, caller: str) -> str:
     logins.vault.remove(name, caller)
     if server is None or server.auth is None or tokens is None:
         return "forgotten, not revoked: the server is not declared any more"
-    return asyncio.run(logins.revoke(server.expanded(variable), tokens))
+    try:
+        expanded = server.expanded(variable)
+    except ServerDeclarationError as error:
+        return f"forgotten, not revoked: {error}"
+    return asyncio.run(logins.revoke(expanded, tokens))

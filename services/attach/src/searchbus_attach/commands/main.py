@@ -81,6 +81,16 @@ def add(
     policy: Annotated[
         str | None, typer.Option(help="What to do with changed definitions: hold, warn or accept.")
     ] = None,
+    confine: Annotated[
+        str | None,
+        typer.Option(help="What a command cannot reach: none, processes (default) or files."),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --confine files: what a command may read and write; may be repeated."
+        ),
+    ] = None,
     file: FileOption = None,
     data: DataOption = None,
 ) -> None:
@@ -94,7 +104,10 @@ def add(
     keys: dict[str, Any] = {}
     if command:
         keys |= {"command": command[0], "args": command[1:]}
-    given = {"url": url, "transport": transport, "state": state, "policy": policy}
+    given = {
+        "url": url, "transport": transport, "state": state, "policy": policy, "confine": confine,
+        "paths": path,
+    }  # fmt: skip
     keys |= {key: value for key, value in given.items() if value}
     if header:
         keys["headers"] = dict(_pair(text, ":", "--header 'Name: value'") for text in header)
@@ -296,7 +309,8 @@ def remove(name: NameArgument, file: FileOption = None, data: DataOption = None)
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:
     name, found, value = text.partition(sign)
     if not (found and name.strip()):
-        raise ServerDeclarationError(f"{text.split(sign)[0]}: write {form}.")
+        # Without its text, which can be a secret.
+        raise ServerDeclarationError(f"there is no {sign!r} behind a name: write {form}.")
     return name.strip(), value.strip() if sign == ":" else value
 
 

@@ -79,10 +79,6 @@ class AttachFile:
         """Changes with the file's content; None where there is no file. Raises OSError."""
         return file_stamp(self.path)
 
-    def read(self) -> dict[str, Server]:
-        """Name → server; none where there is no file. Raises as `read_all`."""
-        return dict(self.read_all().servers)
-
     def read_all(self) -> Declared:
         """Everything that is declared; nothing where there is no file.
 
@@ -142,7 +138,7 @@ class AttachFile:
         with self._changing() as table:
             import tomlkit
 
-            known = self.read()
+            known = self.read_all().servers
             for server in added:
                 if known.get(server.name) == server:
                     unchanged.append(server.name)
@@ -191,7 +187,7 @@ class AttachFile:
                 "`searchbus attach import` and a file of TOML."
             )
         with locked(self.path):
-            self.read()
+            self.read_all()
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)
             yield _servers_of(document)

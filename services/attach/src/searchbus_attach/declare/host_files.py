@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from searchbus_runtime.jsonc import JsonTextError, parse
-from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
-from .servers import Server, parse_server
+from .servers import Server, check_keys, parse_server
 
 _TRANSPORTS = {
     "stdio": None,
@@ -87,11 +86,7 @@ def _table(content: Any) -> Mapping[str, Any] | None:
 
 
 def _server(name: str, keys: Mapping[str, Any]) -> Server:
-    for key in keys:
-        if key not in _LEFT_OUT and key not in _KEYS:
-            raise ServerDeclarationError(
-                f"{name}: there is no key {key!r}.{nearest(key, [*_KEYS, 'type', 'disabled'])}"
-            )
+    check_keys(name, [k for k in keys if k not in _LEFT_OUT], _KEYS, ("type", "disabled"))
     declared = {key: keys[key] for key in _KEYS if keys.get(key)}
     if keys.get("disabled"):
         declared["enabled"] = False

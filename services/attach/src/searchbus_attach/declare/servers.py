@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -34,6 +34,8 @@ State = Literal["stateless", "stateful", "per_user"]
 _NAME = re.compile(r"(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9-])?")
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
+_OF_COMMANDS = ("args", "env", "pass_env", "cwd", "paths", "confine")
+_OF_URLS = ("headers", "auth", "transport")
 SECRETS_DIR = "SEARCHBUS_SECRETS_DIR"
 _OWN_PREFIX = "SEARCHBUS_"
 """Variables of searchbus itself, its keys among them: no server gets one, so that a file from
@@ -167,20 +169,28 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
     """
     server_name(name)
     known = [field for field in Server.__struct_fields__ if field != "name"]
+    check_keys(name, keys, known, apart)
+    if isinstance(keys.get("auth"), Mapping):
+        check_keys(f"{name}.auth", keys["auth"], Auth.__struct_fields__)
+    server = converted(name, {**keys, "name": name}, Server)
+    problem = _problem(server)
+    if problem:
+        raise ServerDeclarationError(f"{name}: {problem}.")
+    return server
+
+
+def check_keys(
+    where: str, keys: Iterable[str], known: Sequence[str], apart: Sequence[str] = ()
+) -> None:
+    """Raise DeclarationError for a key that is not known; the message names the nearest one.
+
+    Args:
+        apart: see `parse_server`.
+    """
     for key in keys:
         if key not in known:
             near = nearest(key, [*known, *apart])
-            raise ServerDeclarationError(f"{name}: there is no key {key!r}.{near}")
-    if isinstance(keys.get("auth"), Mapping):
-        fields = list(Auth.__struct_fields__)
-        for key in keys["auth"]:
-            if key not in fields:
-                raise ServerDeclarationError(
-                    f"{name}: 'auth' has no key {key!r}.{nearest(key, fields)}"
-                )
-    server = converted(name, {**keys, "name": name}, Server)
-    _check(server)
-    return server
+            raise ServerDeclarationError(f"{where}: there is no key {key!r}.{near}")
 
 
 def server_name(name: str) -> str:
@@ -199,55 +209,45 @@ def variables_of(server: Server) -> list[str]:
     return list(dict.fromkeys([*_VARIABLE.findall(text), *server.pass_env]))
 
 
-def _check(server: Server) -> None:
+def _problem(server: Server) -> str:
+    """What keys say that does not go together; empty where nothing is wrong."""
     own = [name for name in variables_of(server) if name.upper().startswith(_OWN_PREFIX)]
     if own:
-        raise ServerDeclarationError(
-            f"{server.name}: {own[0]} is a setting of searchbus, which no server gets. Put the "
-            "value into a variable with another name."
+        return (
+            f"{own[0]} is a setting of searchbus, which no server gets. Put the value into a "
+            "variable with another name"
         )
     if bool(server.command) == bool(server.url):
-        raise ServerDeclarationError(f"{server.name}: give either 'command' or 'url'.")
+        return "give either 'command' or 'url'"
     if server.url:
         try:
             parts = urlsplit(server.url)
         except ValueError as error:
-            raise ServerDeclarationError(
-                f"{server.name}: 'url' is not an address: {error}."
-            ) from None
+            return f"'url' is not an address: {error}"
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ServerDeclarationError(
-                f"{server.name}: 'url' must start with http:// or https://."
-            )
-        wrong = [key for key in ("args", "env", "pass_env", "cwd", "paths") if getattr(server, key)]
-        wrong += ["confine"] if server.confine != "processes" else []
-        if wrong:
-            raise ServerDeclarationError(
-                f"{server.name}: {wrong[0]!r} is for a command, not for a URL."
-            )
-        _check_auth(server)
-        return
+            return "'url' must start with http:// or https://"
+    default = Server(name=server.name)
+    of_others = _OF_COMMANDS if server.url else _OF_URLS
+    wrong = [key for key in of_others if getattr(server, key) != getattr(default, key)]
+    if wrong and server.url:
+        return f"{wrong[0]!r} is for a command, not for a URL"
     if server.paths and server.confine != "files":
-        raise ServerDeclarationError(f"{server.name}: 'paths' needs confine = \"files\".")
-    wrong = [key for key in ("headers", "auth") if getattr(server, key)]
-    wrong += ["transport"] if server.transport != "http" else []
+        return "'paths' needs confine = \"files\""
     if wrong:
-        raise ServerDeclarationError(
-            f"{server.name}: {wrong[0]!r} is for a URL, not for a command."
-        )
+        return f"{wrong[0]!r} is for a URL, not for a command"
+    return _auth_problem(server) if server.auth is not None else ""
 
 
-def _check_auth(server: Server) -> None:
-    if server.auth is None:
-        return
+def _auth_problem(server: Server) -> str:
+    assert server.auth is not None
     problem = server.auth.problem()
-    if not problem and server.auth.method.for_each_caller and server.state != "per_user":
-        problem = f"'auth' of type {server.auth.type} needs state = \"per_user\""
-    name, _ = server.auth.header("")
-    if not problem and name.lower() in map(str.lower, server.headers):
-        problem = f"give either 'auth' or a header {name!r}"
     if problem:
-        raise ServerDeclarationError(f"{server.name}: {problem}.")
+        return problem
+    if server.auth.method.for_each_caller and server.state != "per_user":
+        return f"'auth' of type {server.auth.type} needs state = \"per_user\""
+    name, _ = server.auth.header("")
+    both = name.lower() in map(str.lower, server.headers)
+    return f"give either 'auth' or a header {name!r}" if both else ""
 
 
 Kind = TypeVar("Kind", bound=Struct)

@@ -18,17 +18,15 @@ are those of a shell, over names on the bus.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ToolAnnotations, is_token
-from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
-from .servers import converted, server_name
+from .servers import check_keys, converted, server_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 _Patterns = tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...]
@@ -113,7 +111,7 @@ def parse_view(server: str, keys: Any) -> DeclaredView:
         _parsed(f"{where}.tools.{tool}", inner, ToolView)
         hints = inner.get("annotations") or {}
         known = list(ToolAnnotations.__struct_encode_fields__)
-        _check_keys(f"{where}.tools.{tool}.annotations", hints, known)
+        check_keys(f"{where}.tools.{tool}.annotations", hints, known)
     for tool, shown in view.tools.items():
         if shown.name and not is_token(shown.name):
             raise ServerDeclarationError(
@@ -130,7 +128,7 @@ def parse_selection(name: str, keys: Any) -> Selection:
     """
     server_name(name)
     if isinstance(keys, dict):
-        _check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])
+        check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])
         keys = {**keys, "name": name}
     return _parsed(f"views.{name}", keys, Selection)
 
@@ -144,11 +142,5 @@ def _chosen(name: str, allow: _Patterns, deny: _Patterns) -> bool:
 def _parsed(where: str, keys: Any, kind: type[Kind]) -> Kind:
     if not isinstance(keys, dict):
         raise ServerDeclarationError(f"{where} must be a table.")
-    _check_keys(where, keys, list(kind.__struct_fields__))
+    check_keys(where, keys, kind.__struct_fields__)
     return converted(where, keys, kind)
-
-
-def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
-    for key in keys:
-        if key not in known:
-            raise ServerDeclarationError(f"{where}: there is no key {key!r}.{nearest(key, known)}")

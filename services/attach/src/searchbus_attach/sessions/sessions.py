@@ -253,7 +253,7 @@ class Handover:
         try:
             reply = await self._bus.send(
                 Request(
-                    self._subject(wanted),
+                    getattr(self._bus.subjects, wanted.family)(wanted.server, wanted.name),
                     wanted.message,
                     wanted.reply_type,
                     service=call.service,
@@ -279,11 +279,6 @@ class Handover:
     async def is_leaving(self, call: Call, instance: str) -> bool:
         """Whether a worker that takes no more requests still ends those that it has."""
         return await self._bus.fleet.check(call.service, instance) is State.ALIVE
-
-    def _subject(self, wanted: ServerRequest[Any]) -> str:
-        subjects = self._bus.subjects
-        build = {"tool": subjects.tool, "resource": subjects.resource, "prompt": subjects.prompt}
-        return build[wanted.family](wanted.server, wanted.name)
 
 
 async def _relay(call: Call, events: asyncio.Queue[ToolEvent | None]) -> None:

@@ -75,7 +75,7 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
     if not abi:
         raise ServerDeclarationError(f'confine = "files": {NO_LANDLOCK}; it is not started without')
     by_signal = _SCOPE_SIGNAL if abi >= 6 else 0
-    rights = (1 << _rights_known(abi)) - 1
+    rights = (1 << 14 + (abi >= 3) + (abi >= 5)) - 1  # those that this version knows
     if server.confine == "processes":
         # A domain must restrict something: before signals, to make devices, which is allowed again.
         rights, own = 0 if by_signal else _MAKE_CHAR | _REFER, ()
@@ -101,10 +101,6 @@ def restrict(descriptor: int) -> None:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if _libc.syscall(_RESTRICT_SELF, descriptor, 0):
         raise OSError(ctypes.get_errno(), "the command cannot be confined")
-
-
-def _rights_known(abi: int) -> int:
-    return 14 + (abi >= 3) + (abi >= 5)
 
 
 def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
@@ -246,12 +245,7 @@ class MessageStream(Generic[T]):
     async def __aenter__(self) -> MessageStream[T]:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

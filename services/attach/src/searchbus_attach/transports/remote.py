@@ -1,4 +1,4 @@
-"""The transports of a URL: the SDK's clients for streamable HTTP and for the older SSE.
+"""The transports of a URL: streamable HTTP by the SDK's client, and the older SSE.
 
 Their HTTP client is ours: it sends the declared headers and nothing of searchbus's callers, accepts
 no compressed bodies, ends a plain body that is too large, and reads by the server's budget. Below
@@ -18,24 +18,24 @@ from urllib.request import getproxies
 
 import anyio
 import httpx2
-from mcp.client.sse import sse_client
+from anyio.abc import TaskStatus
 from mcp.client.streamable_http import StreamableHTTPTransport
+from mcp.shared._httpx_utils import request_within_origin, sse_within_origin
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
     JSONRPCResponse,
     RequestId,
 )
 
 from ..declare.servers import Server
+from ..errors import ServerError
 from .budget import Budget
-from .http import Http1Transport
-from .http.client import BearerAuth, BearerClient
+from .http import Http1Connection, Http1Transport
+from .http.client import BearerAuth, BearerClient, origin
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
 
 MAX_BODY_BYTES = 16 * 2**20
@@ -43,11 +43,11 @@ MAX_BODY_BYTES = 16 * 2**20
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """The limit of a response with an error status, which the SDK parses."""
 MAX_ANSWER_BYTES = 8 * 2**20
-"""The limit of an event of streamable HTTP; the SDK has a limit of its own for the older SSE."""
+"""The limit of an event."""
 _PIECE_BYTES = 4096
 """A part with many lines is passed on in pieces of this size: the SDK processes each line."""
 _LINES_PER_MESSAGE = 8
-"""So many lines of an event stream cost as much work as one message."""
+"""So many lines of an event stream, or chunks of a body, cost as much work as one message."""
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
@@ -106,8 +106,9 @@ class HttpNotes:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         most: float = min(MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES if response.is_error else math.inf)
         response.stream = _Limited(
-            response.stream, math.inf if _is_stream(response) else most, self.budget
-        )
+            response.stream, math.inf if _is_stream(response) else most, self.budget,
+            response.extensions.get("connection"),
+        )  # fmt: skip
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -146,13 +147,20 @@ class _Pace:
 class _Limited(httpx2.AsyncByteStream):
     """A body that is read by a budget, and fails where it is too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: float, budget: Budget) -> None:
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        max_bytes: float,
+        budget: Budget,
+        connection: Http1Connection | None,
+    ) -> None:
         self._stream = stream
         self._max_bytes = max_bytes
         self._budget = budget
+        self._connection = connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size_bytes = 0
+        size_bytes = seen_parts = 0
         async for chunk in self._stream:
             size_bytes += len(chunk)
             if size_bytes > self._max_bytes:
@@ -160,6 +168,10 @@ class _Limited(httpx2.AsyncByteStream):
                     f"the response is larger than {self._max_bytes / 2**20:g} MiB"
                 )
             lines = chunk.count(b"\n") + chunk.count(b"\r")
+            if self._connection is not None:
+                parts = self._connection.parts
+                await self._budget.pace(0, (parts - seen_parts) / _LINES_PER_MESSAGE)
+                seen_parts = parts
             # Pieces, so that a part with nothing but lines is not one long turn.
             step = _PIECE_BYTES if lines > _PIECE_BYTES else len(chunk)
             for start in range(0, len(chunk), step):
@@ -185,58 +197,26 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
 
     proxied = not _PROXIED.isdisjoint(getproxies())
 
-    def client(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
-        connections = 2 * server.max_in_flight + 8
-        transport = None
-        if proxied:
-            notes.unanswered = True  # httpx2's own does not say
-        else:
-            transport = Http1Transport(
-                max_connections=connections, on_unreached=notes.note_unreached
-            )
-        return BearerClient(
-            transport=transport,
-            auth=notes.auth,
-            cookies=FewCookies(),
-            headers={"Accept-Encoding": "identity", **server.headers},
-            timeout=httpx2.Timeout(
-                _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
-            ),
-            limits=httpx2.Limits(max_connections=connections),
-            event_hooks={"request": [_limit_end, _Pace().keep], "response": [notes.look_at]},
-        )
-
-    if server.transport == "sse":
-        notes.unanswered = True  # answers come on another connection
-        incoming = MessageStream[SessionMessage | Exception](shows_context=False)
-        async with (
-            sse_client(server.url, httpx_client_factory=client) as (read, write),
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(_pass_on, read, incoming, notes.budget)
-            yield incoming, write
-            tasks.cancel_scope.cancel()
-        return
-    async with client() as http, _streamable_http(server.url, http, notes.budget) as streams:
+    connections = 2 * server.max_in_flight + 8
+    transport = None
+    if not proxied:
+        transport = Http1Transport(max_connections=connections, on_unreached=notes.note_unreached)
+    # httpx2's own does not say; answers of the older SSE come on another connection.
+    notes.unanswered = proxied or server.transport == "sse"
+    client = BearerClient(
+        transport=transport,
+        auth=notes.auth,
+        cookies=FewCookies(),
+        headers={"Accept-Encoding": "identity", **server.headers},
+        timeout=httpx2.Timeout(
+            _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
+        ),
+        limits=httpx2.Limits(max_connections=connections),
+        event_hooks={"request": [_limit_end, _Pace().keep], "response": [notes.look_at]},
+    )
+    session = _older_sse if server.transport == "sse" else _streamable_http
+    async with client as http, session(server.url, http, notes.budget) as streams:
         yield streams
-
-
-async def _pass_on(
-    read: Any, incoming: MessageStream[SessionMessage | Exception], budget: Budget
-) -> None:
-    """Pass on what the budget allows of messages that the SDK has parsed."""
-    async with incoming:
-        async for item in read:
-            message = getattr(item, "message", None)
-            if isinstance(message, JSONRPCRequest | JSONRPCNotification):
-                kind: Any = "log" if message.method == "notifications/message" else "event"
-                if not budget.takes(kind, len(message.model_dump_json())):
-                    continue
-            await incoming.send(item)
 
 
 class _Transport(StreamableHTTPTransport):
@@ -256,7 +236,7 @@ class _Transport(StreamableHTTPTransport):
         """Pass on an event; whether it is the answer to the request whose stream it is."""
         message = None
         if sse.event == "message" and sse.data:
-            message = self._read(sse.data.encode(), original_request_id)
+            message = _read(sse.data.encode(), self._budget, original_request_id)
             if message is not None:
                 await read_stream_writer.send(SessionMessage(message))
         if sse.id and resumption_callback is not None:
@@ -268,7 +248,7 @@ class _Transport(StreamableHTTPTransport):
     ) -> None:
         """Pass on the answer to a request, or an error in its place."""
         try:
-            message = self._read(await response.aread(), request_id)
+            message = _read(await response.aread(), self._budget, request_id)
             problem = "it is not an answer"
         except httpx2.StreamError as error:
             message, problem = None, str(error)
@@ -276,13 +256,6 @@ class _Transport(StreamableHTTPTransport):
             failure = ErrorData(code=PARSE_ERROR, message=f"Not read: {problem}")
             message = JSONRPCError(jsonrpc="2.0", id=request_id, error=failure)
         await read_stream_writer.send(SessionMessage(message))
-
-    def _read(self, data: bytes, request: RequestId | None) -> JSONRPCMessage | None:
-        try:
-            return read_message(data, self._budget, answers=request)
-        except ValueError:
-            self._budget.drop("event", len(data))
-            return None
 
 
 @asynccontextmanager
@@ -311,6 +284,52 @@ async def _streamable_http(
                 with anyio.move_on_after(_END_TIMEOUT_S):
                     await transport.terminate_session(http)
             tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _older_sse(url: str, http: httpx2.AsyncClient, budget: Budget) -> AsyncGenerator[Any]:
+    """What the SDK's `sse_client` does, with streams of ours, and messages read by the budget."""
+    incoming = MessageStream[SessionMessage | Exception](shows_context=False)
+    outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
+
+    async def read(events: httpx2.EventSource, *, task_status: TaskStatus[str]) -> None:
+        async with incoming:
+            async for event in events:
+                if event.event == "endpoint":
+                    address = httpx2.URL(url).join(event.data)
+                    if origin(address) != origin(httpx2.URL(url)):
+                        raise ServerError("it names an endpoint at another host")
+                    task_status.started(str(address))
+                elif event.event == "message" and event.data:
+                    message = _read(event.data.encode(), budget)
+                    if message is not None:
+                        await incoming.send(SessionMessage(message))
+        raise ServerError("it ended its stream")
+
+    async def write(address: str) -> None:
+        async with outgoing:
+            async for sent in outgoing:
+                body = sent.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                response = await request_within_origin(http, "POST", address, json=body)
+                response.raise_for_status()
+
+    async with (
+        sse_within_origin(http, url, max_event_size=MAX_ANSWER_BYTES) as events,
+        anyio.create_task_group() as tasks,
+    ):
+        events.response.raise_for_status()
+        tasks.start_soon(write, await tasks.start(read, events))
+        yield incoming, outgoing
+        tasks.cancel_scope.cancel()
+
+
+def _read(data: bytes, budget: Budget, request: RequestId | None = None) -> JSONRPCMessage | None:
+    """A message, of which one that cannot be read is dropped."""
+    try:
+        return read_message(data, budget, answers=request)
+    except ValueError:
+        budget.drop("event", len(data))
+        return None
 
 
 MAX_COOKIES = 20

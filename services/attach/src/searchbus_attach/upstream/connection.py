@@ -89,12 +89,12 @@ class ServerConnection:
 
     Attributes:
         on_log: receives the lines that the server logs for its client.
-        attention: set when one of the next three is.
+        attention: set when one of the next two is.
         list_changed: whether the server said that one of its lists changed.
-        doubtful: whether a call ended without an answer, so that the server may hang.
         over: whether it is known to be of no more use; `problem` says why.
         active_s: when the first of the running calls began, or the server last sent an answer,
             progress or a log message; on the monotonic clock.
+        doubtful: set when a call has no answer, so that the server may hang.
         hung: whether it is over because the server answered neither a call nor a ping.
         given_up: set when it is over.
         ended: set when it is closed, after `cause`.
@@ -108,7 +108,7 @@ class ServerConnection:
         self.on_log: Callable[[LoggingMessageNotificationParams], Awaitable[None]] | None = None
         self.attention = asyncio.Event()
         self.list_changed = False
-        self.doubtful = False
+        self.doubtful = asyncio.Event()
         self.over = False
         self.problem = ""
         self.active_s = 0.0
@@ -137,11 +137,6 @@ class ServerConnection:
             self.list_changed = True
             self.attention.set()
 
-    def doubt(self) -> None:
-        """A call has no answer, and the server gives no sign of life."""
-        self.doubtful = True
-        self.attention.set()
-
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Around one request: whether it was answered says whether the server lives."""
@@ -152,7 +147,7 @@ class ServerConnection:
         try:
             yield
         except (asyncio.CancelledError, TimeoutError):
-            self.doubt()
+            self.doubtful.set()
             raise
         except MCPError as error:
             if not is_closed(error):
@@ -173,7 +168,7 @@ class ServerConnection:
         """Doubt the server where it is silent during a call; look again later."""
         left_s = self.active_s + SILENT_S - time.monotonic()
         if left_s <= 0:
-            self.doubt()
+            self.doubtful.set()
         again_s = left_s if left_s > 0 else SILENT_S
         self._silence = asyncio.get_running_loop().call_later(again_s, self._look_for_silence)
 

@@ -63,6 +63,7 @@ class Following:
         poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connection.follow_changes)
+            tasks.start_soon(self._look_at_doubts, connection)
             tasks.start_soon(_end_with, connection, tasks.cancel_scope)
             while True:
                 read_in_s = min(poll_at_s, notice_at_s) - time.monotonic()
@@ -70,8 +71,6 @@ class Following:
                 with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
                     await connection.attention.wait()
                 connection.attention.clear()
-                if connection.doubtful:
-                    await self.ping(connection)
                 if connection.over or self._idle_in_s <= 0:
                     break
                 now_s = time.monotonic()
@@ -85,13 +84,19 @@ class Following:
                 calm_until_s = time.monotonic() + CALM * self._lists.cost_s
             tasks.cancel_scope.cancel()
 
+    async def _look_at_doubts(self, connection: ServerConnection) -> None:
+        """Beside the reading of lists, which a server that hangs makes as long as its limit."""
+        while True:
+            await connection.doubtful.wait()
+            await self.ping(connection)
+
     async def ping(self, connection: ServerConnection) -> None:
         """Give up a connection whose server hangs: it answers neither a ping nor a call.
 
         A server that does one thing at a time answers a ping after its calls, and needs a
         `ping_timeout_s` as long as these.
         """
-        connection.doubtful = False
+        connection.doubtful.clear()
         asked_s = time.monotonic()
         wait_s = self._server.ping_timeout_s
         with anyio.move_on_after(wait_s) as scope:

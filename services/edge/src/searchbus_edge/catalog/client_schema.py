@@ -15,20 +15,13 @@ unions give shorter messages; `with_nulls` is its reading of `nullable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from searchbus_contracts.schemas import DIALECTS
+from searchbus_contracts.schemas import DIALECTS, LISTS, MAPS, SCHEMAS, mapped
 
-_SCHEMAS = frozenset({
-    "items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else",
-    "unevaluatedItems", "unevaluatedProperties", "contentSchema",
-})  # fmt: skip
-"""Keywords whose value is a schema."""
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _TYPE_OF = {
     keyword: kind
     for kind, keywords in {
@@ -70,19 +63,10 @@ def with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
     return schema if found == schema else found
 
 
-def _read(key: str, value: Any, read: Callable[[Any], Any]) -> Any:
-    """The value of a keyword, with its schemas read."""
-    if key in _MAPS and isinstance(value, dict):
-        return {name: read(part) for name, part in value.items()}
-    if key in _LISTS and isinstance(value, list):
-        return [read(part) for part in value]
-    return read(value) if key in _SCHEMAS else value
-
-
 def _with_null(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    found = {key: _read(key, value, _with_null) for key, value in schema.items()}
+    found = {key: mapped(key, value, _with_null) for key, value in schema.items()}
     if not isinstance(found.get("nullable"), bool) or not found.pop("nullable"):
         return found
     kind, enum = found.get("type"), found.get("enum")
@@ -108,7 +92,7 @@ def _names_null(schema: Any) -> bool:
 def _with_types(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    found = {key: _read(key, value, _with_types) for key, value in schema.items()}
+    found = {key: mapped(key, value, _with_types) for key, value in schema.items()}
     if isinstance(named := found.get("properties"), dict):
         found["properties"] = {name: _with_type(part) for name, part in named.items()}
     if "const" in found and "type" not in found:
@@ -173,7 +157,7 @@ class _Unions:
             if key == "$ref" and isinstance(value, str):
                 found[key] = self._reference(value)
                 continue
-            read = _read(key, value, self.split)
+            read = mapped(key, value, self.split)
             if key in plan.branch_of:
                 branches[plan.branch_of[key]][key] = read
             elif _name(schema, key) == "$defs" and isinstance(read, dict):
@@ -216,8 +200,8 @@ class _Unions:
                     found.append(part)
                 else:
                     found.append("$defs" if _name(here, name) == "$defs" else part)
-                kind = "map" if name in _MAPS else "list" if name in _LISTS else "schema"
-                if name not in _MAPS | _LISTS | _SCHEMAS:
+                kind = "map" if name in MAPS else "list" if name in LISTS else "schema"
+                if name not in MAPS | LISTS | SCHEMAS:
                     kind = "value"
             else:
                 found.append(part)

@@ -43,7 +43,6 @@ log = logging.getLogger("searchbus.edge")
 Review = Callable[[str, str, Sequence[ToolDescriptor]], Reviewed]
 """Takes a toolset, its service and its tools; says which may be listed, and which are held."""
 _KINDS = ("tools", "prompts", "resources", "resource_templates")
-log = logging.getLogger("searchbus.edge")
 
 
 @dataclass(frozen=True, slots=True)

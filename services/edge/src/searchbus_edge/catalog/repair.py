@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from searchbus_contracts.schemas import resolved
+
 _ABSENT = object()
 _LARGEST_INTEGER = 2**53
 """Above it a JSON number with a fraction does not name one integer (RFC 8259, 6)."""
@@ -129,10 +131,7 @@ def _resolved(schema: Any, root: Any) -> Mapping[str, Any]:
             return schema
         if not reference.startswith("#/"):
             return {}
-        schema = root
-        for part in reference[2:].split("/"):
-            name = part.replace("~1", "/").replace("~0", "~")
-            schema = schema.get(name) if isinstance(schema, dict) else None
+        schema = resolved(reference, root)
     return {}
 
 

@@ -7,6 +7,7 @@ and its streams are Python. Here httptools parses, and the sockets are asyncio's
 and other protocols than HTTP/1.1 are left to httpx2's.
 """
 
+from .connection import Http1Connection
 from .transport import Http1Transport
 
-__all__ = ["Http1Transport"]
+__all__ = ["Http1Connection", "Http1Transport"]

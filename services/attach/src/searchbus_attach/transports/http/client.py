@@ -32,7 +32,7 @@ class BearerAuth(httpx2.Auth):
         token: Callable[[str], Awaitable[str]],
         header: Callable[[str], tuple[str, str]],
     ) -> None:
-        self._origin = _origin(httpx2.URL(url))
+        self._origin = origin(httpx2.URL(url))
         self._get_token = token
         self._header = header
         self.problem = ""
@@ -42,7 +42,7 @@ class BearerAuth(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """See httpx2.Auth. Raises AuthError where there is no token."""
-        if _origin(request.url) != self._origin:
+        if origin(request.url) != self._origin:
             yield request
             return
         token = await self._token("")
@@ -116,5 +116,6 @@ def _parsed(url: httpx2.URL | str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address."""
     return url.scheme, url.host, url.port

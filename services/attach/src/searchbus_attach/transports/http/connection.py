@@ -33,6 +33,7 @@ class Http1Connection(asyncio.Protocol):
         status, headers: what the response begins with.
         complete: whether all of the response is here.
         body_bytes: the length of its body, None where it is not known before its end.
+        parts: chunks of the body that have come, each of which costs work whatever its length.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Http1Connection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
-        self._waiting_bytes = self._silent_bytes = 0
+        self._waiting_bytes = self._silent_bytes = self.parts = 0
         self._has_head = self._has_length = self.complete = self._kept_alive = False
         self.body_bytes: int | None = None
 
@@ -217,6 +218,7 @@ class Http1Connection(asyncio.Protocol):
         self._silent_bytes = 0
         self._waiting_bytes += len(data)
         self._body.append(data)
+        self.parts += 1
 
     def on_message_complete(self) -> None:
         """See httptools.HTTPProtocol."""

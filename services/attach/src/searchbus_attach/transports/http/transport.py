@@ -80,7 +80,10 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         try:
             await connection.send(message, write_s=times.get("write"), read_s=read_s)
             if not _is_small(connection):
-                return httpx2.Response(connection.status, headers=connection.headers, stream=body)
+                return httpx2.Response(
+                    connection.status, headers=connection.headers, stream=body,
+                    extensions={"connection": connection},
+                )  # fmt: skip
             # Streams cost as much as the rest of httpx2's part.
             content = b"".join([part async for part in body])
         except BaseException:
