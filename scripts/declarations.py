@@ -14,11 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # The tree beside this file, also when another one is installed.
 sys.path[:0] = [str(path) for path in (ROOT / "libs/contracts/src", *ROOT.glob("services/*/src"))]
 
-from searchbus_contracts.services import (  # noqa: E402
-    ENTRY_POINT_GROUP,
-    Service,
-    declarations_to_json,
-)
+import msgspec  # noqa: E402
+
+from searchbus_contracts.services import ENTRY_POINT_GROUP, Service  # noqa: E402
 
 
 def declared() -> dict[str, Service]:
@@ -33,4 +31,4 @@ def declared() -> dict[str, Service]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(declarations_to_json(declared()).decode() + "\n")
+    sys.stdout.write(msgspec.json.encode(declared()).decode() + "\n")

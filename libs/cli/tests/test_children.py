@@ -116,6 +116,16 @@ async def test_wrong_settings_are_given_up_at_once():
     assert len(starts) == 1
 
 
+async def test_faults_of_settings_are_the_error(tmp_path):
+    """What the process printed before is in the log."""
+    lines = "'loading\\nerror: a: wrong.\\nerror: b: wrong.'"
+    process = child(f"print({lines}); raise SystemExit(2)")
+    process.log, process.verbose = LogFile(tmp_path / "worker.log"), False
+    with pytest.raises(GaveUpError) as caught:
+        await process.keep_running(lambda _: None)
+    assert str(caught.value) == "a: wrong.\nerror: b: wrong."
+
+
 async def test_process_that_ignores_sigterm_is_killed(capsys):
     """After the time that `stop` allows."""
     process = child(STUBBORN)

@@ -19,7 +19,6 @@ from searchbus_runtime import data_folder
 from searchbus_runtime.config_check import check_config
 from searchbus_runtime.config_file import ConfigFile, find_config, use_config
 from searchbus_runtime.config_sources import Sources
-from searchbus_runtime.services import ServiceDeclarationError, settings_class
 from searchbus_runtime.setting_list import EXTRA, PREFIX, SHARED
 from searchbus_runtime.state import ClientPipe, UnusableFolderError, open_data_folder
 
@@ -205,6 +204,8 @@ def _edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, s
 def _tell_settings_of(extra: Mapping[str, str]) -> None:
     """Tell this process and its children which settings the services of `--service` have."""
     # Imported here: only --service needs it.
+    from searchbus_runtime.services import ServiceDeclarationError, settings_class
+
     from .stack_services import find_services
 
     try:

@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING
 from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from .connection import BusAddress, bus_options, find_bus, operator_options
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
-    from .settings import (
-        BusAddress,
-        FollowingSettings,
-        ServiceSettings,
-        SigningSettings,
-        bus_options,
-        find_bus,
-        load_settings,
-        operator_options,
-    )
+    from .settings import FollowingSettings, ServiceSettings, SigningSettings, load_settings
     from .state import StackState, data_folder, no_stack, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
@@ -35,12 +27,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "connection": ("BusAddress", "bus_options", "find_bus", "operator_options"),
         "health": ("Health", "health_app"),
         "logs": ("configure_logging",),
         "process": ("Process", "run"),
         "settings": (
-            "BusAddress", "FollowingSettings", "ServiceSettings", "SigningSettings", "bus_options",
-            "find_bus", "load_settings", "operator_options",
+            "FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings",
         ),
         "state": ("StackState", "data_folder", "no_stack", "read_state", "write_state"),
         "traces": ("SpanNode", "SpanRecord", "build_tree", "read_spans"),

@@ -1,6 +1,6 @@
 """Faults of settings that need no settings class: unknown names, kinds of values, public secrets.
 
-faults = config_faults(Sources("", find_config(folder)), folder)
+check_config(Sources("", find_config(folder)), folder)
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
+from itertools import islice
 from pathlib import Path
 from typing import Any
-
-from searchbus_contracts.services import ENTRY_POINT_GROUP
 
 from .config_file import FILE_NAME, ConfigFile, WrongSettingsError
 from .config_sources import DOTENV, Sources, secret_files
@@ -27,6 +25,8 @@ _EXAMPLES = {
     "true or false": "true", "whole number": "8", "number": "2.5", "text": '"…"', "path": '"…"',
     "list": '["…"]', "table": '{name = "…"}',
 }  # fmt: skip
+MOST_FAULTS = 20
+"""The number of faults that are named at once."""
 _CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 # What Kubernetes sets for a Service whose name begins with searchbus (enableServiceLinks).
 _SERVICE_LINK = re.compile(
@@ -47,17 +47,24 @@ def check_config(sources: Sources, folder: Path) -> Sources:
     Raises:
         WrongSettingsError: with all faults.
     """
-    faults = list(config_faults(sources, folder))
+    faults = _first(_faults(sources, folder))
     if faults and (others := other_settings(sources.settings)):
         sources = Sources(sources.service, sources.config, {**sources.settings, **others})
-        faults = list(config_faults(sources, folder))
+        faults = _first(_faults(sources, folder))
     if faults:
         raise WrongSettingsError(*faults)
     return sources
 
 
-def config_faults(sources: Sources, folder: Path) -> Iterator[str]:
-    """A line for each fault; see `check_config`."""
+def _first(faults: Iterator[str]) -> list[str]:
+    # To search the nearest names of a file of another kind would take minutes.
+    found = list(islice(faults, MOST_FAULTS))
+    if next(faults, None) is not None:
+        found.append("There are more faults. Correct these first.")
+    return found
+
+
+def _faults(sources: Sources, folder: Path) -> Iterator[str]:
     known = {setting.variable for table in sources.settings.values() for setting in table.values()}
     yield from _variables(sources, known | OTHER_VARIABLES)
     if sources.config is not None:
@@ -70,10 +77,14 @@ def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
     Raises:
         WrongSettingsError: a service's class cannot be imported.
     """
+    # Imported here: a start without faults needs neither these nor pydantic, below.
+    from importlib.metadata import entry_points
+
+    from searchbus_contracts.services import ENTRY_POINT_GROUP
+
     found = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name not in settings:
-            # Imported here: pydantic, which a start without faults does not need yet.
             from .setting_classes import describe
 
             try:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .setting_list import PREFIX, Setting, Settings
+from .wording import printable
 
 CONFIG = f"{PREFIX}CONFIG"
 """Environment variable: the configuration file."""
@@ -48,8 +49,9 @@ class WrongSettingsError(RuntimeError):
     """
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
+        # Names in a file may hold line feeds and what a terminal obeys.
+        self.faults = tuple(printable(fault, one_line=True) for fault in faults)
+        super().__init__("\n".join(self.faults))
 
 
 @dataclass(frozen=True)

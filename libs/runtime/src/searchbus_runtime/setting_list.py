@@ -31,7 +31,7 @@ OTHER_VARIABLES = frozenset(
         "DECLARATIONS", "SERVICE",  # of container images
         "EXTRA_SETTINGS", "SETTINGS_FD",  # from `searchbus up` to its processes
         "TOKEN", "URL",  # of clients: the commands and the examples
-        "CHECK_REPLIES", "REAL_SERVERS", "TEST_RUN",  # of the tests
+        "CHECK_REPLIES", "DIST", "REAL_SERVERS", "TEST_RUN",  # of the tests
     )
 )  # fmt: skip
 """Variables with the prefix that are not settings of a service."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_attach.declare.auth_methods import METHODS
-from searchbus_attach.declare.servers import parse_server, variable
+from searchbus_attach.declare.servers import own_folders, parse_server, variable
 from searchbus_attach.declare.views import parse_selection, parse_view
 from searchbus_attach.errors import ServerDeclarationError
 
@@ -202,3 +202,14 @@ def test_a_wrong_value_of_a_selection_is_named(keys, message):
     with pytest.raises(ServerDeclarationError) as error:
         parse_selection("reading", keys)
     assert str(error.value) == f"views.reading: {message}"
+
+
+def test_configuration_file_beside_the_data_folder_is_closed_to_attached_servers(
+    tmp_path, monkeypatch
+):
+    """It may hold keys."""
+    monkeypatch.setenv("SEARCHBUS_CONFIG", str(tmp_path / "searchbus.toml"))
+    (tmp_path / "searchbus.toml").write_text("")
+    assert tmp_path / "searchbus.toml" in own_folders()
+    monkeypatch.delenv("SEARCHBUS_CONFIG")
+    assert tmp_path / "searchbus.toml" not in own_folders()

@@ -1,0 +1,89 @@
+"""How a process or a command connects to the bus: address, credentials, TLS, keys of callers."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from searchbus_bus import ActorSigner, ActorVerifier
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.services import OPERATOR
+from searchbus_contracts.subjects import inbox_prefix
+
+from .config_file import find_config
+from .config_sources import Sources
+from .setting_list import SHARED
+from .settings import ServiceSettings, SigningSettings, load_settings
+from .state import read_state
+
+
+def bus_options(settings: ServiceSettings) -> dict[str, Any]:
+    """The options of `connect` that settings ask for: prefix, credentials, TLS, actor keys."""
+    options: dict[str, Any] = {
+        "prefix": settings.subject_prefix,
+        "inbox_prefix": settings.nats_inbox_prefix,
+    }
+    if settings.nats_nkey_seed is not None:
+        options["nkeys_seed_str"] = settings.nats_nkey_seed.get_secret_value()
+    if settings.nats_store_nkey_seed is not None:
+        options["store_nkeys_seed_str"] = settings.nats_store_nkey_seed.get_secret_value()
+    if settings.nats_ca_file is not None:
+        options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
+    if settings.actor_public_key is not None:
+        options["verifier"] = ActorVerifier(settings.actor_public_key)
+    if isinstance(settings, SigningSettings) and settings.actor_private_key is not None:
+        options["signer"] = ActorSigner(settings.actor_private_key.get_secret_value())
+    return options
+
+
+def operator_options(data: Path) -> dict[str, Any]:
+    """The options of `connect` with which commands on this machine join a stack.
+
+    A secured stack (`searchbus up --secure`) keeps the operator's keys in
+    `<data>/secure/keys.json`, which only its owner can read. An open stack needs none.
+
+    Raises:
+        Fault: `unavailable`, where the file is damaged.
+    """
+    path = data / "secure" / "keys.json"
+    try:
+        found = json.loads(path.read_text())
+        return {
+            "nkeys_seed_str": found["seeds"][OPERATOR.name],
+            "inbox_prefix": inbox_prefix(OPERATOR.name),
+            "signer": ActorSigner(found["actor_private"]),
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError):
+        raise Fault(
+            ErrorCode.UNAVAILABLE,
+            f"{path} is damaged. Delete it, and start the stack again to make new keys.",
+            retryable=False,
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BusAddress:
+    """The URL of a bus, and the options of `connect` for it."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def find_bus(data: Path) -> BusAddress | None:
+    """The bus that a command uses; `None` where none is known.
+
+    The setting `nats_url` comes first, with the credentials of the settings (a cluster,
+    containers). Else it is the stack that runs on the data folder, with its operator's keys.
+    """
+    if Sources(SHARED, find_config(data)).find("nats_url"):
+        settings = load_settings(SigningSettings, data_dir=data)
+        return BusAddress(settings.nats_url, bus_options(settings))
+    state = read_state(data)
+    if state is None:
+        return None
+    return BusAddress(state.nats_url, operator_options(Path(state.data)))
