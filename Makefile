@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto site lock dist images up down clean
+.PHONY: help setup run test test-all check bench chaos proto site lock dist release images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -26,10 +26,11 @@ test: setup ## the tests that need nothing but this machine, in under five minut
 	@$(PYTEST) -n 4 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
 	@$(PYTEST) -n 3
-check: setup ## lint, format, types
+check: setup ## lint, format, types; types also as on macOS
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy libs/*/src services/*/src
+	@$(PY) -m mypy libs/*/src services/*/src && $(PY) -m mypy --platform darwin --no-warn-unreachable \
+		--cache-dir .mypy_cache/darwin libs/*/src services/*/src
 bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
 	@$(PY) -m tests.bench
 chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=killed,stopped RUNS=3)
@@ -42,12 +43,13 @@ lock: ## resolve the lock files again (needs uv)
 	@scripts/lock --upgrade
 dist: setup ## wheel, sdist, constraints, licences into dist/, tried by every installer
 	@scripts/dist dist && SEARCHBUS_DIST="$(CURDIR)/dist" $(PYTEST) tests/dist && cat build/dist.json
+release: setup ## a release on this machine, of which nothing is published: VERSION=1.2.3, docs/release.md
+	@$(PY) -m scripts.release "$(VERSION)"
 images: ## one container image a service (BASE=python:3.11-slim TAG=dev OFFLINE=1)
 	@$(if $(OFFLINE),scripts/setup && deploy/offline/images)
-	@for service in $(IMAGES); do \
-		docker build -f services/Dockerfile --build-arg BASE="$(BASE)" --build-arg SERVICE=$$service \
-			-t searchbus/$$service:$(TAG) . || exit 1; \
-	done
+	@for service in $(IMAGES); do docker build -f services/Dockerfile --build-arg BASE="$(BASE)" \
+		--build-arg VERSION="$(TAG)" --build-arg SOURCE="$(SOURCE)" --build-arg REVISION="$$(git rev-parse HEAD)" \
+		--build-arg CREATED="$$(git show -s --format=%cI)" --build-arg SERVICE=$$service -t searchbus/$$service:$(TAG) . || exit 1; done
 up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
 down: ## stop the containers; documents stay

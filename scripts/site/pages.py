@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PLACES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
     "tests/README.md": "tests.md",
     "proto/README.md": "reference/wire.md",
     "deploy/k8s/README.md": "packages/k8s.md",
@@ -38,7 +39,7 @@ CONTENTS = {
     "Explanation": [
         "architecture", "decisions/index", "performance", "reliability", "security", "comparison",
     ],
-    "Work on it": ["contributing", "tests", "packages/index"],
+    "Work on it": ["contributing", "tests", "release", "changelog", "packages/index"],
 }  # fmt: skip
 """The contents by heading. A page that is in no part of them fails the build."""
 _PARTS = {"decisions/index.md": "[0-9]*", "packages/index.md": "[a-z]*"}

@@ -33,7 +33,8 @@ def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
     (tmp_path / "slow.py").write_text(f"open({str(imported)!r}, 'a').write('x')")
     (tmp_path / "toy.py").write_text(
         "import gc, os, sys; assert 'slow' in sys.modules; assert not gc.isenabled();"
-        "print(len(os.listdir('/proc/self/fd'))); sys.exit(0)"
+        "open_ = [fd for fd in range(3, 256) if os.path.exists(f'/proc/self/fd/{fd}')];"
+        "print(*(fd for fd in open_ if not os.path.isfile(f'/proc/self/fd/{fd}'))); sys.exit(0)"
     )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -50,8 +51,8 @@ def test_forks_for_each_request_until_its_socket_is_closed(tmp_path):
             os.close(write)
             pid = int(ours.recv(64))
             with os.fdopen(read) as output:
-                # Three streams and the listing itself.
-                assert output.read() == "4\n"
+                # Files do not count: libffi keeps its own library open on some systems.
+                assert output.read() == "\n"
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert launcher.wait(600) == 0
     assert imported.read_text() == "x"

@@ -34,6 +34,9 @@ class ForkedProcess:
         self.stdout = stdout
         self.returncode: int | None = None
         self._ended = asyncio.Event()
+        self._descriptor: int
+        if sys.platform != "linux":
+            raise OSError("pidfd_open is a call of Linux; see Launcher.open")
         self._descriptor = os.pidfd_open(pid)
         asyncio.get_running_loop().add_reader(self._descriptor, self._reap)
 

@@ -77,6 +77,11 @@ class _Server(uvicorn.Server):
         while not await self.on_tick(0):
             await wait_for_event(self._exit, _TICK_S)
 
+    async def _wait_tasks_to_complete(self) -> None:
+        # Its last step, asyncio's `wait_closed`, waits for all connections from Python 3.12 on.
+        if not self.force_exit:
+            await super()._wait_tasks_to_complete()
+
 
 async def _serve(server: _Server, listener: socket.socket) -> None:
     handles = [listener, *(listener.dup() for _ in range(_ACCEPTS_PER_TURN - 1))]

@@ -28,7 +28,7 @@ from pathlib import Path
 from ..declare.servers import Server
 from ..errors import ServerDeclarationError
 
-NO_LANDLOCK = "this kernel has no Landlock (Linux 5.19 or later, switched on)"
+NO_LANDLOCK = "this system has no Landlock (Linux 5.19 or later, switched on)"
 _SYSTEM = (
     "/bin", "/etc", "/lib", "/lib32", "/lib64", "/nix/store", "/opt", "/proc", "/sbin", "/sys",
     "/usr", "/run/systemd/resolve",
@@ -43,6 +43,9 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _MAKE_CHAR, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_PATH_ONLY = os.O_CLOEXEC
+if sys.platform == "linux":
+    _PATH_ONLY |= os.O_PATH
 # Loaded at import: between fork and exec nothing is to be loaded.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -160,7 +163,7 @@ class _Rules:
 
     def _add(self, path: Path, rights: int) -> None:
         rights &= self._handled if path.is_dir() else self._handled & _OF_FILES
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, _PATH_ONLY)
         try:
             rule = struct.pack("=Qi", rights, descriptor)
             _called(_ADD_RULE, self.descriptor, _PATH_BENEATH, rule, 0)
