@@ -81,9 +81,7 @@ def gather(folder: Path) -> None:
         parts = sorted(p.stem for p in (folder / page).parent.glob(f"{pattern}.md"))
         _append(folder / page, _toctree("", [p for p in parts if p != "index"]))
     for heading, names in CONTENTS.items():
-        # A branch may bring a page that the contents name already.
-        there = [name for name in names if (folder / f"{name}.md").exists()]
-        _append(folder / "index.md", _toctree(heading, there))
+        _append(folder / "index.md", _toctree(heading, names))
 
 
 def relinked(text: str, source: str, places: dict[str, str]) -> str:

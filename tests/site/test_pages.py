@@ -72,6 +72,7 @@ def test_every_page_is_in_the_contents(made):
     parts = {name for name in every if name.startswith(("decisions/", "packages/"))}
     every -= {"index", "reference/openapi"}
     assert every - parts - set(named) == set(), "add them to CONTENTS in scripts/site/pages.py"
+    assert set(named) - every == set()
 
 
 @pytest.mark.parametrize(
