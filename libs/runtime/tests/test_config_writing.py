@@ -65,6 +65,15 @@ def test_entry_of_several_lines_is_not_damaged(tmp_path):
     assert path.read_text() == '[edge]\naudiences = [\n  "a",\n]\n'
 
 
+def test_a_secret_is_not_shown_where_it_cannot_be_written(tmp_path):
+    """The message reaches terminals and logs."""
+    path = tmp_path / "searchbus.toml"
+    path.write_text('[web]\nbrave_api_keys = [\n  "a",\n]\n')
+    with pytest.raises(WrongSettingsError, match="by hand: brave_api_keys = …") as caught:
+        write_config(path, {"web": {"brave_api_keys": ["hidden"]}})
+    assert "hidden" not in str(caught.value)
+
+
 def test_file_that_is_no_toml_is_not_overwritten(tmp_path):
     """It is refused with its line."""
     path = tmp_path / "searchbus.toml"

@@ -112,9 +112,11 @@ def _changed(path: Path, text: str, way: tuple[str, ...], value: Any) -> str:
     except tomllib.TOMLDecodeError:
         is_harmless = False
     if not is_harmless:
+        setting = listed_settings()[table[0] if table else SHARED].get(name)
+        shown = f"{name} = …" if setting is None or setting.secret else entry
         raise WrongSettingsError(
             f"{path}: {'.'.join(way)} cannot be changed without harm to other lines. Change it by "
-            f"hand: {entry}"
+            f"hand: {shown}"
         )
     return changed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_edge.stdio import command as joining
+from searchbus_edge.stdio import joining
 from searchbus_testing import run_command
 
 

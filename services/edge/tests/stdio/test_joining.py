@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from searchbus_edge.stdio import command as joining
-from searchbus_edge.stdio.command import NoStackError, StackClient
+from searchbus_edge.stdio import joining
+from searchbus_edge.stdio.joining import NoStackError, StackClient
 from searchbus_runtime import StackState, write_state
 from searchbus_runtime.state import LOCK_FILE, ClientPipe, make_pipe
 from searchbus_testing import eventually

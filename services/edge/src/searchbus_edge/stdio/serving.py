@@ -1,0 +1,169 @@
+"""Serves MCP over standard input and output, from the first moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from mcp.server.stdio import stdio_server
+
+from searchbus_bus import Bus, MemoryBroker, Worker, connect, end_task
+from searchbus_contracts import VERSION
+from searchbus_contracts.services import Service, needed_for, toolset_owners
+from searchbus_runtime import bus_options, configure_logging, load_settings, operator_options
+from searchbus_runtime.config_file import find_config
+from searchbus_runtime.services import is_wanted
+from searchbus_runtime.telemetry import configure_telemetry
+
+from ..bootstrap import Edge, open_edge
+from ..catalog.view import LAZY
+from ..settings import EdgeSettings
+from .joining import NoStackError, StackClient
+from .messages import ClientMessages, Lines
+
+log = logging.getLogger("searchbus.stdio")
+SERVICES_TIMEOUT_S = 20.0
+_POLL_S = 0.2
+
+
+async def serve(
+    client: StackClient, folder: Path, toolset: str | None, services: Mapping[str, Service]
+) -> None:
+    """Serve until the client leaves; standard input is read from the first moment."""
+    settings = load_settings(EdgeSettings, "edge", data_dir=folder)
+    configure_logging("stdio", level="warning", style=settings.log_format)
+    flush = configure_telemetry("edge", settings)
+    loop = asyncio.get_running_loop()
+    try:
+        lines: Any = Lines(sys.stdin.fileno())
+        async with stdio_server(stdin=lines) as (incoming, outgoing):
+            messages = ClientMessages(incoming, outgoing)
+            reading = loop.create_task(messages.read())
+            working = loop.create_task(_answer(messages, client, folder, toolset, services))
+            await asyncio.wait([reading, working], return_when=asyncio.FIRST_COMPLETED)
+            client.leave()
+            failed = working.done()
+            await end_task(reading)
+            await end_task(working)
+            if failed:
+                working.result()
+            await outgoing.aclose()
+    except ExceptionGroup as group:
+        raise _first_of(group) from None
+    finally:
+        flush()
+
+
+async def _answer(
+    messages: ClientMessages,
+    client: StackClient,
+    folder: Path,
+    toolset: str | None,
+    services: Mapping[str, Service],
+) -> None:
+    """Answer the handshake at once, and the rest as soon as the stack is up."""
+    owners = toolset_owners(services)
+    async with AsyncExitStack() as meanwhile:
+        if client.state is None:
+            # Empty workers stand for those that will be there: the index decides what is declared.
+            memory = MemoryBroker().connect(name="stdio")
+            for name in _awaited(toolset, services, folder):
+                serving = await memory.serve(Worker(name, version=VERSION))
+                meanwhile.push_async_callback(serving.drain)
+            first = load_settings(EdgeSettings, "edge", data_dir=folder)
+            edge = await meanwhile.enter_async_context(open_edge(memory, first, declared=owners))
+            await meanwhile.enter_async_context(messages.greeted_by(edge.servers.get(toolset).mcp))
+            await asyncio.to_thread(client.join)
+        assert client.state is not None
+        settings = load_settings(
+            EdgeSettings, "edge", nats_url=client.state.nats_url, data_dir=folder
+        )
+        bus = await connect(
+            settings.nats_url,
+            name="stdio",
+            # A stack that was started again has another port.
+            find_url=lambda: client.state.nats_url if client.state is not None else None,
+            **bus_options(settings) | operator_options(folder),
+        )
+        following = asyncio.get_running_loop().create_task(_follow_stack(bus, client))
+        try:
+            async with open_edge(bus, settings, declared=owners) as edge:
+                if client.owns:
+                    await _wait_for_services(edge, _awaited(toolset, services, folder))
+                if toolset is not None and not edge.registry.offers(toolset):
+                    refuse_unknown(toolset, {*declared_toolsets(services), *edge.registry.toolsets})
+                edge.changes.on_change = messages.lists_changed
+                await meanwhile.aclose()
+                await messages.serve(edge.servers.get(toolset).mcp)
+        finally:
+            client.leave()
+            await end_task(following)
+            await bus.close()
+
+
+def _first_of(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The SDK's streams put every error into groups."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _follow_stack(bus: Bus, client: StackClient) -> None:
+    """Join the stack again whenever the connection to it is lost.
+
+    A stack that only its clients use is started again by one of them.
+    """
+    while True:
+        await asyncio.sleep(_POLL_S)
+        if bus.connected:
+            continue
+        try:
+            if client.owns:
+                await asyncio.to_thread(client.join)
+            else:
+                client.find()
+        except (NoStackError, OSError) as error:
+            log.error("%s", error)
+
+
+def _awaited(toolset: str | None, services: Mapping[str, Service], folder: Path) -> frozenset[str]:
+    """The workers that a stack for this client starts."""
+    needed = needed_for(None if toolset == LAZY else toolset, services)
+    config = find_config(folder)
+    wanted = (services[name] for name in needed if is_wanted(services[name], folder, config))
+    return frozenset(service.group for service in wanted if service.serves)
+
+
+async def _wait_for_services(edge: Edge, workers: Collection[str]) -> None:
+    """Wait for workers that the stack starts because this client joined.
+
+    So the first list has their tools; of one that comes later the client is told.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + SERVICES_TIMEOUT_S
+    # One is present a moment before its catalogue was read.
+    while missing := sorted({*workers} - {read.service for read in edge.directory.catalogs}):
+        if loop.time() > give_up_s:
+            log.warning("%s did not start within %.0f s", ", ".join(missing), SERVICES_TIMEOUT_S)
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def declared_toolsets(services: Mapping[str, Service]) -> set[str]:
+    """The toolsets of the installed services."""
+    return set[str]().union(*(service.offers for service in services.values()))
+
+
+def refuse_unknown(toolset: str | None, known: set[str]) -> None:
+    """Raise NoStackError for a toolset that nobody offers."""
+    if toolset is not None and toolset not in known:
+        raise NoStackError(
+            f"There is no toolset {toolset}. Choose one of {', '.join(sorted(known))}, or leave "
+            "out --toolset for all tools."
+        )
