@@ -9,17 +9,12 @@ import time
 
 import pytest
 
-from searchbus_bus.client.inbox import (
-    FailedAttempt,
-    Inbox,
-    Pending,
-    random_id,
-    read_reply,
-)
-from searchbus_bus.client.parts import ChunkMark, Transit, TransitBudget
+from searchbus_bus.client.inbox import Inbox, random_id
+from searchbus_bus.client.parts import ChunkMark, Transit
+from searchbus_bus.client.reply import FailedAttempt
 from searchbus_bus.client.request import Deadline
 from searchbus_bus.transport import Message
-from searchbus_contracts import ErrorCode, Failure, Fault, Parts, decode, encode
+from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
 
 SUBJECT = "sb.v1.echo.say"
 
@@ -383,24 +378,3 @@ def test_ids_are_hex_and_never_equal():
     made = [random_id() for _ in range(1000)]
     assert len(set(made)) == 1000
     assert all(re.fullmatch("[0-9a-f]{32}", text) for text in made)
-
-
-@pytest.fixture
-async def pending() -> Pending:
-    return Pending(asyncio.get_running_loop().create_future(), None, None, 0.0)
-
-
-async def test_an_acknowledgement_names_the_instance(pending):
-    """And ends nothing; a name that no subject can have counts for nothing."""
-    for name, instance in (("I1", "I1"), ("a.*", "")):
-        acknowledged = Message("inbox", b"", "", {"Ack": name})
-        assert read_reply(pending, acknowledged, TransitBudget()) is None
-        assert pending.instance == instance
-
-
-async def test_the_first_outcome_counts(pending):
-    """A reply may come after its worker was taken for lost."""
-    lost = FailedAttempt(Fault("unavailable", "It is gone."), "worker_lost")
-    pending.end(lost)
-    pending.end(b"late")
-    assert pending.outcome.result() is lost

@@ -30,7 +30,7 @@ from enum import Enum
 from searchbus_contracts import ErrorCode, Fault
 
 from ..tasks import Background, end_task
-from .inbox import FailedAttempt, Pending
+from .reply import FailedAttempt, Pending
 
 log = logging.getLogger("searchbus.bus")
 

@@ -25,8 +25,9 @@ from ..identity import ActorSigner, Sent, received_delegation
 from ..tasks import Background
 from ..transport import Transport, publish_or_log
 from .fleet import ACK_AFTER_MS, Fleet, State
-from .inbox import FailedAttempt, Inbox, Pending, random_id
+from .inbox import Inbox, random_id
 from .parts import MAX_BODY_BYTES, TransitFullError
+from .reply import FailedAttempt, Pending
 from .request import Deadline, InstanceGoneError, Request
 
 _ATTEMPTS = 2
