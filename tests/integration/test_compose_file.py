@@ -115,7 +115,8 @@ def test_attached_servers_are_reached_and_hardened():
     """Each URL of the file is a container without keys, on a network without a way out; each command is in the
     image of the service."""
     added = yaml.safe_load((ROOT / "deploy/compose/attached.yml").read_text())
-    servers = AttachFile(ROOT / "deploy/compose/attached.toml").read()
+    declared = AttachFile(ROOT / "deploy/compose/attached.toml").read_all()
+    servers = declared.servers
     built = (ROOT / "deploy/compose/attached.Dockerfile").read_text()
     assert {bool(server.url) for server in servers.values()} == {True, False}
     for server in servers.values():

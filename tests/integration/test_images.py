@@ -85,6 +85,11 @@ def test_image_holds_its_own_service_only(images, service):
     assert bool(inside["model"]) == ("fastembed" in locked(service))
     carried = {module for name, module in HEAVY.items() if name in locked(service)}
     assert set(inside["heavy"]) == carried == CARRIED.get(service, carried)
+    labels = json.loads(
+        docker("image", "inspect", "-f", "{{json .Config.Labels}}", images[service])
+    )
+    assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert "org.opencontainers.image.revision" in labels
     base, _ = engine.base_image()
     sizes = [
         int(docker("image", "inspect", "-f", "{{.Size}}", image)) / 2**20
