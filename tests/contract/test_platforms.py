@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DIFFERS = re.compile(r"\bsys\.platform\b|\bctypes\b|\bKERNEL_ENDS_CHILDREN\b")
 TESTS = (

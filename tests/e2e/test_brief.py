@@ -7,6 +7,8 @@ from mcp import Client
 
 from searchbus_passages import count
 
+pytestmark = pytest.mark.slow
+
 CLUB = """# Rowing club handbook
 
 ## Membership

@@ -20,6 +20,8 @@ from scripts.site.measured import metrics
 
 from searchbus_testing import SEARCHBUS, Stack, eventually, run_command
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/tutorial.md", "README.md", "docs/settings.md", *sorted(
     str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md")

@@ -7,7 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from searchbus_testing import SEARCHBUS
+
+pytestmark = pytest.mark.slow
 
 
 def test_entry_that_init_wrote_serves_the_documents_that_it_read(tmp_path):

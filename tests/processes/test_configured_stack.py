@@ -13,6 +13,8 @@ import pytest
 
 from searchbus_testing import Stack, eventually, free_port
 
+pytestmark = pytest.mark.slow
+
 TOY = '''
 import msgspec
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 UP = ("-m", "searchbus_cli", "up", "--port", "0", "--data", "{data}")
 CHECK = ("-m", "searchbus_cli", "config", "check", "--data", "{data}")
 STDIO = ("-m", "searchbus_cli", "stdio", "--data", "{data}")

@@ -14,6 +14,8 @@ from .conftest import shared_tool_embedder
 from .measure import results, shipped_quality
 from .sets import SHIPPED, finder_of, nonsense, shipped, shipped_cases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def finder() -> IndexFinder:

@@ -124,6 +124,7 @@ def test_workbook_beyond_a_limit_is_skipped(monkeypatch, limit):
     assert caught.value.reason is Reason.TOO_LARGE
 
 
+@pytest.mark.slow
 def test_workbook_of_a_million_cells_is_skipped():
     """At the real limit."""
     with pytest.raises(SkipError, match="1,000,000 cells"):
