@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from searchbus_attach.commands.status import ask_status
-from searchbus_bus import Bus, Call, Worker, connect, endpoint
+from searchbus_bus import Bus, Call, Seeds, Worker, connect, endpoint
 from searchbus_bus.client.inbox import InboxQuestion
 from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.secure import new_seed, public_key
@@ -39,8 +39,8 @@ from .locked_bus import LockedBus
 async def as_service(bus: LockedBus, name: str) -> Bus:
     """With the keys of a service, as its process connects."""
     return await connect(
-        bus.url, name=name, nkeys_seed_str=bus.seeds[name], inbox_prefix=inbox_prefix(name),
-        store_nkeys_seed_str=bus.store_seeds.get(name),
+        bus.url, name=name, seeds=Seeds.of(bus.seeds[name]), inbox_prefix=inbox_prefix(name),
+        store_seeds=Seeds.of(bus.store_seeds[name]) if name in bus.store_seeds else None,
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ async def test_forbidden_operations_are_refused(locked_bus):
 @pytest.mark.slow
 async def test_unknown_client_cannot_connect(locked_bus):
     """Without an nkey, and with one that the server does not know."""
-    for options in ({}, {"nkeys_seed_str": new_seed()}):
+    for options in ({}, {"seeds": Seeds.of(new_seed())}):
         with pytest.raises(Fault):
             await connect(locked_bus.url, name="stranger", connect_timeout_s=2.0, **options)
 
@@ -138,7 +138,7 @@ async def test_written_configuration_serves_tls_and_the_settings_connect(
     assert await bucket.create("a", b"1")
     await bus.close()
     options = bus_options(settings)
-    del options["tls"]
+    del options["tls_files"]
     with pytest.raises(Fault):
         await connect(settings.nats_url, name="ddg", connect_timeout_s=2.0, **options)
 
@@ -242,7 +242,7 @@ async def test_buckets_work_with_the_second_key_only(locked_bus):
     without = await connect(
         locked_bus.url,
         name="ddg",
-        nkeys_seed_str=locked_bus.seeds["ddg"],
+        seeds=Seeds.of(locked_bus.seeds["ddg"]),
         inbox_prefix="_INBOX_ddg",
     )
     bucket = await without.key_value("ddg_leases", ttl_s=10, max_bytes=10_000)

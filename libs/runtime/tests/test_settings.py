@@ -143,12 +143,12 @@ def test_settings_become_options_of_connect():
     private, public = new_actor_keys()
     given = {"nats_nkey_seed": SEED, "nats_inbox_prefix": "_INBOX_web", "actor_public_key": public}
     options = bus_options(ServiceSettings(**given))
-    assert (options["nkeys_seed_str"], options["inbox_prefix"]) == (SEED, "_INBOX_web")
+    assert (options["seeds"].next(), options["inbox_prefix"]) == (SEED, "_INBOX_web")
     assert isinstance(options["verifier"], ActorVerifier)
     assert "signer" not in options
-    assert "store_nkeys_seed_str" not in options
+    assert "store_seeds" not in options
     options = bus_options(ServiceSettings(**given, nats_store_nkey_seed=OTHER_SEED))
-    assert (options["nkeys_seed_str"], options["store_nkeys_seed_str"]) == (SEED, OTHER_SEED)
+    assert (options["seeds"].next(), options["store_seeds"].next()) == (SEED, OTHER_SEED)
     options = bus_options(SigningSettings(**given, actor_private_key=private))
     assert isinstance(options["signer"], ActorSigner)
 
@@ -166,7 +166,7 @@ def test_operator_of_a_secured_stack_uses_the_keys_of_the_data_folder(tmp_path):
         json.dumps({"seeds": {"cli": SEED}, "actor_private": private, "actor_public": public})
     )
     options = operator_options(tmp_path)
-    assert (options["nkeys_seed_str"], options["inbox_prefix"]) == (SEED, "_INBOX_cli")
+    assert (options["seeds"].next(), options["inbox_prefix"]) == (SEED, "_INBOX_cli")
     assert isinstance(options["signer"], ActorSigner)
 
 

@@ -62,7 +62,7 @@ async def test_another_store_is_a_module_and_a_line(monkeypatch, tmp_path):
         engine = "toy"
 
         @classmethod
-        async def open(cls, place, *, api_key=None, min_free_bytes=0):
+        async def open(cls, place, *, api_key=None, tls=None, min_free_bytes=0):
             assert (place, api_key) == ("toy://here", "key")
             return cls(tmp_path)
 

@@ -63,8 +63,15 @@ async def test_server_that_goes_away_is_unavailable():
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
-@pytest.mark.parametrize("status", [401, 404, 500])
-async def test_server_that_refuses_at_the_start_is_unavailable(status):
+@pytest.mark.parametrize(
+    ("status", "setting"),
+    [
+        (401, "SEARCHBUS_QDRANT_API_KEY"),
+        (404, "SEARCHBUS_QDRANT_URL"),
+        (500, "SEARCHBUS_QDRANT_URL"),
+    ],
+)
+async def test_server_that_refuses_at_the_start_is_unavailable(status, setting):
     """The key is wrong, or something else listens there: the message names the setting."""
 
     class Other(BaseHTTPRequestHandler):
@@ -80,7 +87,7 @@ async def test_server_that_refuses_at_the_start_is_unavailable(status):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with pytest.raises(StoreUnavailableError, match="SEARCHBUS_QDRANT_URL"):
+            with pytest.raises(StoreUnavailableError, match=setting):
                 await open_store(url=f"http://127.0.0.1:{server.server_port}")
         finally:
             server.shutdown()

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from .client.request import InstanceGoneError, Request
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
     from .memory import MemoryBroker
+    from .nats.sign_in import Seeds
     from .store.keyvalue import KeyValue
     from .tasks import end_task, wait_for_event
     from .telemetry import SECONDS, LiveGauge
+    from .tls import TlsFiles
     from .worker.describe import declared_tools
     from .worker.serving import Serving
     from .worker.toolset import (
@@ -51,7 +53,9 @@ __all__ = [
     "LiveGauge",
     "MemoryBroker",
     "Request",
+    "Seeds",
     "Serving",
+    "TlsFiles",
     "Toolset",
     "WithMeta",
     "Worker",
@@ -80,9 +84,11 @@ __getattr__, __dir__ = lazy_exports(
         "client.request": ("InstanceGoneError", "Request",),
         "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys",),
         "memory": ("MemoryBroker",),
+        "nats.sign_in": ("Seeds",),
         "store.keyvalue": ("KeyValue",),
         "tasks": ("end_task", "wait_for_event",),
         "telemetry": ("SECONDS", "LiveGauge",),
+        "tls": ("TlsFiles",),
         "worker.describe": ("declared_tools",),
         "worker.serving": ("Serving",),
         "worker.toolset": (

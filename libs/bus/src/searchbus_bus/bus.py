@@ -61,6 +61,11 @@ class Bus:
         return self.transport.connected
 
     @property
+    def fault(self) -> str:
+        """Why no server lets this process in, e.g. a refused key: a line that says what to do."""
+        return self.transport.fault
+
+    @property
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
         return self._requester.inbox.in_flight
@@ -261,7 +266,7 @@ async def connect(
         url: one address or several, separated by commas.
         connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier, reconnect_grace_s: see Bus.
-        options: see `NatsTransport.connect` (find_url) and nats-py (nkeys_seed_str, tls, …).
+        options: see `NatsTransport.connect` (find_url, seeds, tls_files, …).
     """
     # Imported here, because the in-memory broker must load without nats.
     from .nats.transport import NatsTransport

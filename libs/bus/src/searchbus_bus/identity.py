@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -94,10 +94,22 @@ def new_actor_keys() -> tuple[str, str]:
 
 
 class ActorSigner:
-    """Signs `Actor` headers. Raises ValueError where the text is not a valid private key."""
+    """Signs `Actor` headers. Raises ValueError where a text is not a valid private key.
 
-    def __init__(self, private_key: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._key = Ed25519PrivateKey.from_private_bytes(_raw(private_key))
+    Args:
+        private_key: or what returns the keys of now, whose first one signs.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(
+        self,
+        private_key: str | Callable[[], Sequence[str]],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._texts = _reader(private_key)
+        self._text = self._texts()[0]
+        self._key = Ed25519PrivateKey.from_private_bytes(_raw(self._text))
         self._clock = clock
         # A key for each subject, of requests within a minute: making one costs more than signing.
         self._keys: TTLCache[str, tuple[str, str]] = TTLCache(_KEYS, ttl=_KEY_REUSED_S, timer=clock)
@@ -108,6 +120,10 @@ class ActorSigner:
         Args:
             timeout_s: until the deadline of the request; the headers expire soon after it.
         """
+        text = self._texts()[0]
+        if text != self._text:
+            self._key = Ed25519PrivateKey.from_private_bytes(_raw(text))
+            self._text = text
         pair = self._keys.get(sent.subject)
         if pair is None:
             pair = self._keys[sent.subject] = new_actor_keys()
@@ -120,11 +136,31 @@ class ActorSigner:
 
 
 class ActorVerifier:
-    """Verifies `Actor` headers. Raises ValueError where the text is not a valid public key."""
+    """Verifies `Actor` headers. Raises ValueError where a text is not a valid public key.
 
-    def __init__(self, public_key: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._key = Ed25519PublicKey.from_public_bytes(_raw(public_key))
+    Args:
+        public_key: or what returns the keys of now, each of which is accepted.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(
+        self,
+        public_key: str | Callable[[], Sequence[str]],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._read = _reader(public_key)
+        self._texts: Sequence[str] = ()
+        self._keys: tuple[Ed25519PublicKey, ...] = ()
         self._clock = clock
+        self._edges_keys()
+
+    def _edges_keys(self) -> tuple[Ed25519PublicKey, ...]:
+        texts = self._read()
+        if texts != self._texts:
+            self._keys = tuple(Ed25519PublicKey.from_public_bytes(_raw(text)) for text in texts)
+            self._texts = texts
+        return self._keys
 
     def verify(self, headers: Mapping[str, str], sent: Sent) -> Delegation | None:
         """Check the actor of a request; returns with what its receiver may pass the caller on.
@@ -136,7 +172,7 @@ class ActorVerifier:
         header, signature = headers.get(ACTOR, ""), headers.get(ACTOR_SIG, "")
         passed_on = headers.get(ACTOR_GRANT)
         if passed_on is None:
-            self._check(self._key, header, signature, sent)
+            self._check(self._edges_keys(), header, signature, sent)
             key = headers.get(ACTOR_KEY, "")
             if not _is_key(key):
                 return None
@@ -150,30 +186,46 @@ class ActorVerifier:
             received = Actor.from_header(grant.actor)
         except Fault:
             raise _refused() from None
-        public = self._check(self._key, grant.actor, grant.signature, grant.sent)
+        public = self._check(self._edges_keys(), grant.actor, grant.signature, grant.sent)
         try:
             key_of_grant = Ed25519PublicKey.from_public_bytes(_raw(public))
         except ValueError:
             raise _refused() from None
-        self._check(key_of_grant, header, signature, sent)
+        self._check((key_of_grant,), header, signature, sent)
         if not _narrower(Actor.from_header(header), received):
             raise _refused()
         # It goes no further: there is no key with which the receiver could sign.
         return None
 
-    def _check(self, key: Ed25519PublicKey, header: str, signature: str, sent: Sent) -> str:
+    def _check(
+        self, keys: Sequence[Ed25519PublicKey], header: str, signature: str, sent: Sent
+    ) -> str:
         """The public key that a valid signature names; empty where it names none."""
         end_ms, _, rest = signature.partition(".")
         public, _, encoded = rest.partition(".")
         if not (end_ms.isascii() and end_ms.isdigit() and len(end_ms) < 16):
             raise _refused()
-        try:
-            key.verify(_raw(encoded), _signed_text(end_ms, public, sent, header))
-        except (InvalidSignature, ValueError):
-            raise _refused() from None
+        text = _signed_text(end_ms, public, sent, header)
+        if not any(_verifies(key, encoded, text) for key in keys):
+            raise _refused()
         if int(end_ms) < self._clock() * 1000:
             raise _refused()
         return public
+
+
+def _reader(given: str | Callable[[], Sequence[str]]) -> Callable[[], Sequence[str]]:
+    if not isinstance(given, str):
+        return given
+    texts = (given,)
+    return lambda: texts
+
+
+def _verifies(key: Ed25519PublicKey, signature: str, text: bytes) -> bool:
+    try:
+        key.verify(_raw(signature), text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def _narrower(actor: Actor, received: Actor) -> bool:

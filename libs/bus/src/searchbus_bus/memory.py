@@ -133,6 +133,10 @@ class _MemoryTransport:
     def async_errors(self) -> int:
         return self.errors
 
+    @property
+    def fault(self) -> str:
+        return ""
+
     def new_inbox(self) -> str:
         return f"_INBOX.m{next(_ids)}"
 

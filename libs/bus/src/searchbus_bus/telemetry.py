@@ -103,6 +103,10 @@ _refused = meter.create_counter(
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
+_refused_credentials = meter.create_counter(
+    "searchbus.credential.refused",
+    description="Times that a credential of this process was refused, by the name of its setting.",
+)
 _failed = meter.create_counter(
     "searchbus.background.failed",
     description="Work that failed while no caller waited for it: commit (of a document), facts "
@@ -180,6 +184,11 @@ def count_refused(reason: str) -> None:
 def count_error(kind: str) -> None:
     """Count an error outside any call, see ERROR_KINDS."""
     _errors.add(1, {"kind": kind})
+
+
+def count_refused_credential(setting: str) -> None:
+    """Count a refusal of the secret that a setting holds."""
+    _refused_credentials.add(1, {"setting": setting})
 
 
 def count_failed(work: str) -> None:

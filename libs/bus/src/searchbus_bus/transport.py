@@ -85,6 +85,10 @@ class Transport(Protocol):
     def async_errors(self) -> int:
         """Errors the broker reported outside any call: refused publishes, slow consumers."""
 
+    @property
+    def fault(self) -> str:
+        """Why no broker lets this connection in, e.g. a refused key: what to do, in a line."""
+
     def new_inbox(self) -> str:
         """A new reply subject that only this connection uses."""
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import nats.errors
 import pytest
 
-from searchbus_bus import connect
+from searchbus_bus import Seeds, connect
 from searchbus_bus.nats import transport as transport
 from searchbus_bus.nats.overrides import BusClient
 from searchbus_bus.nats.transport import NatsAnnouncement, NatsSubscription, NatsTransport, _kind_of
@@ -189,7 +189,7 @@ async def test_buckets_are_reached_over_a_connection_of_their_own(own_nats_serve
         "}\n"
     )
     server = own_nats_server("-c", str(config))
-    options = {"nkeys_seed_str": seeds["bus"], "store_nkeys_seed_str": seeds["store"]}
+    options = {"seeds": Seeds.of(seeds["bus"]), "store_seeds": Seeds.of(seeds["store"])}
     bus = await connect(server.url, name="test", **options)
     bucket = await bus.key_value("things", ttl_s=60.0, max_bytes=100_000)
     heard = []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from searchbus_bus import ActorSigner, ActorVerifier
+from searchbus_bus import ActorSigner, ActorVerifier, Seeds
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import OPERATOR
 from searchbus_contracts.subjects import inbox_prefix
@@ -16,7 +15,14 @@ from searchbus_contracts.subjects import inbox_prefix
 from .config_file import find_config
 from .config_sources import Sources
 from .setting_list import SHARED
-from .settings import ServiceSettings, SigningSettings, load_settings
+from .settings import (
+    ServiceSettings,
+    SigningSettings,
+    check_private_key,
+    check_public_key,
+    check_seed,
+    load_settings,
+)
 from .state import read_state
 
 
@@ -26,16 +32,20 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
         "prefix": settings.subject_prefix,
         "inbox_prefix": settings.nats_inbox_prefix,
     }
-    if settings.nats_nkey_seed is not None:
-        options["nkeys_seed_str"] = settings.nats_nkey_seed.get_secret_value()
-    if settings.nats_store_nkey_seed is not None:
-        options["store_nkeys_seed_str"] = settings.nats_store_nkey_seed.get_secret_value()
-    if settings.nats_ca_file is not None:
-        options["tls"] = ssl.create_default_context(cafile=str(settings.nats_ca_file))
-    if settings.actor_public_key is not None:
-        options["verifier"] = ActorVerifier(settings.actor_public_key)
-    if isinstance(settings, SigningSettings) and settings.actor_private_key is not None:
-        options["signer"] = ActorSigner(settings.actor_private_key.get_secret_value())
+    for option, name in (("seeds", "nats_nkey_seed"), ("store_seeds", "nats_store_nkey_seed")):
+        seed = settings.secret(name, check_seed)
+        if seed is not None:
+            user = settings.nats_inbox_prefix.removeprefix("_INBOX_")
+            options[option] = Seeds(seed.values, user=user, setting=name)
+    if settings.nats_tls is not None:
+        options["tls_files"] = settings.nats_tls
+    public = settings.secret("actor_public_key", check_public_key)
+    if public is not None:
+        options["verifier"] = ActorVerifier(public.accepted)
+    if isinstance(settings, SigningSettings):
+        private = settings.secret("actor_private_key", check_private_key)
+        if private is not None:
+            options["signer"] = ActorSigner(private.values)
     return options
 
 
@@ -52,7 +62,7 @@ def operator_options(data: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
         return {
-            "nkeys_seed_str": found["seeds"][OPERATOR.name],
+            "seeds": Seeds.of(str(found["seeds"][OPERATOR.name]), user=OPERATOR.name),
             "inbox_prefix": inbox_prefix(OPERATOR.name),
             "signer": ActorSigner(found["actor_private"]),
         }

@@ -54,6 +54,7 @@ class Process(Generic[S]):
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
         self._after_drain: list[Callable[[], Awaitable[None]]] = []
         self.health.add_readiness("bus", self._bus_is_usable)
+        self.health.add_detail("refused", lambda: self.bus.fault)
 
     async def enter(self, resource: AbstractAsyncContextManager[T]) -> T:
         """Enter a context manager, and leave it when the process ends."""
@@ -179,7 +180,7 @@ async def _connect(service: str, settings: ServiceSettings, stop: asyncio.Event)
             if loop.time() > give_up_s:
                 log.error("%s", fault.failure.message)
                 return None
-            log.warning("waiting for NATS at %s", settings.nats_url)
+            log.warning("waiting for NATS: %s", fault.failure.message)
             await asyncio.sleep(0.5)
     return None
 

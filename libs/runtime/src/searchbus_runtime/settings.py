@@ -20,7 +20,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -30,12 +37,13 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from searchbus_bus import ActorSigner, ActorVerifier
+from searchbus_bus import ActorSigner, ActorVerifier, TlsFiles
 from searchbus_contracts.services import Service
 
 from .config_check import check_config, without_credentials
 from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
 from .config_sources import SECRETS_DIR, Sources
+from .secret import Secret, values_of
 from .setting_list import PREFIX, SHARED, Setting
 from .state import data_folder
 
@@ -62,7 +70,9 @@ class ServiceSettings(BaseSettings):
         "different ones.",
     )
     nats_nkey_seed: SecretStr | None = Field(
-        None, description="Seed of this service's nkey, where the server demands one."
+        None,
+        description="Seed of this service's nkey, where the server demands one; two, one a line, "
+        "while it is rotated.",
     )
     nats_store_nkey_seed: SecretStr | None = Field(
         None,
@@ -75,8 +85,14 @@ class ServiceSettings(BaseSettings):
         description="Prefix of the subjects of replies, which a secured bus gives to each service.",
     )
     nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
+    nats_cert_file: Path | None = Field(
+        None, description="Certificate of this client, where the server demands one."
+    )
+    nats_key_file: Path | None = Field(None, description="Its key.")
     actor_public_key: str | None = Field(
-        None, description="Requests are refused unless they are signed with its private key."
+        None,
+        description="Requests are refused unless they are signed with its private key; two, one a "
+        "line, while it is rotated.",
     )
     connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = Field(
         30.0, description="How long a process waits for NATS when it starts."
@@ -118,19 +134,52 @@ class ServiceSettings(BaseSettings):
         description="Size at which the trace file starts again; the file before it is kept.",
     )
 
+    _secret_files: dict[str, Path] = PrivateAttr(default_factory=dict)
+
     @field_validator("nats_nkey_seed", "nats_store_nkey_seed")
     @classmethod
     def _seed_is_a_users(cls, seed: SecretStr | None) -> SecretStr | None:
-        if seed is not None and not re.fullmatch(r"SU[A-Z2-7]{56}", seed.get_secret_value()):
-            raise ValueError("is not the seed of a user's nkey; `searchbus nats-config` makes them")
+        if seed is not None:
+            for value in values_of(seed.get_secret_value()):
+                check_seed(value)
         return seed
 
     @field_validator("actor_public_key")
     @classmethod
-    def _public_key_can_be_used(cls, key: str | None) -> str | None:
-        if key is not None:
-            _check_actor_key(ActorVerifier, key)
-        return key
+    def _public_key_can_be_used(cls, keys: str | None) -> str | None:
+        if keys is not None:
+            for key in values_of(keys):
+                check_public_key(key)
+        return keys
+
+    @model_validator(mode="after")
+    def _tls_files_can_be_used(self) -> ServiceSettings:
+        if self.nats_tls is not None:
+            self.nats_tls.context()
+        return self
+
+    @property
+    def nats_tls(self) -> TlsFiles | None:
+        """The files of TLS to NATS; `None` where no setting names one."""
+        files = (self.nats_ca_file, self.nats_cert_file, self.nats_key_file)
+        return TlsFiles("NATS", *files) if any(files) else None
+
+    def secret(self, name: str, check: Callable[[str], object] = str) -> Secret | None:
+        """A secret that is read again when its file changes; `None` where it is not set.
+
+        Args:
+            name: of the setting.
+            check: raises ValueError for a value that cannot be used.
+        """
+        given = getattr(self, name)
+        if isinstance(given, tuple):
+            values = tuple(value.get_secret_value() for value in given)
+        else:
+            text = given.get_secret_value() if isinstance(given, SecretStr) else given
+            values = values_of(text) if text is not None else ()
+        if not values:
+            return None
+        return Secret(name, values, self._secret_files.get(name), check=check)
 
     @classmethod
     def settings_customise_sources(
@@ -180,10 +229,27 @@ class SigningSettings(ServiceSettings):
 
     @field_validator("actor_private_key")
     @classmethod
-    def _private_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None:
-            _check_actor_key(ActorSigner, key.get_secret_value())
-        return key
+    def _private_key_can_be_used(cls, keys: SecretStr | None) -> SecretStr | None:
+        if keys is not None:
+            for key in values_of(keys.get_secret_value()):
+                check_private_key(key)
+        return keys
+
+
+def check_seed(seed: str) -> None:
+    """Raise ValueError unless it is the seed of a user's nkey."""
+    if not re.fullmatch(r"SU[A-Z2-7]{56}", seed):
+        raise ValueError("is not the seed of a user's nkey; `searchbus nats-config` makes them")
+
+
+def check_public_key(key: str) -> None:
+    """Raise ValueError unless it verifies the Actor header."""
+    _check_actor_key(ActorVerifier, key)
+
+
+def check_private_key(key: str) -> None:
+    """Raise ValueError unless it signs the Actor header."""
+    _check_actor_key(ActorSigner, key)
 
 
 def _check_actor_key(use: Callable[[str], object], key: str) -> None:
@@ -258,7 +324,7 @@ def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
     """
     token = _file_values.set(sources.file_values)
     try:
-        return cls(_secrets_dir=os.environ.get(SECRETS_DIR) or None, **overrides)
+        settings = cls(_secrets_dir=os.environ.get(SECRETS_DIR) or None, **overrides)
     except ValidationError as error:
         raise WrongSettingsError(*_faults(cls, sources, error, overrides)) from None
     except SettingsError as error:
@@ -271,6 +337,12 @@ def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
         ) from None
     finally:
         _file_values.reset(token)
+    # Kept: the environment that comes before the files is forgotten once it was read.
+    for name in cls.model_fields:
+        found = None if name in overrides else sources.find(name)
+        if found is not None and found.source == "secret file":
+            settings._secret_files[name] = Path(found.place)
+    return settings
 
 
 def forget_secrets(cls: type[ServiceSettings]) -> None:

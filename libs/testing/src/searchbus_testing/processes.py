@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -147,6 +148,20 @@ class NatsServer:
             return "Server is ready" in text()
 
         eventually(ready, interval_s=0.02, message=text)
+
+    def reload(self) -> None:
+        """Let the server read its configuration again; connections stay, but those of users that it
+        no longer has.
+        """
+        assert self.process is not None
+        log = self.folder / "nats.log"
+        before = log.read_text().count("Reloaded server configuration")
+        self.process.send_signal(signal.SIGHUP)
+        eventually(
+            lambda: log.read_text().count("Reloaded server configuration") > before,
+            interval_s=0.02,
+            message=log.read_text,
+        )
 
     def stop(self) -> None:
         """Kill the process; `start` starts another one on the same port."""

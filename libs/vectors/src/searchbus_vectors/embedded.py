@@ -36,7 +36,7 @@ from .shards import (
     free_bytes_of,
     lock_folder,
 )
-from .store import CollectionDamagedError, FieldType, StorageFullError, VectorStore
+from .store import CollectionDamagedError, FieldType, StorageFullError, Tls, VectorStore
 
 log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
@@ -83,8 +83,9 @@ class EmbeddedStore(VectorStore):
 
     @classmethod
     async def open(
-        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
-    ) -> EmbeddedStore:
+        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
+        min_free_bytes: int = 0,
+    ) -> EmbeddedStore:  # fmt: skip
         """Lock the folder and open its collections, in a thread."""
         return await asyncio.to_thread(cls, Path(place), min_free_bytes=min_free_bytes)
 

@@ -22,6 +22,7 @@ from .store import (
     StorageFullError,
     StoreError,
     StoreUnavailableError,
+    Tls,
     VectorStore,
 )
 
@@ -39,23 +40,29 @@ class ServerStore(VectorStore):
 
     engine = "server"
 
-    def __init__(self, client: AsyncQdrantClient, url: str, *, local: bool) -> None:
+    def __init__(
+        self, client: AsyncQdrantClient, url: str, *, local: bool, tls: Tls | None = None
+    ) -> None:
         self._client = client
+        self._tls = tls
         self._url = url.rpartition("@")[2]  # messages and logs show it, without credentials
         self._local = local
         self._liveness = Liveness(f"Qdrant at {self._url}", self._probe)
 
     @classmethod
     async def open(
-        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
-    ) -> ServerStore:
+        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
+        min_free_bytes: int = 0,
+    ) -> ServerStore:  # fmt: skip
         """Connect to a URL, and check that the server answers."""
         local = place == ":memory:"
         if local:
             client = AsyncQdrantClient(location=place)
         else:
-            client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S)
-        self = cls(client, place, local=local)
+            # The client's own default reads the authorities of certifi, not of the system.
+            verify: dict[str, Any] = {"verify": tls.context()} if tls is not None else {}
+            client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S, **verify)
+        self = cls(client, place, local=local, tls=tls)
         try:
             await self.check()
         except StoreError:
@@ -63,6 +70,11 @@ class ServerStore(VectorStore):
             raise
         except UnexpectedResponse as error:
             await self.close()
+            if error.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise StoreUnavailableError(
+                    f"Qdrant at {self._url} refuses the key ({error.status_code}). "
+                    "Set SEARCHBUS_QDRANT_API_KEY to the key of that server."
+                ) from error
             raise self._unavailable(f"answered {error.status_code}") from error
         return self
 
@@ -233,9 +245,9 @@ class ServerStore(VectorStore):
         except ResponseHandlingException as error:
             if isinstance(error.source, httpx.TransportError):
                 self._liveness.lost()
-            raise self._unavailable() from error
+            raise self._unavailable(cause=error.source) from error
         except (NoAnswerError, OSError) as error:
-            raise self._unavailable() from error
+            raise self._unavailable(cause=error) from error
         except ValueError:  # the local mode raises it for a missing collection
             if self._local and not await self._client.collection_exists(collection):
                 raise CollectionMissingError(collection) from None
@@ -249,9 +261,12 @@ class ServerStore(VectorStore):
             if error.status_code in _AWAY:
                 raise
 
-    def _unavailable(self, why: str = "does not respond") -> StoreUnavailableError:
+    def _unavailable(
+        self, why: str = "does not respond", *, cause: BaseException | None = None
+    ) -> StoreUnavailableError:
+        tls = self._tls.explain(f"Qdrant at {self._url}", cause) if self._tls is not None else ""
         return StoreUnavailableError(
-            f"Qdrant at {self._url} {why}. Start it, or correct SEARCHBUS_QDRANT_URL."
+            tls or f"Qdrant at {self._url} {why}. Start it, or correct SEARCHBUS_QDRANT_URL."
         )
 
 

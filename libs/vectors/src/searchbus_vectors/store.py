@@ -16,9 +16,10 @@ Engines return candidates only. They are fused here, so that each engine gives t
 
 from __future__ import annotations
 
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from opentelemetry import trace
 
@@ -121,6 +122,16 @@ class StoreUnavailableError(StoreError):
     """The server of the store does not answer; the message says what to do."""
 
 
+class Tls(Protocol):
+    """The files of TLS to a server."""
+
+    def context(self) -> ssl.SSLContext:
+        """Read them."""
+
+    def explain(self, server: str, error: BaseException | None) -> str:
+        """One line on why a handshake failed; empty where TLS is not the reason."""
+
+
 class VectorStore(ABC):
     """The interface of both engines.
 
@@ -139,8 +150,9 @@ class VectorStore(ABC):
     @classmethod
     @abstractmethod
     async def open(
-        cls, place: str, *, api_key: str | None = None, min_free_bytes: int = 0
-    ) -> VectorStore:
+        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
+        min_free_bytes: int = 0,
+    ) -> VectorStore:  # fmt: skip
         """Open the store at a URL or in a folder; the options as in `open_store`."""
 
     async def check(self) -> None:

@@ -28,13 +28,12 @@ def store(folder: Path) -> tuple[str, bool, str]:
     settings = read_settings(RetrievalSettings, "retrieval", data_dir=folder)
     if settings.qdrant_url is None:
         return "document store", True, f"in {settings.store_folder}"
-    key = settings.qdrant_api_key
     try:
-        asyncio.run(_open(settings.qdrant_url, key.get_secret_value() if key else None))
+        asyncio.run(_open(settings))
     except StoreError as error:
         return "document store", False, str(error)
     return "document store", True, "the Qdrant server answers"
 
 
-async def _open(url: str, api_key: str | None) -> None:
-    await (await open_store(url=url, api_key=api_key)).close()
+async def _open(settings: RetrievalSettings) -> None:
+    await (await open_store(**settings.server)).close()

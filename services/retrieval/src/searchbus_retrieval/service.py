@@ -118,7 +118,6 @@ async def start(process: Process[RetrievalSettings]) -> None:
     """Open store and model, then serve."""
     settings = process.settings
     keep_freed_memory(_KEPT_BYTES)
-    key = settings.qdrant_api_key
     space: AbstractContextManager[None] = nullcontext()
     if settings.qdrant_url is None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
@@ -126,9 +125,8 @@ async def start(process: Process[RetrievalSettings]) -> None:
     try:
         with space:
             store = await open_store(
-                url=settings.qdrant_url,
+                **settings.server,
                 folder=settings.store_folder,
-                api_key=key.get_secret_value() if key else None,
                 min_free_bytes=settings.min_free_mib * 2**20,
             )
         process.resources.push_async_callback(store.close)

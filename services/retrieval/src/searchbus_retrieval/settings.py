@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from searchbus_bus import TlsFiles
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_vectors import EmbedderKind, ModelNotFoundError, model_of
 
@@ -18,6 +19,13 @@ class RetrievalSettings(ServiceSettings):
 
     qdrant_url: str | None = Field(None, description="A Qdrant server; unset: the embedded engine.")
     qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
+    qdrant_ca_file: Path | None = Field(
+        None, description="Certificate authority of a Qdrant server whose URL is https://."
+    )
+    qdrant_cert_file: Path | None = Field(
+        None, description="Certificate of this client, where Qdrant demands one."
+    )
+    qdrant_key_file: Path | None = Field(None, description="Its key.")
     embedder: EmbedderKind = Field(
         "model", description="`hash`: hashed words instead of the model, for tests and trials."
     )
@@ -69,6 +77,28 @@ class RetrievalSettings(ServiceSettings):
         except OSError as error:
             raise ValueError(f"cannot be read: {error.strerror}") from None
         return folder
+
+    @model_validator(mode="after")
+    def _qdrant_files_can_be_used(self) -> RetrievalSettings:
+        if self.qdrant_tls is not None:
+            self.qdrant_tls.context()
+        return self
+
+    @property
+    def qdrant_tls(self) -> TlsFiles | None:
+        """The files of TLS to Qdrant; `None` where no setting names one."""
+        files = (self.qdrant_ca_file, self.qdrant_cert_file, self.qdrant_key_file)
+        return TlsFiles("QDRANT", *files) if any(files) else None
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """The options of `open_store` for a Qdrant server: its key, and files of TLS."""
+        key = self.qdrant_api_key
+        return {
+            "url": self.qdrant_url,
+            "api_key": key.get_secret_value() if key is not None else None,
+            "tls": self.qdrant_tls,
+        }
 
     @property
     def store_folder(self) -> Path:

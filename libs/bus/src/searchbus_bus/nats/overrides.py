@@ -31,6 +31,10 @@ the read loop: nothing more is received until a ping is missed | ignores such a 
 again on the next connection: a worker on standby got requests | can drop it without a connection |
 | `Client._select_next_server` | tries a lost server at any place among the others; one that hangs \
 accepts the connection, and costs the two seconds of its greeting | tries a lost server last |
+| `Client._connect_command` | signs with the seed that it was made with; a key that was rotated \
+was refused for ever | asks for the seed at each connect |
+| `Client._process_err` | a user whom the server no longer knows ends the connection for good | \
+connects again, as other clients do |
 | `Client._close` | writes what is pending to a connection that was lost; the error \
 leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -46,14 +50,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import nats.errors
 from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
-from nats.protocol.parser import AWAITING_CONTROL_LINE
+from nats.protocol.parser import AUTHORIZATION_VIOLATION, AWAITING_CONTROL_LINE
 
+from ..tls import TlsFiles
 from ..transport import Message
 from .protocol import is_plain, publish_command, read_messages, usual_headers
+from .sign_in import Seeds
 
 log = logging.getLogger("searchbus.bus")
 
@@ -147,10 +154,15 @@ class BusClient(Client):
     """nats-py's client, with less work a message.
 
     Invalid UTF-8 in a message does not end the connection.
+
+    Args:
+        seeds, tls_files: asked at each connect; `None` leaves it to the options of nats-py.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seeds: Seeds | None = None, tls_files: TlsFiles | None = None) -> None:
         super().__init__()
+        self._seeds = seeds
+        self._tls_files = tls_files
         self._direct: dict[int, Callable[[Message], None]] = {}
         self._writing = False
         self.leaving: set[Subscription] = set()
@@ -167,6 +179,8 @@ class BusClient(Client):
         super()._remove_sub(sid, max_msgs)
 
     async def _connect_to_server(self, server: Srv) -> None:
+        if self._tls_files is not None:
+            self.options["tls"] = self._tls_files.context()
         if server.uri.scheme in ("ws", "wss"):
             await super()._connect_to_server(server)
             return
@@ -279,8 +293,34 @@ class BusClient(Client):
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
 
+    def _connect_command(self) -> bytes:
+        if self._seeds is not None:
+            self._auth_configured = True
+            self._nkeys_seed_str = self._seeds.next()
+            self._setup_nkeys_connect()
+        return super()._connect_command()
+
+    async def _process_err(self, err_msg: str) -> None:
+        if AUTHORIZATION_VIOLATION in err_msg.lower() and self.is_connected:
+            self._note_refusal()
+            await self._process_op_err(nats.errors.AuthorizationError())
+            return
+        await super()._process_err(err_msg)
+
+    def _note_refusal(self) -> None:
+        server = self._current_server
+        if self._seeds is not None and server is not None:
+            self._seeds.refused(f"{server.uri.hostname}:{server.uri.port}")
+
     async def _process_connect_init(self) -> None:
-        await super()._process_connect_init()
+        try:
+            await super()._process_connect_init()
+        except nats.errors.Error as error:
+            if AUTHORIZATION_VIOLATION in str(error).lower():
+                self._note_refusal()
+            raise
+        if self._seeds is not None:
+            self._seeds.accepted()
         # Last, without an await after it: a subscription may be left while the server is greeted.
         for subscription in self.leaving:
             subscription._stop_processing()

@@ -26,8 +26,10 @@ from .. import telemetry
 from ..store.jetstream import NatsKeyValue
 from ..store.keyvalue import TIMEOUT_S
 from ..tasks import end_task, wait_for_event
+from ..tls import TlsFiles
 from ..transport import Callback, DirectCallback, Message, ServiceRecord
 from .overrides import BusClient
+from .sign_in import Seeds
 
 PING_INTERVAL_S = 1
 MAX_OUTSTANDING_PINGS = 2
@@ -117,13 +119,17 @@ class NatsSubscription:
 class NatsTransport:
     """One connection to a NATS server or cluster. Make it with `NatsTransport.connect`."""
 
-    def __init__(self) -> None:
-        self._client = BusClient()
+    def __init__(self, seeds: Seeds | None = None, tls_files: TlsFiles | None = None) -> None:
+        self._client = BusClient(seeds, tls_files)
+        self._seeds = seeds
+        self._store_seeds: Seeds | None = None
+        self._tls_files = tls_files
+        self._tls_fault = ""
+        self._where = ""
         self._find_url: Callable[[], str | None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._async_errors = 0
-        self._secured = False
         self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
         self._store: NatsTransport | None = None
         self._opening_store = asyncio.Lock()
@@ -138,7 +144,9 @@ class NatsTransport:
         inbox_prefix: str = "_INBOX",
         connect_timeout_s: float = 5.0,
         find_url: Callable[[], str | None] | None = None,
-        store_nkeys_seed_str: str | None = None,
+        seeds: Seeds | None = None,
+        store_seeds: Seeds | None = None,
+        tls_files: TlsFiles | None = None,
         **options: Any,
     ) -> NatsTransport:
         """Connect to one URL or several separated by commas.
@@ -147,17 +155,21 @@ class NatsTransport:
             connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
             find_url: asked before each attempt to reconnect, for a server that may come back at
                 another address; `None` keeps the last one.
-            store_nkeys_seed_str: seed of the user for `key_value`, where buckets are in another
-                account; `None` uses this connection.
-            options: further nats-py options (tls, nkeys_seed_str, …).
+            seeds: of its user, where the server demands one.
+            store_seeds: of the user for `key_value`, where buckets are in another account; `None`
+                uses this connection.
+            tls_files: of TLS, where the server speaks it.
+            options: further options of nats-py.
 
         Raises:
-            Fault: unavailable, when no server answers in time.
+            Fault: unavailable, when no server answers in time, or none accepts the key or has a
+                certificate that can be trusted.
         """
-        self = cls()
+        self = cls(seeds, tls_files)
         self._find_url = find_url
-        self._secured = "nkeys_seed_str" in options
-        if store_nkeys_seed_str is not None:
+        self._where = ",".join(part.rpartition("@")[2] for part in url.split(","))
+        if store_seeds is not None:
+            self._store_seeds = store_seeds
             self._connect_store = partial(
                 cls.connect,
                 url,
@@ -165,7 +177,9 @@ class NatsTransport:
                 inbox_prefix=inbox_prefix,
                 connect_timeout_s=connect_timeout_s,
                 find_url=find_url,
-                **{**options, "nkeys_seed_str": store_nkeys_seed_str},
+                seeds=store_seeds,
+                tls_files=tls_files,
+                **options,
             )
         # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
         # goes on trying for ever.
@@ -194,8 +208,9 @@ class NatsTransport:
             await self.close()
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"No NATS server answers at {url}. Start one or set SEARCHBUS_NATS_URL, "
-                "then try again.",
+                self.fault
+                or f"No NATS server answers at {url}. Start one or set "
+                "SEARCHBUS_NATS_URL, then try again.",
             ) from None
         if error is not None:
             raise error
@@ -207,6 +222,12 @@ class NatsTransport:
     def connected(self) -> bool:
         """Whether messages flow right now."""
         return bool(self._client.is_connected)
+
+    @property
+    def fault(self) -> str:
+        """Why no server lets this connection, or that of the buckets, in: a line for people."""
+        found = (seeds.fault for seeds in (self._seeds, self._store_seeds) if seeds is not None)
+        return self._tls_fault or next(filter(None, found), "")
 
     @property
     def max_payload_bytes(self) -> int:
@@ -298,7 +319,7 @@ class NatsTransport:
     async def _store_client(self) -> Client:
         """The connection of the buckets; raises Fault(unavailable) where it cannot be opened."""
         if self._connect_store is None:
-            if self._secured:
+            if self._seeds is not None:
                 raise Fault(ErrorCode.UNAVAILABLE, "there is no key for this service's buckets")
             return self._client
         async with self._opening_store:
@@ -348,18 +369,29 @@ class NatsTransport:
 
     async def _on_reconnected(self) -> None:
         log.info("connected to NATS again")
+        self._tls_fault = ""
         telemetry.count_reconnect()
         self._up.set()
 
     async def _on_error(self, error: Exception) -> None:
         # Reconnect attempts report here too, several a second: they are not counted.
         if not self._client.is_connected:
+            self._note_tls(error)
             if self._client.is_reconnecting:
                 self._find_server()
             return
         self._async_errors += 1
         telemetry.count_error(_kind_of(error))
         log.error("NATS reported %s: %s", type(error).__name__, error)
+
+    def _note_tls(self, error: Exception) -> None:
+        files = self._tls_files or TlsFiles("NATS")
+        # A handshake that failed, or files that cannot be used.
+        fault = files.explain(self._where, error)
+        fault = fault or (str(error) if isinstance(error, ValueError) else "")
+        if fault and fault != self._tls_fault:
+            log.error("%s", fault)
+        self._tls_fault = fault
 
 
 def _kind_of(error: Exception) -> str:

@@ -1,0 +1,130 @@
+"""Keys and certificates of the connection to NATS, while they change."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from searchbus_bus import Seeds, TlsFiles, connect
+from searchbus_cli.secure import new_seed, public_key
+from searchbus_contracts import Fault
+from searchbus_testing import until
+from searchbus_testing.certificates import self_signed
+
+OLD, NEW = new_seed(), new_seed()
+
+
+def accept(path, *seeds):
+    users = ", ".join(f"{{ nkey: {public_key(seed)} }}" for seed in seeds)
+    path.write_text(f"accounts: {{ BUS: {{ users: [{users}] }} }}\n")
+
+
+async def test_a_key_is_rotated_while_the_connection_is_used(own_nats_server, tmp_path):
+    """Its server is reloaded, not restarted; the order of the steps does not matter."""
+    config, given = tmp_path / "nats.conf", [OLD]
+    accept(config, OLD)
+    server = own_nats_server("-c", str(config))
+    bus = await connect(server.url, name="web", seeds=Seeds(lambda: given))
+    given[:] = [OLD, NEW]
+    accept(config, NEW)  # the old one is gone at once
+    server.reload()
+    await until(lambda: not bus.connected)
+    await until(lambda: bus.connected)
+    assert bus.fault == ""
+    given[:] = [NEW]
+    server.stop()
+    server.start()
+    await until(lambda: bus.connected)
+    await bus.close()
+
+
+async def test_a_refused_key_is_named_until_it_is_accepted(own_nats_server, tmp_path, caplog):
+    """Once in the log, with whose key it is and what to do."""
+    config = tmp_path / "nats.conf"
+    accept(config, OLD)
+    server = own_nats_server("-c", str(config))
+    seeds = Seeds.of(OLD, user="web", setting="nats_nkey_seed")
+    bus = await connect(server.url, name="web", seeds=seeds)
+    accept(config, NEW)
+    with caplog.at_level(logging.ERROR):
+        server.reload()
+        await until(lambda: bus.fault)
+        await until(lambda: server_log(server).count("authentication error") > 3)
+    (said,) = [record.getMessage() for record in caplog.records if "refuses" in record.getMessage()]
+    assert "the key of web: nats_nkey_seed" in said
+    assert public_key(OLD) in said
+    assert said == bus.fault
+    assert OLD not in said
+    accept(config, OLD)
+    server.reload()
+    await until(lambda: bus.connected and not bus.fault)
+    await bus.close()
+
+
+def server_log(server):
+    return (server.folder / "nats.log").read_text()
+
+
+async def test_a_refused_key_is_the_reason_of_a_failed_start(own_nats_server, tmp_path):
+    """Not that no server answers."""
+    config = tmp_path / "nats.conf"
+    accept(config, OLD)
+    server = own_nats_server("-c", str(config))
+    with pytest.raises(Fault, match="refuses the key of web: nats_nkey_seed"):
+        await connect(
+            server.url, name="web", seeds=Seeds.of(NEW, user="web"), connect_timeout_s=1.0
+        )
+
+
+async def test_a_certificate_of_another_authority_is_named(own_nats_server, tmp_path):
+    """In one line: which file, which server, what to do."""
+    folders = [tmp_path / name for name in ("server", "other")]
+    for folder in folders:
+        folder.mkdir()
+    (cert, key), (other, _) = map(self_signed, folders)
+    config = tmp_path / "nats.conf"
+    config.write_text(f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n')
+    server = own_nats_server("-c", str(config))
+    tls = TlsFiles("NATS", other)
+    with pytest.raises(Fault) as raised:
+        await connect(server.url, name="web", tls_files=tls, connect_timeout_s=1.0)
+    said = raised.value.failure.message
+    assert str(other) in said
+    assert server.url in said
+    assert "Set SEARCHBUS_NATS_CA_FILE" in said
+    with pytest.raises(Fault, match="the authorities of the system"):
+        await connect(server.url, name="web", connect_timeout_s=1.0)
+    bus = await connect(server.url, name="web", tls_files=TlsFiles("NATS", cert))
+    await bus.close()
+
+
+async def test_a_server_that_demands_certificates_gets_one(own_nats_server, tmp_path):
+    """Without one the settings are named."""
+    cert, key = self_signed(tmp_path)
+    config = tmp_path / "nats.conf"
+    config.write_text(
+        f'tls {{ cert_file: "{cert}", key_file: "{key}", ca_file: "{cert}", verify: true }}\n'
+    )
+    server = own_nats_server("-c", str(config))
+    with pytest.raises(Fault, match="SEARCHBUS_NATS_CERT_FILE and SEARCHBUS_NATS_KEY_FILE"):
+        await connect(server.url, name="web", tls_files=TlsFiles("NATS", cert), connect_timeout_s=1)
+    tls = TlsFiles("NATS", cert, cert, key)
+    bus = await connect(server.url, name="web", tls_files=tls)
+    await bus.close()
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path):
+    """With the setting."""
+    cert, key = self_signed(tmp_path)
+    text = tmp_path / "text"
+    text.write_text("no certificate")
+    absent = tmp_path / "absent"
+    for files, said in (
+        ((absent,), f"SEARCHBUS_NATS_CA_FILE: {absent} cannot be read"),
+        ((text,), f"SEARCHBUS_NATS_CA_FILE: {text} is not what it must be"),
+        ((cert, text, key), f"SEARCHBUS_NATS_CERT_FILE: {text} is not what it must be"),
+        ((cert, None, key), "SEARCHBUS_NATS_KEY_FILE needs SEARCHBUS_NATS_CERT_FILE"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            TlsFiles("NATS", *files).context()
