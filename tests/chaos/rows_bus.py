@@ -164,11 +164,10 @@ def _around(
 ) -> list[Measurement]:  # fmt: skip
     settled = [o for o in during if o.started_s > lost_s + settled_s]
     ratio = _p50_s(settled) / _p50_s(before)
-    # A call whose edge and whose worker are both behind a frozen server may end at its deadline.
-    counted = [*(during if how == "killed" else settled), *after]
+    counted = [*during, *after]
     return [
-        at_most("22", f"untyped of {len(during) + len(after)} calls around a server that was {how}",
-                counts([*during, *after])["broken"], 0),
+        at_most("22", f"untyped of {len(counted)} calls around a server that was {how}",
+                counts(counted)["broken"], 0),
         at_most("22", f"p50 of limited callers from {settled_s} s after a server was {how}", ratio, 2,
                 "× before"),
         at_most("22", f"failed of {len(counted)} read-only calls around a server that was {how}",

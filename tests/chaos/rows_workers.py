@@ -15,11 +15,11 @@ import psutil
 from searchbus_fakes.ddg import FakeDuckDuckGo
 from searchbus_testing import serve, until
 
-from .client import SPARE_S, Client, Outcome, counts
+from .client import Client, Outcome, counts
 from .fleet import READY_S, Fleet
 from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
-from .worker import TIMEOUT_MS
+from .worker import LONG_MS
 
 __all__ = ["hung_alone", "killed", "replaced", "silent", "stopped"]
 
@@ -186,11 +186,11 @@ async def stopped(folder: Path, *, short: bool) -> list[Measurement]:
 
 
 async def hung_alone(folder: Path, *, short: bool) -> list[Measurement]:
-    """SIGSTOP of the only worker: every call ends by its deadline, later ones at once."""
-    deadline_s = TIMEOUT_MS / 1000
+    """SIGSTOP of the only worker: every call ends long before its deadline, later ones at once."""
+    deadline_s = LONG_MS / 1000
     async with Fleet(folder) as fleet:
         await fleet.edge()
-        worker = fleet.start("tests.chaos.worker")
+        worker = fleet.start("tests.chaos.worker", chaos_timeout_ms=LONG_MS)
         await fleet.ready(workers=1)
         async with Client(fleet.ports, short=short) as client:
             await client.load(rate_per_s=20, seconds=1)
@@ -199,12 +199,12 @@ async def hung_alone(folder: Path, *, short: bool) -> list[Measurement]:
             during = await client.load(rate_per_s=5, seconds=16, deadline_s=deadline_s)
             worker.send_signal(signal.SIGCONT)
             after = await client.load(rate_per_s=20, seconds=1, attempts=200)
-    waited = [o.started_s - stopped_s for o in during if o.code == "deadline_exceeded"]
+    waited = [o.started_s - stopped_s for o in during if o.took_s > 1]
     return [
         silent("3, the only worker", during),
-        at_most("3", "the only worker hangs: calls wait for their deadline until then",
+        at_most("3", "the only worker hangs: calls wait for it until then",
                 max(waited, default=0.0), 12, "s"),
-        at_most("3", "the only worker hangs: the slowest call, of a deadline of 5 s",
-                max(o.took_s for o in during), deadline_s + SPARE_S, "s"),
+        at_most("25", "the only worker hangs: the slowest call, of a deadline of two minutes",
+                max(o.took_s for o in during), 6, "s"),
         at_most("3", f"failed of {len(after)} calls after it goes on", counts(after)["failed"], 0),
     ]  # fmt: skip

@@ -18,7 +18,7 @@ class Instances:
         self.states = states
         self.pings = 0
 
-    async def ping(self, service, instance):
+    async def ping(self, service, instance, timeout_s):
         self.pings += 1
         await asyncio.sleep(0)
         return self.states[instance]

@@ -58,6 +58,7 @@ def short_times(monkeypatch):
     for name in ("CHECK_EVERY_S", "CONFIRM_S"):
         monkeypatch.setattr(fleet, name, 0.05)
     monkeypatch.setattr(fleet, "PING_AGAIN_S", 0.05)
+    monkeypatch.setattr(fleet, "HUNG_S", 0.5)
 
 
 class Stack:
@@ -106,15 +107,15 @@ class Stack:
             if subscription.owner is transport:
                 subscription._callback = _ignore
 
-    def miss_a_ping(self, name):
-        """The worker does not answer the next ping; returns the list of pings that it gets."""
+    def miss_pings(self, name, count=1):
+        """The worker does not answer the next pings; returns the list of pings that it gets."""
         subject = f"sb.v1.ctl.ping.echo.{self.servings[name].instance}"
         (found,) = [s for s in self.broker.subscriptions if s.subject == subject]
         answer, pings = found._callback, []
 
         async def take(message):
             pings.append(message)
-            if len(pings) > 1:
+            if len(pings) > count:
                 await answer(message)
 
         found._callback = take
@@ -160,7 +161,7 @@ async def test_a_worker_that_answers_the_second_ping_keeps_its_request(acknowled
         request = stack.say()
         name = await stack.holder()
         await asyncio.sleep(0.1 if acknowledged else 0)
-        pings = stack.miss_a_ping(name)
+        pings = stack.miss_pings(name)
         await until(lambda: len(pings) > 2)
         stack.release()
         assert (await request).by == name
@@ -219,6 +220,56 @@ async def test_the_only_worker_is_gone_and_the_caller_is_told():
         with pytest.raises(Fault) as caught:
             await request
         assert caught.value.code == "unavailable"
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("acknowledged", [True, False])
+async def test_the_only_worker_hangs_and_the_caller_is_told(acknowledged, idempotent):
+    """Long before its deadline; nobody else could answer."""
+    async with Stack("a") as stack:
+        request = stack.say(idempotent=idempotent)
+        name = await stack.holder()
+        await asyncio.sleep(0.1 if acknowledged else 0)
+        stack.hang(name)
+        message = "does not answer. " + ("Try again" if idempotent else "It may have done the work")
+        with pytest.raises(Fault, match=message) as caught:
+            await request
+        assert (caught.value.code, caught.value.failure.retryable) == ("unavailable", idempotent)
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+async def test_what_may_not_be_repeated_fails_once_its_worker_hangs(acknowledged):
+    """Other workers are free, and do not get it."""
+    async with Stack("a", "b", "c") as stack:
+        request = stack.say(idempotent=False)
+        name = await stack.holder()
+        await asyncio.sleep(0.1 if acknowledged else 0)
+        stack.hang(name)
+        with pytest.raises(Fault, match="may have done the work"):
+            await request
+        assert sum(echo.started for echo in stack.echoes.values()) == 1
+
+
+async def test_a_slow_only_worker_keeps_its_request():
+    """It answers the longest ping: a worker that is busy for seconds does not hang."""
+    async with Stack("a") as stack:
+        request = stack.say()
+        await stack.holder()
+        pings = stack.miss_pings("a", 2)
+        await until(lambda: len(pings) > 3)
+        stack.release()
+        assert (await request).by == "a"
+        assert stack.echoes["a"].started == 1
+
+
+async def test_a_request_that_the_queue_group_loses_reaches_an_instance():
+    """A server that hangs stays a member of the group; all workers answer at others by now."""
+    async with Stack("a", "b") as stack:
+        stack.release()
+        for subscription in stack.broker.subscriptions:
+            if subscription.queue and subscription.subject == "sb.v1.echo.say":
+                subscription._callback = _ignore
+        assert (await stack.say()).by in ("a", "b")
 
 
 async def test_a_worker_that_takes_long_is_left_alone():

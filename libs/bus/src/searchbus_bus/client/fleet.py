@@ -11,7 +11,8 @@ request that has been silent for a second is watched, so that a lost one ends be
 | by an instance | it answers | wait |
 | | no responders, twice | the request is lost |
 | | no answer, twice | ask another instance, if the request may be repeated |
-| by none | some instance does not answer, twice, or is gone | the same |
+| | no answer, also not to a ping of two seconds | the worker hangs: the request fails |
+| by none | some instance does not answer, or is gone | the same |
 | | all answer | the request is lost: whoever has it acknowledges it before it answers |
 
 A worker that is only busy answers the second ping. To do its work elsewhere too would make all of
@@ -26,6 +27,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import Enum
+from typing import Literal
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -40,6 +42,8 @@ CONFIRM_S = 0.3
 """A worker that lost its own connection is back after this time."""
 PING_AGAIN_S = 1.0
 """Between two pings of an instance that does not answer."""
+HUNG_S = 2.0
+"""An instance that does not even answer a ping in this time hangs: it is not only busy."""
 ABSENT_S = 5.0
 """An instance on standby is asked for nothing so long."""
 STRIKES = 3
@@ -59,8 +63,9 @@ class State(Enum):
     """The ping could not be sent."""
 
 
-Ping = Callable[[str, str], Awaitable[State]]
-"""Takes service and instance."""
+Ping = Callable[[str, str, float | None], Awaitable[State]]
+"""Takes service, instance, and for how long to wait, where that is not as usual."""
+Loss = Literal["worker_lost", "worker_hung"]
 
 
 class Fleet:
@@ -77,7 +82,7 @@ class Fleet:
         self._silent: dict[str, set[str]] = {}
         self._absent_until_s: dict[str, float] = {}
         self._strikes: Counter[str] = Counter()
-        self._pings: dict[str, asyncio.Task[State]] = {}
+        self._pings: dict[tuple[str, float | None], asyncio.Task[State]] = {}
         self._background = Background()
 
     def follow(self, service: str, instances: Iterable[str]) -> None:
@@ -143,21 +148,26 @@ class Fleet:
             del self._strikes[instance]
             self._avoid(service, instance)
 
-    async def check(self, service: str, instance: str) -> State:
+    async def check(self, service: str, instance: str, timeout_s: float | None = None) -> State:
         """Ping an instance; concurrent checks share one ping."""
-        ping = self._pings.get(instance)
+        key = (instance, timeout_s)
+        ping = self._pings.get(key)
         if ping is None:
-            ping = asyncio.get_running_loop().create_task(self._checked(service, instance))
-            self._pings[instance] = ping
-            ping.add_done_callback(lambda _: self._pings.pop(instance, None))
+            ping = asyncio.get_running_loop().create_task(
+                self._checked(service, instance, timeout_s)
+            )
+            self._pings[key] = ping
+            ping.add_done_callback(lambda _: self._pings.pop(key, None))
         return await asyncio.shield(ping)
 
-    async def probe(self, service: str) -> set[State]:
+    async def probe(self, service: str, timeout_s: float | None = None) -> set[State]:
         """Ping every instance; the states found."""
         instances = sorted(self._instances.get(service, ()))
         if len(instances) > _MOST_PROBED:
             instances = random.sample(instances, _MOST_PROBED)
-        return set(await asyncio.gather(*(self.check(service, name) for name in instances)))
+        return set(
+            await asyncio.gather(*(self.check(service, name, timeout_s) for name in instances))
+        )
 
     def forget_silence(self) -> None:
         """Avoid nobody: the connection was lost, and may have been why instances did not answer."""
@@ -168,17 +178,19 @@ class Fleet:
     async def watch(
         self, pending: Pending, service: str, *, may_repeat: bool, only: str = ""
     ) -> None:
-        """End an attempt with `worker_lost` once that is known; runs beside it.
+        """End an attempt with its loss once that is known; runs beside it.
 
         Args:
             may_repeat: whether the request may be sent again.
             only: the one instance that can have it; empty where any can.
         """
         while not pending.outcome.done():
-            if await self._is_lost(pending, service, may_repeat=may_repeat, only=only):
-                message = f"The {service} worker that had the request is gone."
+            loss = await self._loss(pending, service, may_repeat=may_repeat, only=only)
+            if loss is not None:
+                how = "is gone" if loss == "worker_lost" else "does not answer"
+                message = f"The {service} worker that had the request {how}."
                 fault = Fault(ErrorCode.UNAVAILABLE, message)
-                pending.end(FailedAttempt(fault, "worker_lost", pending.instance))
+                pending.end(FailedAttempt(fault, loss, pending.instance))
                 return
             await asyncio.sleep(CHECK_EVERY_S)
 
@@ -187,8 +199,8 @@ class Fleet:
         for task in list(self._background):
             await end_task(task)
 
-    async def _checked(self, service: str, instance: str) -> State:
-        state = await self._ping(service, instance)
+    async def _checked(self, service: str, instance: str, timeout_s: float | None) -> State:
+        state = await self._ping(service, instance, timeout_s)
         if state is State.SILENT:
             self._avoid(service, instance)
         elif state is State.GONE:
@@ -212,10 +224,10 @@ class Fleet:
         self._background.start(self._until_it_answers(service, instance))
 
     async def _until_it_answers(self, service: str, instance: str) -> None:
-        state = await self._ping(service, instance)
+        state = await self._ping(service, instance, None)
         while state in (State.SILENT, State.UNKNOWN):
             await asyncio.sleep(PING_AGAIN_S)
-            state = await self._ping(service, instance)
+            state = await self._ping(service, instance, None)
         self._silent[service].discard(instance)
         if not self._silent[service]:
             del self._silent[service]
@@ -223,36 +235,43 @@ class Fleet:
             self._left(service, instance)
         log.info("%s: the instance %s is %s", service, instance, state.value)
 
-    async def _is_lost(
+    async def _loss(
         self, pending: Pending, service: str, *, may_repeat: bool, only: str
-    ) -> bool:
+    ) -> Loss | None:
         instance = pending.instance or only
         if instance:
-            return await self._has_left(instance, service, may_repeat=may_repeat)
+            return await self._loss_at(instance, service, may_repeat=may_repeat)
         if not self.known(service):
-            return False
+            return None
         states = await self.probe(service)
-        if may_repeat and State.SILENT in states:
+        if State.SILENT in states:
             await asyncio.sleep(PING_AGAIN_S)
             states = await self.probe(service)
         if pending.instance or State.UNKNOWN in states:
-            return False
+            return None
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
-            return True
-        if State.SILENT in states:
-            return False  # it may have the request
-        return may_repeat or self.complete(service)
+            return "worker_lost"
+        if State.SILENT in states:  # it may have the request
+            states = await self.probe(service, HUNG_S)
+            hangs = State.SILENT in states and not pending.instance
+            return "worker_hung" if hangs else None
+        return "worker_lost" if may_repeat or self.complete(service) else None
 
-    async def _has_left(self, instance: str, service: str, *, may_repeat: bool) -> bool:
+    async def _loss_at(self, instance: str, service: str, *, may_repeat: bool) -> Loss | None:
         self.heard(service, instance)
         state = await self.check(service, instance)
         if state is State.GONE:
             await asyncio.sleep(CONFIRM_S)
-            return await self.check(service, instance) is State.GONE
-        if state is not State.SILENT or not may_repeat:
-            return False
+            is_gone = await self.check(service, instance) is State.GONE
+            return "worker_lost" if is_gone else None
+        if state is not State.SILENT:
+            return None
         await asyncio.sleep(PING_AGAIN_S)
         # Others may be behind the same server or on the same machine: the next attempt avoids them.
-        await self.probe(service)
-        is_silent = instance in self._silent.get(service, ())
-        return is_silent and self.pick(service, avoid={instance}) is not None
+        await (self.probe(service) if may_repeat else self.check(service, instance))
+        if instance not in self._silent.get(service, ()):
+            return None
+        if may_repeat and self.pick(service, avoid={instance}) is not None:
+            return "worker_lost"
+        hangs = await self.check(service, instance, HUNG_S) is State.SILENT
+        return "worker_hung" if hangs else None

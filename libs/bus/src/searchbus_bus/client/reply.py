@@ -19,7 +19,9 @@ from .request import OnEvent
 
 log = logging.getLogger("searchbus.bus")
 
-Cause = Literal["refused", "no_responders", "timeout", "connection_lost", "worker_lost"]
+Cause = Literal[
+    "refused", "no_responders", "timeout", "connection_lost", "worker_lost", "worker_hung"
+]
 
 
 @dataclass(frozen=True, slots=True)

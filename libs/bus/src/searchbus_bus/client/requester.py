@@ -3,8 +3,9 @@
 A request is sent a second time when the first attempt surely did no work (no responders, shed,
 draining). After a lost connection or a lost worker (fleet.py) an idempotent one is sent again,
 a few times while its time lasts: several workers may be lost together. It goes to whichever worker
-the queue group picks; where one of them does not answer, to an instance that does. One that
-a single instance can do is sent once.
+the queue group picks; after a loss, and where an instance does not answer, to an instance by its
+id: NATS servers go on giving a queue group's requests to another server that hangs, until its pings
+are missed. One that a single instance can do is sent once.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _ATTEMPTS_IF_LOST = 4
 """An idempotent request is sent so often if its worker or connection is lost each time."""
 _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
+_LOST = frozenset({"connection_lost", "worker_lost"})
 _RECONNECTING_S = 2.0
 """After a lost connection the workers reconnect too, some of them later than this process."""
 RECONNECT_GRACE_S = 2.0
@@ -119,7 +121,7 @@ class Requester:
             _PING,
             replier=service,
             headers={},
-            deadline=Deadline.after(timeout_s or PING_TIMEOUT_S),
+            deadline=Deadline.after(PING_TIMEOUT_S if timeout_s is None else timeout_s),
         )
         if isinstance(outcome, bytes):
             return State.ALIVE
@@ -149,13 +151,15 @@ class Requester:
         attempt = 0
         instance = request.instance
         avoid: set[str] = set()
+        was_lost = False
         while True:
             attempt += 1
             if not (self._transport.connected or await self._reconnected(deadline)):
                 raise Fault(
                     ErrorCode.UNAVAILABLE, "The message bus is not reachable. Try again shortly."
                 )
-            if instance is None and self.fleet.avoids(request.service) and self._is_work(request):
+            avoids = was_lost or self.fleet.avoids(request.service)
+            if instance is None and avoids and self._is_work(request):
                 instance = self.fleet.pick(request.service, avoid)
             subject = request.subject
             if instance is not None:
@@ -192,9 +196,12 @@ class Requester:
                 )
             pause_s = self._pause_s(outcome, request, attempt)
             if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
+                if outcome.cause == "worker_hung":
+                    self._cancel(request.service, req_id)  # for the case that it goes on later
                 raise _final(outcome, request)
             avoid |= {instance or outcome.instance} - {""}
             instance = None
+            was_lost = was_lost or outcome.cause in _LOST
             await asyncio.sleep(pause_s)
 
     def _is_work(self, request: Request[Any]) -> bool:
@@ -209,9 +216,10 @@ class Requester:
 
     def _pause_s(self, failed: FailedAttempt, request: Request[Any], attempt: int) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
-        if failed.cause in ("connection_lost", "worker_lost"):
+        if failed.cause in _LOST:
             return 0.0 if _may_repeat_lost(request, attempt) else None
-        if request.instance_only or isinstance(failed.fault, TransitFullError):
+        is_final = failed.cause == "worker_hung" or isinstance(failed.fault, TransitFullError)
+        if request.instance_only or is_final:
             return None
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
@@ -279,7 +287,7 @@ def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:
 
 def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
     """The failure of a request that is not sent again."""
-    if failed.cause not in ("connection_lost", "worker_lost"):
+    if failed.cause not in {*_LOST, "worker_hung"}:
         return failed.fault
     failure = failed.fault.failure
     message = failure.message
@@ -290,7 +298,7 @@ def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
         )
     if not request.idempotent:
         message += " It may have done the work. Look before you repeat it."
-    elif failed.cause == "worker_lost":
+    elif failed.cause != "connection_lost":
         message += " Try again."
     if request.instance_only and failed.cause == "worker_lost":
         return InstanceGoneError(message, received=True)
