@@ -30,7 +30,8 @@ CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
         "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
-        "guides/find-tools", "http", "guides/scrapers", "guides/traces", "guides/back-up", "deploy",
+        "guides/find-tools", "http", "guides/scrapers", "guides/workers", "guides/traces",
+        "guides/back-up", "deploy",
     ],
     "Reference": [
         "reference/commands", "settings", "reference/tools", "reference/http", "reference/wire",
@@ -69,7 +70,7 @@ def gather(folder: Path) -> None:
     places = files()
     for source, page in places.items():
         _write(folder / page, relinked((ROOT / source).read_text(encoding="utf-8"), source, places))
-    for path in [*ROOT.glob("docs/**/*.svg"), *ROOT.glob("examples/*.*")]:
+    for path in [*ROOT.glob("docs/**/*.svg"), *ROOT.glob("examples/**/*.*")]:
         if path.suffix != ".md":
             name = path.relative_to(ROOT)
             target = folder / (name.relative_to("docs") if name.parts[0] == "docs" else name)

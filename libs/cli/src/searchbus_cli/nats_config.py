@@ -17,6 +17,7 @@ from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
+from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
 from .secure import accounts, authorization, new_seed, public_key, with_buckets
 
@@ -38,6 +39,14 @@ def nats_config(
     kubernetes: Annotated[
         bool, typer.Option(help="Also write secrets.yaml, for `kubectl apply -f`.")
     ] = False,
+    worker: Annotated[
+        str, typer.Option(help="Admit a worker that is not of this installation, by its name.")
+    ] = "",
+    toolset: Annotated[list[str] | None, typer.Option(help="That it serves.")] = None,
+    calls: Annotated[
+        list[str] | None, typer.Option(help="Subjects it sends requests to: retrieval.search …")
+    ] = None,
+    remove_worker: Annotated[str, typer.Option(help="Admit this worker no more.")] = "",
 ) -> None:
     """Write the NATS configuration: an nkey and a list of permissions for each service.
 
@@ -46,12 +55,24 @@ def nats_config(
     variable; point its SEARCHBUS_SECRETS_DIR at that folder. Keys that exist are kept, so run it
     again after a service was added.
 
+    A worker in another language is admitted by `--worker`, now and in later runs; what Compose and
+    Kubernetes need of it is written beside nats.conf.
+
     Example: searchbus nats-config --out ./secrets
     """
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
+    if (toolset or calls) and not worker:
+        raise fail("--toolset and --calls belong to a --worker.", 2)
     services = _services()
     try:
+        workers = external_workers(out)
+        for name in filter(None, (worker, remove_worker)):
+            workers.pop(name, None)
+        if worker:
+            others = {**services, **workers}
+            workers[worker] = declare_worker(worker, toolset or (), calls or (), others)
+        services |= workers
         keys = _write_secrets(out, services)
         store_keys = {name: _own_key(out / name / STORE_SEED) for name in with_buckets(services)}
         (out / "nats").mkdir(exist_ok=True)
@@ -62,9 +83,13 @@ def nats_config(
             text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
         text += authorization(keys, store_keys, services, prefix)
         write_atomically(out / "nats" / "nats.conf", text)
+        if workers or remove_worker:
+            write_workers(out, workers)
         if kubernetes:
             manifests = secret_manifests(out, keys, accounts(keys, store_keys, services, prefix))
             _write_secret(out / "secrets.yaml", manifests)
+    except ValueError as error:
+        raise fail(str(error), 2) from None
     except OSError as error:
         raise fail(
             f"--out {out} cannot be written ({error.strerror}). Choose a folder.", 2
