@@ -1,15 +1,18 @@
-"""Writes what Compose and Kubernetes say about each service, from the services' declarations.
+"""Writes what Compose, Kubernetes and the Helm chart say about each service, from its declaration.
 
     python deploy/generate.py           # write
     python deploy/generate.py --check   # exit 1 and name the files that differ
 
 `make proto` runs the first, a test the second. The texts are in deploy/templates/, filled
-in once for each service; a line that uses an unset value is left out. Two files are written: the
-end of docker-compose.yml, from its marker on, and deploy/k8s/base/services.yaml.
+in once for each service; a line that uses an unset value is left out. Written are the end of
+docker-compose.yml and of the chart's values, each from its marker on, the file services.yaml of
+deploy/k8s/base, and what the chart has of other files: its version, its schema with the names of
+all settings, the alerts, the configuration of a single NATS server.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Collection, Mapping
@@ -27,8 +30,11 @@ from searchbus_contracts.services import OPERATOR, Service  # noqa: E402
 
 COMPOSE = ROOT / "docker-compose.yml"
 KUBERNETES = ROOT / "deploy" / "k8s" / "base" / "services.yaml"
+CHART = ROOT / "deploy" / "helm" / "searchbus"
+SETTINGS = ROOT / "libs/runtime/src/searchbus_runtime/setting_list.json"
 TEMPLATES = ROOT / "deploy" / "templates"
-MARKER = "  # ---- From here on written by `make proto`; do not edit. ----\n"
+LINE = "# ---- From here on written by `make proto`; do not edit. ----\n"
+MARKER = f"  {LINE}"
 SECRETS = "/run/secrets/searchbus"
 
 
@@ -64,23 +70,66 @@ def check_names(services: Collection[Service], head: str) -> None:
 def kubernetes(services: Collection[Service]) -> str:
     """deploy/k8s/base/services.yaml."""
     text = "# Written by `make proto` from the services' declarations; do not edit.\n"
-    for service in services:
-        needs = service.container
-        text += fill(
-            "kubernetes.yaml",
-            {
-                "name": service.name,
-                "description": service.description,
-                "version": VERSION,
-                "replicas": needs.replicas,
-                "internet": "true" if needs.internet else None,
-                "cpu": needs.cpu,
-                "cpu_limit": needs.cpu_limit,
-                "memory": needs.memory,
-                "memory_limit": needs.memory_limit,
+    return text + "".join(fill("kubernetes.yaml", _pods(service)) for service in services)
+
+
+def _pods(service: Service) -> dict[str, Any]:
+    """What Kubernetes is told about a service's pods."""
+    needs = service.container
+    return {
+        "name": service.name,
+        "description": service.description,
+        "version": VERSION,
+        "replicas": needs.replicas,
+        "internet": "true" if needs.internet else None,
+        "cpu": needs.cpu,
+        "cpu_limit": needs.cpu_limit,
+        "memory": needs.memory,
+        "memory_limit": needs.memory_limit,
+    }
+
+
+def chart(services: Collection[Service]) -> dict[Path, str]:
+    """The files of the chart, and their contents."""
+    declared_version = re.compile(r"^(version|appVersion): .*$", re.M)
+    head, *_ = (CHART / "values.yaml").read_text().partition(LINE)
+    blocks = [fill("values.yaml", _pods(service)) for service in services]
+    return {
+        CHART / "Chart.yaml": declared_version.sub(
+            rf"\1: {VERSION}", (CHART / "Chart.yaml").read_text()
+        ),
+        CHART / "values.yaml": f"{head}{LINE}services:\n" + "".join(blocks),
+        CHART / "values.schema.json": json.dumps(_schema(services), indent=1) + "\n",
+        CHART / "files/alerts.yml": (ROOT / "deploy/observability/alerts.yml").read_text(),
+        CHART / "files/nats.conf": (ROOT / "deploy/k8s/overlays/dev/nats.conf").read_text(),
+    }
+
+
+def _schema(services: Collection[Service]) -> dict[str, Any]:
+    """values.schema.json: a setting that a service does not have, or that is secret, is refused."""
+    schema: dict[str, Any] = json.loads((TEMPLATES / "values.schema.json").read_text())
+    listed = json.loads(SETTINGS.read_text())
+    names = {
+        service: [setting["name"].upper() for setting in table if not setting.get("secret")]
+        for service, table in listed.items()
+    }
+    schema["properties"]["services"]["properties"] = {
+        service.name: {"$ref": "#/definitions/service"} for service in services
+    }
+    schema["properties"]["settings"]["properties"] = {
+        name: {
+            "type": "object",
+            "additionalProperties": False,
+            "patternProperties": {
+                f"^SEARCHBUS_({'|'.join(sorted({*names[''], *own}))})$": {"type": "string"}
             },
-        )
-    return text
+        }
+        for name, own in [
+            ("all", ["SECRETS_DIR"]),
+            *((service.name, names.get(service.name, [])) for service in services),
+        ]
+    }
+    return schema
 
 
 def compose(services: Collection[Service], head: str) -> str:
@@ -131,6 +180,7 @@ def files() -> dict[Path, str]:
     return {
         COMPOSE: head + MARKER + compose(services, head),
         KUBERNETES: kubernetes(services),
+        **chart(services),
     }
 
 

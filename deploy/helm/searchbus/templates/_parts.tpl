@@ -1,0 +1,64 @@
+{{/* Labels of every object. Alerts and monitors select by the first one. */}}
+{{- define "labels" -}}
+app.kubernetes.io/part-of: searchbus
+{{ include "origin" . }}
+{{- end }}
+{{- define "origin" -}}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* The image of a service: dict "root" $ "name" NAME. */}}
+{{- define "image" -}}
+{{- $image := .root.Values.image -}}
+{{- $digest := index $image.digests .name -}}
+{{ $image.repository }}/{{ .name }}{{ if $digest }}@{{ $digest }}{{ else }}:{{ $image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* What restricted Pod Security asks of a container. */}}
+{{- define "restricted" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* The first segments of all paths that clients use; /, probes and metrics are not among them. */}}
+{{- define "paths" -}}
+- {path: /mcp, type: Prefix}
+- {path: /api, type: Prefix}
+- {path: /openapi.json, type: Exact}
+- {path: /docs, type: Prefix}
+- {path: /searxng, type: Prefix}
+- {path: /tavily, type: Prefix}
+- {path: /read, type: Prefix}
+- {path: /documents, type: Prefix}
+- {path: /.well-known/oauth-protected-resource, type: Prefix}
+{{- end }}
+
+{{/* Where browsers sign in to attached servers. */}}
+{{- define "sign-in" -}}
+- {path: /sign-in, type: Prefix}
+{{- end }}
+
+{{/* The settings of a service; `all` is for every one. */}}
+{{- define "settings" -}}
+{{- $settings := deepCopy (index .root.Values.settings .name | default dict) -}}
+{{- if eq .name "all" -}}
+{{- with .root.Values.tls.nats.caSecret }}{{ $_ := set $settings "SEARCHBUS_NATS_CA_FILE" "/etc/searchbus-tls/nats/ca.crt" }}{{ end -}}
+{{- else if eq .name "retrieval" -}}
+{{- with .root.Values.tls.qdrant.caSecret }}{{ $_ := set $settings "SEARCHBUS_QDRANT_CA_FILE" "/etc/searchbus-tls/qdrant/ca.crt" }}{{ end -}}
+{{- end -}}
+{{- if $settings }}{{ toYaml $settings }}{{ end -}}
+{{- end }}
+
+{{/* Egress to the DNS of the cluster. */}}
+{{- define "dns" -}}
+- to: {{- toYaml .Values.networkPolicy.dns | nindent 4 }}
+  ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+    - {port: 5353, protocol: UDP}
+    - {port: 5353, protocol: TCP}
+{{- end }}

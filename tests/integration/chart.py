@@ -1,0 +1,45 @@
+"""The Helm chart as `helm` renders it."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+
+import yaml
+
+from .binaries import binary
+from .documents import Document
+from .engine import ROOT
+
+__all__ = ["CHART", "VALUES", "helm", "rendered_chart"]
+
+CHART = ROOT / "deploy" / "helm" / "searchbus"
+VALUES = {
+    "dev": ("dev",),
+    "prod": ("prod",),
+    "attached": ("prod", "attached"),
+    "gateway": ("prod", "gateway"),
+}
+"""Name → the files of deploy/helm/values; each of the first three has an overlay of its name."""
+_KUBERNETES = "1.34"
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run helm, whatever it says."""
+    return subprocess.run([binary("helm"), *arguments], capture_output=True, text=True, timeout=120)
+
+
+@functools.cache
+def _rendered(*arguments: str) -> str:
+    done = helm(
+        "template", "searchbus", str(CHART), "--namespace", "searchbus",
+        "--kube-version", _KUBERNETES, *arguments,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rendered_chart(values: str, *arguments: str) -> list[Document]:
+    """The documents of the chart with the values of that name."""
+    files = [f"-f={ROOT / 'deploy/helm/values' / name}.yaml" for name in VALUES[values]]
+    return [d for d in yaml.safe_load_all(_rendered(*files, *arguments)) if d]
