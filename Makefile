@@ -14,7 +14,7 @@ export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check bench chaos proto site lock dist release images up down clean
+.PHONY: help setup run test test-all check bench cluster chaos proto site lock dist release images up down clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,6 +33,8 @@ check: setup ## lint, format, types; types also as on macOS
 		--cache-dir .mypy_cache/darwin libs/*/src services/*/src
 bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
 	@$(PY) -m tests.bench
+cluster: setup ## manifests, chart and drills at a real Kubernetes API server (Debian's etcd-server, ../shared/bin)
+	@$(PYTEST) tests/cluster
 chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=killed,stopped RUNS=3)
 	@$(PY) -m tests.chaos $(if $(ROWS),--rows $(ROWS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LONG),--long)
 proto: setup ## generate proto/, and the services' blocks for Compose and Kubernetes, from the code
