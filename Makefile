@@ -12,7 +12,6 @@ export COMPOSE_FILE := docker-compose.yml:deploy/offline/compose.yml
 endif
 export PORT TAG
 IMAGES := $(notdir $(patsubst %/,%,$(dir $(wildcard services/*/pyproject.toml)))) cli
-
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-all check bench cluster chaos proto site lock dist release images up down clean
 
@@ -56,7 +55,6 @@ up: images ## the stack in containers (OFFLINE=1 without a registry)
 	@$(COMPOSE) up -d --wait
 down: ## stop the containers; documents stay
 	@$(COMPOSE) --profile '*' down
-
 clean: ## remove what setup, tests and runs made; your documents stay
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
