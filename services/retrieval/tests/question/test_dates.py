@@ -189,6 +189,49 @@ def test_first_and_last_meeting_of_a_period_are_beside_its_ends(question, day, b
     assert periods_of(question) == []
 
 
+@pytest.mark.parametrize(
+    ("question", "day", "before", "steps"),
+    [
+        ("the second meeting of 2018", "2018-01-01", False, 2),
+        ("at their 3rd policy meeting in 2011", "2011-01-01", False, 3),
+        ("the second-to-last meeting of 2015", "2016-01-01", True, 2),
+        ("the penultimate gathering of 2015", "2016-01-01", True, 2),
+        ("Q4 2018, the final session", "2019-01-01", True, 1),
+        ("2015's first meeting", "2015-01-01", False, 1),
+        ("the previous meeting before September 2008's", "2008-09-01", True, 1),
+        ("the one after the April/May 2024 meeting", "2024-04-01", False, 1),
+    ],
+)
+def test_meetings_are_counted_from_either_end(question, day, before, steps):
+    """Of a year, a quarter or another meeting, whatever the meeting is called."""
+    (found,) = beside_of(question)
+    assert (found.period.start.isoformat(), found.before, found.steps) == (day, before, steps)
+    assert periods_of(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (
+            "compare July and September 1996",
+            [("1996-07-01", "1996-08-01"), ("1996-09-01", "1996-10-01")],
+        ),
+        ("between July and September 1996", [("1996-07-01", "1996-10-01")]),
+        ("the meeting between those of July and September 1996", [("1996-08-01", "1996-09-01")]),
+        ("the July-August 2001 meeting", [("2001-07-01", "2001-09-01")]),
+        ("In 1994, what did the August meeting do", [("1994-08-01", "1994-09-01")]),
+        ("summer 1994: the mid-August meeting", [("1994-08-01", "1994-09-01")]),
+        ("just before Christmas 2000", [("2000-12-01", "2001-01-01")]),
+        ("at the Halloween 2007 meeting", [("2007-10-01", "2007-11-01")]),
+        ("why might prices march on, as they may in 2021", [("2021-01-01", "2022-01-01")]),
+        ("the Halloween party", []),
+    ],
+)
+def test_what_people_leave_unsaid_of_a_date_is_spelled_out(question, expected):
+    """A year that two months share or that stands elsewhere, and days that have a name."""
+    assert [(p.start.isoformat(), p.end.isoformat()) for p in periods_of(question)] == expected
+
+
 def test_first_meeting_that_did_something_is_an_order():
     """Of all that did so in the period."""
     question = "the first meeting of 2022 at which members spoke of rents"

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 
-MONTHS = (
-    "january february march april may june july august september october november december"
-).split()
+from .date_words import MONTHS, spelled_out
+
 _NAMES = "|".join([*MONTHS, *(m[:3] for m in MONTHS), "sept"])
 _MONTH = rf"(?P<month>{_NAMES})\.?"
 _YEAR = r"(?P<year>(?:(?:19|20)\d\d|['\u2019]\d\d)(?![\d'])|(?<=[A-Za-z. ])0\d(?!\s*[,\d]))"
@@ -41,6 +40,7 @@ _PATTERNS = (
         re.I,
     ),
     re.compile(rf"\b(?P<day>\d{{1,2}}){_TH}\s+(?:of\s+)?{_MONTH},?\s+{_FULL_YEAR}\b", re.I),
+    re.compile(rf"\b{_MONTH}\s*[-/\u2013]\s*(?P<last_month>{_NAMES})\.?,?\s+{_FULL_YEAR}", re.I),
     re.compile(rf"\b{_MONTH}(?:\s+of)?,?\s+{_YEAR}", re.I),
     re.compile(rf"\bq(?P<quarter>[1-4])\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
     re.compile(rf"\b(?P<quarter>[1-4])q\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
@@ -59,7 +59,7 @@ _PATTERNS = (
 )
 _EVENT = (
     r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
-    r"(?:meetings?|decisions?|gatherings?|session)\b"
+    r"(?:meetings?|decisions?)\b"
 )
 _BEFORE, _AFTER = (
     r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
@@ -100,6 +100,11 @@ _END_OF = re.compile(
     rf"\b(?:(?P<first>first)|last|final)\s+{_EVENT}\s+(?:of|in)\s+(?:the\s+year\s+)?$", re.I
 )
 """The first or last meeting of a period, unless a clause follows that says what was said there."""
+_NTH_OF = re.compile(
+    rf"\b(?P<nth>second|third|fourth|fifth|sixth|seventh|eighth|[2-8](?:nd|rd|th))"
+    rf"(?P<from_end>[\s-]+to[\s-]+(?:last|final))?\s+{_EVENT}\s+(?:of|in)\s+(?:the\s+year\s+)?$",
+    re.I,
+)
 _CLAUSE = re.compile(
     r"\W*\s(?:that|which|where|when|(?:in|at|on) which|to|mention\w*|with)\b", re.I
 )
@@ -119,6 +124,7 @@ _PARTS = {
 }  # fmt: skip
 _ORDINALS = {
     "fir": 0, "1st": 0, "sec": 1, "2nd": 1, "thi": 2, "3rd": 2, "fou": 3, "4th": 3, "las": 3,
+    "fif": 4, "5th": 4, "six": 5, "6th": 5, "sev": 6, "7th": 6, "eig": 7, "8th": 7,
 }  # fmt: skip
 
 
@@ -133,6 +139,10 @@ class Period:
     def days(self) -> int:
         """The length in days."""
         return (self.end - self.start).days
+
+    def holds(self, other: Period) -> bool:
+        """Whether the other period is a part of this longer one."""
+        return self != other and self.start <= other.start and other.end <= self.end
 
     def __contains__(self, day: str) -> bool:
         """Whether an ISO date is in the period."""
@@ -158,10 +168,15 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class NextTo:
-    """The documents of the last date before a period, or of the first one after it."""
+    """The documents of the last date before a period, or of the first one after it.
+
+    Attributes:
+        steps: 2 is the last but one before, or the second after.
+    """
 
     period: Period
     before: bool
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +197,11 @@ class Dates:
 @lru_cache(1_000)
 def dates_of(question: str) -> Dates:
     """The dates of a question."""
-    found = _scan(question)
+    found = _scan(spelled_out(question))
+    periods = [one for one in found if isinstance(one, Period)]
     return Dates(
-        tuple(one for one in found if isinstance(one, Period)),
+        # "In 1994, what did the August meeting do": the year alone says less.
+        tuple(one for one in periods if not any(one.holds(other) for other in periods)),
         tuple(one for one in found if isinstance(one, Limit)),
         tuple(one for one in found if isinstance(one, NextTo)),
     )
@@ -251,6 +268,11 @@ def _meant(question: str, start: int, end: int, period: Period) -> Period | Limi
     near = max(0, start - _REACH_CHARS)
     if beside := _NEXT_TO.search(question, near, start):
         return NextTo(period, before=not (beside["after"] or beside["just_after"]))
+    if (nth := _NTH_OF.search(question, near, start)) and not _CLAUSE.match(question, end):
+        from_end = bool(nth["from_end"])
+        day = period.end if from_end else period.start
+        steps = _ORDINALS[nth["nth"].lower()[:3]] + 1
+        return NextTo(Period(day, day), before=from_end, steps=steps)
     ending = _END_OF.search(question, near, start)
     if ending is not None and not _CLAUSE.match(question, end):
         day = period.start if ending["first"] else period.end
@@ -284,7 +306,7 @@ def _period(parts: dict[str, str]) -> Period | None:
         if "month" in parts:
             month = _month(parts["month"])
             if "day" not in parts:
-                return _months(year, month, month)
+                return _months(year, month, _month(parts.get("last_month", parts["month"])))
             # A meeting ends a day after its start: "January 30-31" and "January 30" alike.
             start = date(year, month, int(parts["day"]))
             end = start + timedelta(days=1)

@@ -12,7 +12,8 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
 
-from ..question.dates import MONTHS, Period, dates_of
+from ..question.date_words import MONTHS
+from ..question.dates import Period, dates_of
 from ..question.profiles import Profile
 from ..question.words import Phrase, has_word, name_words, quoted
 from .preferences import metadata, wanted_type
@@ -45,6 +46,7 @@ _ASKING = frozenset(
         " appear come came up refer describe discuss discussion call contain include use using word"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
+        " collection corpus archive database record records index"
     )
 )
 """Words of such questions that say nothing of the passage."""

@@ -28,17 +28,34 @@ async def day_beside(
 ) -> Period | None:
     """The last day with documents before a period, or the first after it; None within a year.
 
-    It counts in ever shorter ranges, so that the documents are not read.
+    Each further step starts at the day that the one before it found.
 
     Args:
         condition: that documents must meet.
         path: of the date in a passage's payload.
     """
-    edge = beside.period.start if beside.before else beside.period.end
+    period: Period | None = beside.period
+    for _ in range(beside.steps):
+        if period is None:
+            break
+        period = await _nearest_day(store, collection, condition, path, period, beside.before)
+    return period
+
+
+async def _nearest_day(
+    store: VectorStore,
+    collection: str,
+    condition: Filter,
+    path: str,
+    start: Period,
+    before: bool,
+) -> Period | None:
+    """It counts in ever shorter ranges, so that the documents are not read."""
+    edge = start.start if before else start.end
 
     def reached(days: int) -> Period:
         far = timedelta(days=days)
-        return Period(edge - far, edge) if beside.before else Period(edge, edge + far)
+        return Period(edge - far, edge) if before else Period(edge, edge + far)
 
     least, most = 0, _MOST_DAYS + 1
     while most - least > 1:
@@ -51,7 +68,7 @@ async def day_beside(
     if most > _MOST_DAYS:
         return None
     period, one = reached(most), timedelta(days=1)
-    if beside.before:
+    if before:
         return Period(period.start, period.start + one)
     return Period(period.end - one, period.end)
 

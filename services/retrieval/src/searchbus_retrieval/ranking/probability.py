@@ -18,7 +18,8 @@ from searchbus_contracts.retrieval import SearchHit
 from searchbus_vectors import Embedder, Point, QueryVectors, VectorStore, terms
 
 from ..documents.records import is_live, is_live_chunk, point_id
-from ..question.dates import MONTHS, Period
+from ..question.date_words import MONTHS
+from ..question.dates import Period
 
 log = logging.getLogger("searchbus.retrieval")
 
