@@ -10,13 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.clients import (
-    CLIENTS,
-    ClientFileError,
-    planned_entry,
-    planned_removal,
-    start_command,
-)
+from searchbus_cli.clients import ClientFileError, planned_entry, planned_removal
+from searchbus_runtime.client_entries import CLIENTS, start_command
 from searchbus_runtime.jsonc import parse
 from searchbus_testing import SEARCHBUS
 

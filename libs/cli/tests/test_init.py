@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.clients import CLIENTS, start_command
+from searchbus_runtime.client_entries import CLIENTS, start_command
 from searchbus_testing import SEARCHBUS, Terminal, run_command
 
 

@@ -9,7 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from searchbus_contracts import DEFAULT_PREFIX, Actor, ErrorCode, Fault, Subjects, decode, encode
+from searchbus_contracts import (
+    DEFAULT_PREFIX,
+    Actor,
+    ErrorCode,
+    Fault,
+    Pong,
+    Subjects,
+    decode,
+    encode,
+)
 
 from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
@@ -240,6 +249,17 @@ class Bus:
             return await self._requester.answers(service, instance, timeout_s)
         except ValueError:  # an id that no subject can have
             return False
+
+    async def live(self, service: str, instance: str, timeout_s: float) -> Pong | None:
+        """What an instance says of its load and of the parts of its process; None without a reply.
+
+        Raises:
+            Fault: the reply cannot be read.
+        """
+        try:
+            return await self._requester.live(service, instance, timeout_s)
+        except ValueError:  # an id that no subject can have
+            return None
 
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""

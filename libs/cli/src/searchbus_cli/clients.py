@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -20,12 +19,12 @@ from typing import Any
 
 from rich.text import Text
 
+from searchbus_runtime.client_entries import NAME, Client, command_entry
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.jsonc import JsonTextError, parse, with_member, without_member
 
 from .output import echo, fail, out
 
-NAME = "searchbus"
 _PRIVATE = 0o600
 _MOST_BACKUPS = 1_000
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"(?=(\s*:)?)')
@@ -34,77 +33,6 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"(?=(\s*:)?)')
 
 class ClientFileError(RuntimeError):
     """A client's file that cannot be read or changed; the message names it and says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A program that starts MCP servers.
-
-    Args:
-        title: its name for people.
-        folder: of its settings; it exists where the program was used.
-        file: the settings, in which the servers are.
-        key: of the object with the servers.
-        typed: whether an entry says that it is started by a command.
-    """
-
-    title: str
-    folder: Callable[[], Path]
-    file: str
-    key: str = "mcpServers"
-    typed: bool = False
-
-    @property
-    def path(self) -> Path:
-        """Its file of settings on this machine."""
-        return self.folder() / self.file
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the program has settings on this machine."""
-        return self.path.exists() if self.folder() == Path.home() else self.folder().is_dir()
-
-
-def _programs_folder() -> Path:
-    """Where programs with windows keep their settings."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-
-
-CLIENTS: Mapping[str, Client] = {
-    "claude-desktop": Client(
-        "Claude Desktop", lambda: _programs_folder() / "Claude", "claude_desktop_config.json"
-    ),
-    "claude-code": Client(
-        "Claude Code",
-        lambda: Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()),
-        ".claude.json",
-        typed=True,
-    ),
-    "cursor": Client("Cursor", lambda: Path.home() / ".cursor", "mcp.json"),
-    "vscode": Client(
-        "VS Code", lambda: _programs_folder() / "Code" / "User", "mcp.json", "servers", typed=True
-    ),
-}
-
-
-def start_command(folder: Path, config: Path | None = None) -> list[str]:
-    """The command by which a client starts searchbus.
-
-    A client has another environment than a shell, so the command is an absolute path, and the data
-    folder is named. A link to the command stays one: it outlives a new version.
-
-    Args:
-        config: the configuration file, where it is not the one of the data folder.
-    """
-    here = Path(sys.argv[0])
-    found = here if here.name == NAME and here.is_file() else shutil.which(NAME)
-    command = [str(Path(found).absolute())] if found else [sys.executable, "-m", "searchbus_cli"]
-    named = [] if config is None else ["--config", str(config)]
-    return [*command, "stdio", "--data", str(folder), *named]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +98,7 @@ def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
     Raises:
         ClientFileError: the file is not JSON, or not that of such a client.
     """
-    entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
-    entry |= {"command": command[0], "args": list(command[1:])}
+    entry = command_entry(client, command)
 
     def change(text: str) -> str:
         for name, present in _entries(client, text):

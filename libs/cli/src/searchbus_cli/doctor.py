@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import entry_points
@@ -19,10 +20,11 @@ import typer
 from rich.text import Text
 
 from searchbus_bus import Bus, connect
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor, Fault, LivePart
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
 from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
+from searchbus_runtime.wording import printable
 
 from .config import LOADING_ERRORS, Config, faults_of
 from .errors import StackError
@@ -186,6 +188,7 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
     try:
         workers = await bus.workers(quiet_s=0.5)
         damaged = await _damaged(bus) if any(w.service == "retrieval" for w in workers) else []
+        loads = await asyncio.gather(*(bus.live(w.service, w.instance, 3) for w in workers))
     finally:
         await bus.close()
     checks: list[Check] = [("nats", True, address.url)]
@@ -197,6 +200,22 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
         for worker, service in expected.items()
         if worker not in answered
     ]
-    return [*checks, *damaged] + [
-        (f"worker {w.service}", True, f"{w.instance}, catalog {w.catalog[:8]}") for w in workers
-    ]
+    checks += damaged
+    for worker, load in zip(workers, loads, strict=True):
+        text = f"{worker.instance}, catalog {worker.catalog[:8]}"
+        if load is not None and load.limit:
+            text += f", {load.in_flight} of {load.limit} requests"
+        checks.append((f"worker {worker.service}", True, text))
+        checks += [
+            (f"{part.kind} {printable(part.name, one_line=True)}", False, _refused(part))
+            for part in (load.parts if load is not None else ())
+            if part.state == "open"
+        ]
+    return checks
+
+
+def _refused(part: LivePart) -> str:
+    """What an open breaker means, and until when."""
+    until = time.strftime("%H:%M:%S", time.localtime(part.until_ms / 1000))
+    advice = "; check the key" if part.kind == "key" else ""
+    return f"is refused by its upstream, and not used until {until}{advice}"

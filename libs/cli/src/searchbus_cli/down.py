@@ -15,9 +15,10 @@ from typing import Annotated
 import typer
 
 from searchbus_runtime import data_folder, read_state
+from searchbus_runtime.client_entries import CLIENTS
 from searchbus_runtime.state import LOCK_FILE, counts_clients, is_claimed
 
-from .clients import CLIENTS, ClientFileError, FileChange, planned_removal, show, write
+from .clients import ClientFileError, FileChange, planned_removal, show, write
 from .output import echo, fail
 
 STOP_S = 60.0

@@ -20,6 +20,7 @@ from typing import IO, Annotated
 import typer
 
 from searchbus_runtime import read_state
+from searchbus_runtime.client_entries import CLIENTS, start_command
 from searchbus_runtime.config_file import FILE_NAME, find_config, named_config, use_config
 from searchbus_runtime.config_writing import write_config
 from searchbus_runtime.setting_list import listed_settings
@@ -27,13 +28,11 @@ from searchbus_runtime.state import UnusableFolderError, is_claimed, open_data_f
 from searchbus_runtime.wording import nearest
 
 from .clients import (
-    CLIENTS,
     ClientFileError,
     FileChange,
     other_servers,
     planned_entry,
     show,
-    start_command,
     write,
 )
 from .config import Config

@@ -44,7 +44,7 @@ PANELS = {
     "Start": ("init", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
-    "Operate": ("doctor", "trace", "config", "keys", "pins", "nats-config"),
+    "Operate": ("console", "doctor", "trace", "config", "keys", "pins", "nats-config"),
 }
 """The order of the help; a command of another package is below, where it is not named here."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from .codec import canonical, convert, decode, doc, encode
     from .errors import RETRYABLE, ErrorCode, Failure, Fault
-    from .headers import Actor, Cancel, Parts, Ping, Pong
+    from .headers import Actor, Cancel, LivePart, Parts, Ping, Pong
     from .queries import check_query
     from .resources import (
         ResourceListReply,
@@ -60,13 +60,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "DEFAULT_PREFIX", "RETRYABLE", "VERSION", "Actor",
     "AudioContent", "Cancel", "Catalog", "CatalogEvent", "CatalogPart", "CatalogRequest", "Content",
-    "EmbeddedResource", "ErrorCode", "Failure", "Fault", "ImageContent", "InputRequired", "Parts",
-    "Ping", "Pong", "PromptArgument", "PromptDescriptor", "PromptMessage", "Refusal", "Renderer",
-    "ResourceBody", "ResourceDescriptor", "ResourceLink", "ResourceListReply",
-    "ResourceListRequest", "ResourceReadReply", "ResourceReadRequest", "ResourceSearchReply",
-    "ResourceSearchRequest", "ResourceTemplate", "Subjects", "TextContent", "ToolAnnotations",
-    "ToolCall", "ToolDescriptor", "ToolEvent", "ToolReply", "canonical", "check_query", "convert",
-    "decode", "decode_catalog", "doc", "encode", "input_schema", "is_token", "json_schema",
+    "EmbeddedResource", "ErrorCode", "Failure", "Fault", "ImageContent", "InputRequired",
+    "LivePart", "Parts", "Ping", "Pong", "PromptArgument", "PromptDescriptor", "PromptMessage",
+    "Refusal", "Renderer", "ResourceBody", "ResourceDescriptor", "ResourceLink",
+    "ResourceListReply", "ResourceListRequest", "ResourceReadReply", "ResourceReadRequest",
+    "ResourceSearchReply", "ResourceSearchRequest", "ResourceTemplate", "Subjects", "TextContent",
+    "ToolAnnotations", "ToolCall", "ToolDescriptor", "ToolEvent", "ToolReply", "canonical",
+    "check_query", "convert", "decode", "decode_catalog", "doc", "encode", "input_schema",
+    "is_token", "json_schema",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -82,7 +83,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "codec": ("canonical", "convert", "decode", "doc", "encode"),
         "errors": ("RETRYABLE", "ErrorCode", "Failure", "Fault"),
-        "headers": ("Actor", "Cancel", "Parts", "Ping", "Pong"),
+        "headers": ("Actor", "Cancel", "LivePart", "Parts", "Ping", "Pong"),
         "queries": ("check_query",),
         "resources": (
             "ResourceListReply", "ResourceListRequest", "ResourceReadReply",

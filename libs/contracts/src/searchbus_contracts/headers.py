@@ -93,12 +93,31 @@ class Cancel(Struct, frozen=True, kw_only=True):
     req_id: Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class Ping(Struct, frozen=True, kw_only=True):
+class Ping(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sent to `ctl.ping.<service>.<instance>` to check whether that instance still responds."""
 
+    parts: Annotated[bool, doc("Whether the reply has `limit`, `waiting`, `shed`, `parts`.")] = (
+        False
+    )
 
-class Pong(Struct, frozen=True, kw_only=True):
+
+class LivePart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a part of a process says of itself: an egress address, a key, a cache, a limit …"""
+
+    kind: Annotated[str, doc("egress, key, breaker, upstream, cache or limit.")]
+    name: str
+    state: Annotated[str, doc("closed, open or suspected; empty: always in use.")] = ""
+    until_ms: Annotated[int, doc("When the state ends, in milliseconds of the epoch.")] = 0
+    numbers: Annotated[dict[str, float], doc("What it counts and measures, by name.")] = {}
+
+
+class Pong(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reply to a ping."""
 
     instance: str
     in_flight: int
+    limit: Annotated[int, doc("Requests that it handles at once; 0: not asked for.")] = 0
+    waiting: Annotated[int, doc("Requests that wait for a slot.")] = 0
+    version: Annotated[str, doc("The version of its package.")] = ""
+    shed: Annotated[int, doc("Requests refused so far because it was at its limit.")] = 0
+    parts: Annotated[tuple[LivePart, ...], doc("All parts of its process.")] = ()

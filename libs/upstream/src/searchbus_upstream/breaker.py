@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from searchbus_bus import LiveGauge
+from searchbus_contracts import LivePart
 
 from .telemetry import meter
 
@@ -63,6 +64,19 @@ class Breaker:
     def remaining_s(self) -> float:
         """Seconds until the cooldown ends."""
         return max(0.0, self._open_until_s - self._clock())
+
+    def part(self, kind: str, numbers: dict[str, float] | None = None) -> LivePart:
+        """What it says of itself to a console.
+
+        Args:
+            kind: of what it protects.
+            numbers: more of that.
+        """
+        state = "closed" if self.closed else "suspected" if self.suspected else "open"
+        return LivePart(
+            kind=kind, name=self.name, state=state, until_ms=int(self._open_until_s * 1000),
+            numbers=numbers or {},
+        )  # fmt: skip
 
     def refused(self, cooldown_s: float) -> float:
         """Record a refusal by the upstream; returns the length of the cooldown."""

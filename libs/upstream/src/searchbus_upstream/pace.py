@@ -62,6 +62,11 @@ class Pace:
         recovered: float = 0.5 ** ((now_s - self._set_at_s) / _RECOVERY_S)
         return max(self._min_interval_s, self._set_interval_s * recovered)
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
     async def slot(self, caller: str, timeout_s: float) -> None:
         """Wait for a slot.
 

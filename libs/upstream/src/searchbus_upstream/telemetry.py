@@ -15,6 +15,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from searchbus_bus import SECONDS
+from searchbus_bus.live import Tally
 
 _tracer = trace.get_tracer("searchbus.upstream")
 meter = metrics.get_meter("searchbus.upstream")
@@ -30,6 +31,8 @@ _lookups = meter.create_counter(
 _limits = meter.create_counter(
     "searchbus.limiter.decisions", description="Decisions of a limit: admitted or refused."
 )
+
+_upstreams, _caches, _limiters = Tally("upstream"), Tally("cache"), Tally("limit")
 
 
 class RequestSpan:
@@ -70,17 +73,20 @@ def upstream_span(upstream: str, method: str, host: str) -> Iterator[RequestSpan
         try:
             yield request_span
         finally:
-            _duration.record(
-                time.perf_counter() - started_s,
-                {"upstream": upstream, "outcome": request_span.outcome},
-            )
+            seconds, outcome = time.perf_counter() - started_s, request_span.outcome
+            _duration.record(seconds, {"upstream": upstream, "outcome": outcome})
+            _upstreams.add(upstream, "ok" if outcome[:1] in "123" else "failed")
+            _upstreams.add(upstream, "seconds", seconds)
 
 
 def count_lookup(cache: str, outcome: str) -> None:
     """Count one lookup in a cache."""
     _lookups.add(1, {"cache": cache, "outcome": outcome})
+    _caches.add(cache, outcome)
 
 
 def count_limit(limiter: str, *, admitted: bool) -> None:
     """Count one decision of a limit."""
-    _limits.add(1, {"limiter": limiter, "outcome": "admitted" if admitted else "refused"})
+    outcome = "admitted" if admitted else "refused"
+    _limits.add(1, {"limiter": limiter, "outcome": outcome})
+    _limiters.add(limiter, outcome)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from searchbus_bus.live import LiveParts
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import (
     Breaker,
@@ -88,6 +89,7 @@ class Egress:
         self._clock = clock
         self._vouched_until_s = 0.0
         self._slots = asyncio.Semaphore(max_in_flight)
+        _egresses.watch(self)
 
     async def use(
         self, caller: str, timeout_s: float, request: Callable[[float], Awaitable[T]]
@@ -182,6 +184,13 @@ def blocked(remaining_s: float, code: ErrorCode | str = ErrorCode.UPSTREAM_BLOCK
         retryable=True,
         retry_after_ms=wait_s * 1000,
     )
+
+
+_egresses: LiveParts[Egress] = LiveParts(
+    lambda egress: egress.breaker.part(
+        "egress", {"waiting": egress.pace.waiting, "interval_s": egress.pace.interval_s}
+    )
+)
 
 
 class ImpersonatingClient:

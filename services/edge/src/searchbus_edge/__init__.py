@@ -19,6 +19,7 @@ SERVICE = Service(
         "retrieval.quote",
         "retrieval.similarity",
         "toolindex.search",
+        "attach.status",
     ),
     follows_catalog=True,
     buckets=("limits",),

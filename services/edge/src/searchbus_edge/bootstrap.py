@@ -37,6 +37,7 @@ from .composites.web import Web
 from .http.body import BodyLimits
 from .interfaces.api import SEGMENTS, HttpApi
 from .interfaces.calls import HttpCalls
+from .interfaces.console.app import Console
 from .interfaces.read import read_app
 from .interfaces.searxng import searxng_app
 from .interfaces.tavily import tavily_app
@@ -89,6 +90,7 @@ class Edge:
     connector: Worker
     changes: ListChanges
     audit: AuditLog
+    console: Console | None = None
 
     async def ready(self) -> bool:
         """Whether the catalogues of the services were read; a service that is away is no reason."""
@@ -99,8 +101,10 @@ class Edge:
         return {absence.service: str(absence) for absence in self.directory.absences}
 
     async def end_streams(self) -> None:
-        """End the open listen streams: they would hold the server's shutdown for its whole time."""
+        """End the open streams: they would hold the server's shutdown for its whole time."""
         self.changes.close()
+        if self.console is not None:
+            self.console.close()
 
 
 @asynccontextmanager
@@ -171,6 +175,12 @@ async def open_edge(
         )
         servers = _servers(tools, bus, settings, key, tracing, default_actor)
         http_calls = HttpCalls(tools.registry, tools.calls, policy)
+        console = None
+        if "console" in settings.http_interfaces:
+            console = Console(
+                bus, tools.directory, tools.registry, http_calls, policy.arrivals, settings, key,
+                base_url=base_url, signed_in=not authenticator.open,
+            )  # fmt: skip
         yield Edge(
             settings=settings,
             bus=bus,
@@ -182,7 +192,9 @@ async def open_edge(
             http_calls=http_calls,
             interfaces=_interfaces(
                 tools, settings, http_calls, clock, signed_in=not authenticator.open
-            ),
+            )
+            | ({"console": console} if console is not None else {}),
+            console=console,
             authenticator=authenticator,
             documents=documents,
             connector=tools.worker,

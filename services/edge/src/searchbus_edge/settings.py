@@ -147,10 +147,21 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         5_000, description="HTTP requests of a caller at once, before the sustained rate counts."
     )
-    http_interfaces: tuple[Literal["api", "searxng", "tavily", "read"], ...] = Field(
-        ("api", "searxng", "tavily", "read"),
+    http_interfaces: tuple[Literal["api", "console", "searxng", "tavily", "read"], ...] = Field(
+        ("api", "console", "searxng", "tavily", "read"),
         description="Interfaces of plain HTTP that are served beside MCP. api: /api/v1, "
         "/openapi.json and /docs; each other one: the paths below its name.",
+    )
+    console_role: str = Field(
+        "searchbus-operator",
+        min_length=1,
+        description="The role that the console asks for where callers sign in: it shows what is "
+        "about others, and changes things.",
+    )
+    console_trace_link: str = Field(
+        "",
+        description="The address of a trace in the collector's pages, with {trace_id}. Default: "
+        "the console shows the traces of this machine's file.",
     )
     pinned_tools: tuple[str, ...] = Field(
         (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."

@@ -18,7 +18,7 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from searchbus_contracts import Cancel, ErrorCode, Fault, Ping, Subjects, encode
+from searchbus_contracts import Cancel, ErrorCode, Fault, Ping, Pong, Subjects, decode, encode
 from searchbus_contracts.headers import ACK_MS, ACTOR, CREDIT, INSTANCE_ONLY, REQ_ID
 
 from .. import telemetry
@@ -49,6 +49,7 @@ _LEAST_USEFUL_S = 0.005
 """A retry with less time left than this is not worth sending."""
 _ACK_AFTER_MS = str(ACK_AFTER_MS)
 _PING = encode(Ping())
+_PING_FOR_PARTS = encode(Ping(parts=True))
 _STATES = {"timeout": State.SILENT, "no_responders": State.GONE}
 
 
@@ -126,6 +127,21 @@ class Requester:
         if isinstance(outcome, bytes):
             return State.ALIVE
         return _STATES.get(outcome.cause, State.UNKNOWN)
+
+    async def live(self, service: str, instance: str, timeout_s: float) -> Pong | None:
+        """The reply of an instance to a ping that asks for its parts; None without one.
+
+        Raises:
+            ValueError: an id that no subject can have.
+        """
+        outcome = await self.inbox.attempt(
+            self._subjects.ping(service, instance),
+            _PING_FOR_PARTS,
+            replier=service,
+            headers={},
+            deadline=Deadline.after(timeout_s),
+        )
+        return decode(outcome, Pong) if isinstance(outcome, bytes) else None
 
     async def answers(self, service: str, instance: str, timeout_s: float) -> bool:
         """Whether an instance answers a ping; one that may be reconnecting is pinged again.

@@ -11,6 +11,8 @@ import logging
 import time
 from typing import Any, Literal
 
+import msgspec
+
 from searchbus_contracts import (
     ACKS_KEY,
     CATALOG_KEY,
@@ -21,6 +23,7 @@ from searchbus_contracts import (
     CatalogRequest,
     ErrorCode,
     Fault,
+    Ping,
     Pong,
     Subjects,
     ToolCall,
@@ -34,6 +37,7 @@ from .. import telemetry
 from ..client.discovery import EVERYONE
 from ..client.requester import Requester
 from ..identity import ActorVerifier
+from ..live import live_parts
 from ..telemetry import LiveGauge
 from ..transport import (
     Announcement,
@@ -245,8 +249,20 @@ class Serving:
         if message.reply.startswith(INBOX):
             # First: who pings may conclude that this worker has no other request of theirs.
             await self._admission.acknowledge()
-            pong = Pong(instance=self.instance, in_flight=self.in_flight)
-            await self._replies.reply(message, encode(pong))
+            await self._replies.reply(message, encode(self._pong(message)))
+
+    def _pong(self, message: Message) -> Pong:
+        pong = Pong(instance=self.instance, in_flight=self.in_flight)
+        try:
+            asked = decode(message.data, Ping)
+        except Fault:  # whoever pings in any way sees that this worker responds
+            return pong
+        if not asked.parts:
+            return pong
+        return msgspec.structs.replace(
+            pong, limit=self.worker.max_in_flight, waiting=self._admission.waiting,
+            shed=self.shed, version=self.worker.version, parts=live_parts(),
+        )  # fmt: skip
 
     async def _on_discovery(self, message: Message) -> None:
         """The transport replies; here only the asker's version of the wire is read."""

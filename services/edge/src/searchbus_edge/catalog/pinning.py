@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from opentelemetry import metrics
 
-from searchbus_contracts import ToolDescriptor
-from searchbus_runtime.pins import PinFile, Pins, Reviewed
+from searchbus_bus import Directory
+from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
+from searchbus_runtime.pins import Held, PinFile, Pins, Reviewed
 
 log = logging.getLogger("searchbus.edge")
 EVERY = "*"
@@ -120,3 +122,81 @@ class Pinning:
                     service, name, toolset, "; ".join(held.reasons),
                 )  # fmt: skip
         self._told[toolset] = {name: held.sha256 for name, held in reviewed.held.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChange:
+    """One held definition of a toolset's tool."""
+
+    toolset: str
+    service: str
+    held: Held
+
+    @property
+    def name(self) -> str:
+        """The toolset's name and the tool's."""
+        return f"{self.toolset}.{self.held.tool.name}"
+
+    @property
+    def digits(self) -> str:
+        """What names this very definition."""
+        return self.held.digits
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it is held."""
+        return self.held.reasons
+
+
+def held_changes(directory: Directory, pins: Pins) -> list[HeldChange]:
+    """What the services offer now and is not approved, of the toolsets that have pins."""
+    found = []
+    for catalog in directory.catalogs:
+        for toolset in catalog.toolsets:
+            if toolset not in pins.toolsets or directory.owner(toolset) != catalog.service:
+                continue
+            reviewed = pins.review(toolset, catalog.service, catalog.tools_of(toolset))
+            found += [HeldChange(toolset, catalog.service, held) for held in reviewed.held.values()]
+    return found
+
+
+class HeldChanges:
+    """What differs from a file of pins.
+
+    Args:
+        file: None where nothing is held.
+    """
+
+    def __init__(self, directory: Directory, file: PinFile | None) -> None:
+        self._directory = directory
+        self._file = file
+
+    def now(self) -> list[HeldChange]:
+        """All held definitions; none while the file cannot be read, which the edge logs."""
+        if self._file is None:
+            return []
+        try:
+            pins = self._file.read()
+        except (OSError, ValueError):
+            return []
+        return held_changes(self._directory, pins)
+
+    def named(self, digits: str) -> HeldChange:
+        """The definition with these digits; raises Fault(not_found)."""
+        for change in self.now():
+            if change.held.is_named_by(digits):
+                return change
+        raise Fault(ErrorCode.NOT_FOUND, "Nothing is held under these digits any more. Look again.")
+
+    def approve(self, digits: str) -> HeldChange:
+        """Approve one definition; raises Fault."""
+        change = self.named(digits)
+        assert self._file is not None
+        try:
+            with self._file.changing() as pins:
+                pins.approve(change.toolset, change.service, [change.held.tool])
+        except (OSError, ValueError) as error:
+            raise Fault(
+                ErrorCode.UNAVAILABLE, f"The approval cannot be written: {error}", retryable=False
+            ) from None
+        return change

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +18,11 @@ from searchbus_contracts import Fault
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.config_sources import configured_path
-from searchbus_runtime.pins import Held, PinFile, Pins
+from searchbus_runtime.pins import PinFile, Pins
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import printable
+
+from .pinning import HeldChange, held_changes
 
 pins = typer.Typer(
     help="Show and approve changed definitions of tools (SEARCHBUS_HOLD_CHANGES).",
@@ -32,19 +33,6 @@ FileOption = Annotated[
     Path | None, typer.Option("--file", help="The file of pins (default: <data>/pins.json).")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the running stack.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """A held tool, and who offers it."""
-
-    toolset: str
-    service: str
-    held: Held
-
-    @property
-    def name(self) -> str:
-        return f"{self.toolset}.{self.held.tool.name}"
 
 
 @pins.command("list")
@@ -109,7 +97,7 @@ def approve(
         typer.echo(f"{offer.name} is approved", err=True)
 
 
-def _held(file: PinFile, data: Path | None) -> list[_Offer]:
+def _held(file: PinFile, data: Path | None) -> list[HeldChange]:
     """What the services offer now and is not approved, of the toolsets that have pins."""
     pinned = file.read()
     folder = data_folder(data)
@@ -119,24 +107,17 @@ def _held(file: PinFile, data: Path | None) -> list[_Offer]:
     return asyncio.run(_discover(address, pinned))
 
 
-async def _discover(address: BusAddress, pinned: Pins) -> list[_Offer]:
+async def _discover(address: BusAddress, pinned: Pins) -> list[HeldChange]:
     bus = await connect(address.url, name="cli", **address.options)
     try:
         directory = Directory(bus, declared=toolset_owners(known_services()))
         await directory.refresh()
     finally:
         await bus.close()
-    found = []
-    for catalog in directory.catalogs:
-        for toolset in catalog.toolsets:
-            if toolset not in pinned.toolsets or directory.owner(toolset) != catalog.service:
-                continue
-            reviewed = pinned.review(toolset, catalog.service, catalog.tools_of(toolset))
-            found += [_Offer(toolset, catalog.service, held) for held in reviewed.held.values()]
-    return found
+    return held_changes(directory, pinned)
 
 
-def _chosen(offers: list[_Offer], digits: list[str]) -> list[_Offer]:
+def _chosen(offers: list[HeldChange], digits: list[str]) -> list[HeldChange]:
     """The offers that the digits name; raises ValueError for digits that name none."""
     chosen = []
     for given in digits:
@@ -147,7 +128,7 @@ def _chosen(offers: list[_Offer], digits: list[str]) -> list[_Offer]:
     return chosen
 
 
-def _as_json(offer: _Offer) -> dict[str, object]:
+def _as_json(offer: HeldChange) -> dict[str, object]:
     held = offer.held
     approved = None if held.approved is None else definition_of(held.approved)
     return {

@@ -198,7 +198,7 @@ class HttpApi:
         """Call a tool and send its events; a failure before the first event has its own status."""
 
         async def forward(event: ToolEvent) -> None:
-            await stream.event(encode(_known(event)), event.kind.encode())
+            await stream.event(encode(known_event(event)), event.kind.encode())
 
         try:
             async with ForwardedEvents(forward) as on_event:
@@ -316,8 +316,8 @@ def _json(reply: Reply) -> bytes:
     return reply.structured if reply.structured is not None else encode({"content": reply.content})
 
 
-def _known(event: ToolEvent) -> dict[str, Any]:
-    """What progress or a log line of a tool says."""
+def known_event(event: ToolEvent) -> dict[str, Any]:
+    """What progress or a log line of a tool says, for an event stream."""
     data: dict[str, Any]
     if event.kind == "progress":
         data = {"progress": event.progress, "total": event.total, "message": event.message}

@@ -27,6 +27,7 @@ from mcp_types import INVALID_PARAMS
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
+from searchbus_bus.telemetry import trace_id
 from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, ToolEvent
 from searchbus_contracts.codec import long_integer
 
@@ -35,7 +36,7 @@ from ..catalog.view import ListedTool, View
 from ..http.answer import TEXT, PlainAnswer
 from ..http.body import NOT_JSON, decode_json
 from ..http.faults import TOOL_ERROR, Form, HttpError, failed
-from ..http.head import Head, HttpRefusal, Received
+from ..http.head import Head, HttpRefusal, Received, parse_head
 from ..tools.admission import HttpPolicy
 from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
@@ -90,6 +91,12 @@ class HttpCalls:
             raise HttpError.of(found)
         return found
 
+    def check_address(self, scope: Any) -> None:
+        """Refuse a request for another Host, or from a page of another site; raises HttpError."""
+        refusal = self._policy.addresses.check(parse_head(scope["headers"]))
+        if refusal is not None:
+            raise HttpError.of(refusal)
+
     async def body(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
@@ -129,6 +136,7 @@ class HttpCalls:
         arguments: dict[str, Any],
         *,
         on_event: Callable[[ToolEvent], None] | None = None,
+        on_trace: Callable[[str], None] | None = None,
         timeout_s: float | None = None,
         inside: bool = False,
     ) -> Served:
@@ -137,6 +145,7 @@ class HttpCalls:
         Args:
             view: the tools among which `name` is looked up.
             on_event: receives progress and log events.
+            on_trace: receives the id of the trace before the call.
             timeout_s: of a caller with a deadline of its own.
             inside: whether it is one of several calls within a `message`, whose span is the
                 current one.
@@ -150,6 +159,8 @@ class HttpCalls:
         if refusal is not None:
             raise HttpError.of(refusal)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
+            if on_trace is not None:
+                on_trace(trace_id())
             try:
                 served = await self._calls.call(
                     ToolRequest(

@@ -210,6 +210,8 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     if isinstance(received, HttpRefusal):
         await refused(received).send(send)
         return None
+    if policy.arrivals.watchers:
+        policy.arrivals.note(path, received)
     return received
 
 

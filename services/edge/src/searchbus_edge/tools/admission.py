@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from searchbus_bus.client.parts import Transit
@@ -19,6 +19,7 @@ from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
 from ..http.faults import retry_after_s
 from ..http.head import Head, HttpRefusal, Received, parse_head
+from .arrivals import Arrivals
 from .limits import LocalLimiter
 from .telemetry import Tracing
 
@@ -36,6 +37,7 @@ class HttpPolicy:
     tracing: Tracing
     addresses: AddressRules
     limits: BodyLimits
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     async def admit(self, scope: Any, resource: str) -> Received | HttpRefusal:
         """The head and the caller of a request, or why it is refused.

@@ -18,6 +18,7 @@ from opentelemetry import metrics
 from pydantic import Field
 
 from searchbus_bus import KeyValue
+from searchbus_bus.live import LiveParts
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_upstream import (
@@ -74,6 +75,10 @@ class _Key:
         self.secret = secret
         self.pace = SharedPace(kv, f"pace-{digest}", rate_per_s=rate_per_s, burst=2, name=self.name)
         self.breaker = Breaker(self.name, max_cooldown_s=COOLDOWN_S)
+        _live_keys.watch(self)
+
+
+_live_keys: LiveParts[_Key] = LiveParts(lambda key: key.breaker.part("key"))
 
 
 class ApiProvider(Provider):

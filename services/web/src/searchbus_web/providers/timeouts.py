@@ -15,7 +15,8 @@ from typing import TypeVar
 from opentelemetry import metrics
 
 from searchbus_bus.client.fanout import RecentTimes
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_bus.live import LiveParts
+from searchbus_contracts import ErrorCode, Fault, LivePart
 from searchbus_upstream import Breaker
 
 log = logging.getLogger("searchbus.web")
@@ -46,6 +47,12 @@ class ProviderTimeouts:
         self._breaker = Breaker(f"web-{name}", max_cooldown_s=_MAX_COOLDOWN_S, clock=clock)
         self._in_a_row = 0
         self._silent_at_s = 0.0
+        _providers.watch(self)
+
+    @property
+    def part(self) -> LivePart:
+        """What it says of itself to a console."""
+        return self._breaker.part("breaker", {"timeouts_in_a_row": self._in_a_row})
 
     async def ask(self, request: Callable[[], Awaitable[T]], timeout_s: float) -> T:
         """Send a request to the provider, unless it has been silent lately.
@@ -133,3 +140,6 @@ class ProviderTimeouts:
             f"Try again in {wait_s} s, or use another search tool.",
             retry_after_ms=wait_s * 1000,
         )
+
+
+_providers: LiveParts[ProviderTimeouts] = LiveParts(lambda provider: provider.part)

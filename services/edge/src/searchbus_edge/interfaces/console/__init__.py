@@ -1,0 +1,14 @@
+"""The console: a page for people who run searchbus, `GET /console`.
+
+| request below /console/api | answer |
+| --- | --- |
+| `GET me` | who the caller is, what it may do here, the settings that matter |
+| `GET events` | what runs, live: an event stream (overview.py) |
+| `GET catalogue`, `GET entry` | what the caller may use (catalogue.py) |
+| `POST call` | a tool's progress and result as an event stream |
+| `GET connect`, `GET, POST keys` … | what a client needs (connecting.py) |
+| `GET, POST held` | held definitions, and their approval |
+
+Calls take the way of every interface, `HttpCalls`. What is about others needs the role of the
+setting CONSOLE_ROLE (access.py). Without "console" in HTTP_INTERFACES nothing of it is there.
+"""

@@ -1,0 +1,98 @@
+"""Who may see and do what in the console.
+
+| | without sign-in | with sign-in |
+| --- | --- | --- |
+| what the caller may use | everyone | whoever is signed in |
+| what is about others | everyone who reaches the edge | the role of CONSOLE_ROLE |
+| changes | the console's token | the role of CONSOLE_ROLE |
+
+Without sign-in every program of this machine reaches the edge, an attached server too, which must
+not approve its own changes. The token shows that a caller can read the data folder; `searchbus
+console` opens the page with it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from searchbus_contracts import Actor, ErrorCode, Fault
+
+from ...auth.signing import derived_key, to_base64url
+from ...http.head import Received
+from ..calls import HttpCalls
+
+TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
+
+
+def console_token(key: bytes) -> str:
+    """What shows that a caller can read the data folder.
+
+    Args:
+        key: of the deployment, see `load_key`.
+    """
+    return to_base64url(derived_key(key, "console"))
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A caller of the console.
+
+    Args:
+        sees: whether what is about others is shown.
+        manages: whether it may change things.
+    """
+
+    received: Received
+    sees: bool
+    manages: bool
+
+    @property
+    def actor(self) -> Actor:
+        """Who it is."""
+        return self.received.actor
+
+
+class Access:
+    """Admits requests to the console.
+
+    Args:
+        role: of operators.
+        signed_in: whether callers need a credential.
+    """
+
+    def __init__(self, calls: HttpCalls, role: str, key: bytes, *, signed_in: bool) -> None:
+        self._calls = calls
+        self.role = role
+        self.signed_in = signed_in
+        self._token = console_token(key)
+
+    async def visitor(self, request: Request) -> Visitor:
+        """Who sends a request; raises HttpError."""
+        received = await self._calls.admit(request.scope)
+        sees = received.actor.holds((self.role,))
+        given = request.headers.get(TOKEN_HEADER, "")
+        proved = self.signed_in or hmac.compare_digest(given.encode(), self._token.encode())
+        return Visitor(received, sees, sees and proved)
+
+    async def seer(self, request: Request) -> Visitor:
+        """The same, where what is about others is shown; raises HttpError, Fault(forbidden)."""
+        found = await self.visitor(request)
+        if not found.sees:
+            raise Fault(
+                ErrorCode.FORBIDDEN, f"The role {self.role} is missing. Ask an operator for it."
+            )
+        return found
+
+    async def manager(self, request: Request) -> Visitor:
+        """The same, where something is changed; raises HttpError, Fault(forbidden)."""
+        found = await self.seer(request)
+        if not found.manages:
+            raise Fault(
+                ErrorCode.FORBIDDEN,
+                "This page may look, and change nothing. Run searchbus console, which opens one "
+                "that may.",
+            )
+        return found

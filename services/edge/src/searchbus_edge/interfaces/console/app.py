@@ -1,0 +1,158 @@
+"""The console as an application: the page, who calls, the live overview, held definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from msgspec import Struct
+
+from searchbus_bus import Bus, Directory
+from searchbus_contracts import VERSION, encode
+from searchbus_runtime.pins import PinFile
+
+from ...catalog.pinning import HeldChanges
+from ...catalog.registry import Registry
+from ...http.answer import PlainAnswer
+from ...http.faults import PROBLEM
+from ...settings import EdgeSettings
+from ...tools.arrivals import Arrivals
+from ..calls import HttpCalls, plain_app
+from .access import Access
+from .answers import API, Streamed, body_of, send_overview
+from .assets import asset
+from .catalogue import add_catalogue, visible_toolsets
+from .connecting import add_connecting
+from .overview import Overview
+
+
+class Me(Struct, frozen=True, kw_only=True):
+    """The caller, and what the page needs to know of this edge.
+
+    Args:
+        mode: of access control: none, static or jwt.
+        role: of operators.
+        limits: name → requests a second, and at once; 0: no limit.
+        toolsets: of which the caller may use something.
+    """
+
+    subject: str
+    roles: tuple[str, ...]
+    sees: bool
+    manages: bool
+    mode: str
+    role: str
+    version: str
+    url: str
+    trace_link: str
+    limits: dict[str, tuple[float, int]]
+    toolsets: list[str]
+
+
+class Approval(Struct, frozen=True):
+    """Approve one held definition.
+
+    Args:
+        digits: that name it.
+    """
+
+    digits: str
+
+
+class Console:
+    """The page and its data, as an ASGI application.
+
+    Args:
+        key: of the deployment.
+        base_url: of this edge for clients.
+        signed_in: whether callers need a credential.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        directory: Directory,
+        registry: Registry,
+        calls: HttpCalls,
+        arrivals: Arrivals,
+        settings: EdgeSettings,
+        key: bytes,
+        *,
+        base_url: str,
+        signed_in: bool,
+    ) -> None:
+        self._calls = calls
+        self._settings = settings
+        self._base_url = base_url
+        self._access = Access(calls, settings.console_role, key, signed_in=signed_in)
+        pins = settings.pin_file if settings.hold_changes else None
+        self._held = HeldChanges(directory, None if pins is None else PinFile(pins))
+        self._overview = Overview(bus, directory, arrivals, self._held)
+        self.app = plain_app(calls, PROBLEM)
+        self._add_pages()
+        add_catalogue(self.app, self._access, calls)
+        add_connecting(self.app, self._access, calls, settings, base_url)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one HTTP request."""
+        await self.app(scope, receive, send)
+
+    def close(self) -> None:
+        """End the open event streams."""
+        self._overview.close()
+
+    def _add_pages(self) -> None:
+        app = self.app
+
+        @app.get("/console")
+        async def page(request: Request) -> PlainAnswer:
+            self._calls.check_address(request.scope)
+            return asset("index.html")
+
+        @app.get("/console/{name}")
+        async def file(request: Request, name: str) -> PlainAnswer:
+            self._calls.check_address(request.scope)
+            return asset(name)
+
+        @app.get(f"{API}/me")
+        async def me(request: Request) -> PlainAnswer:
+            visitor = await self._access.visitor(request)
+            settings, rates = self._settings, self._settings.rates_per_s
+            found = Me(
+                subject=visitor.actor.subject,
+                roles=visitor.actor.roles,
+                sees=visitor.sees,
+                manages=visitor.manages,
+                mode=settings.mode,
+                role=self._access.role,
+                version=VERSION,
+                url=self._base_url,
+                trace_link=settings.console_trace_link,
+                limits={
+                    "searches": (rates[0], settings.search_burst),
+                    "calls": (rates[1], settings.call_burst),
+                    "costly calls": (settings.costly_rate_per_s, settings.costly_burst),
+                    "HTTP requests": (rates[2], settings.abuse_burst),
+                },
+                toolsets=visible_toolsets(self._calls.everything, visitor.actor),
+            )
+            return PlainAnswer(encode(found))
+
+        @app.get(f"{API}/events")
+        async def events(request: Request) -> Streamed:
+            visitor = await self._access.visitor(request)
+            changes = self._overview.watch(everything=visitor.sees)
+            return Streamed(lambda receive, send: send_overview(changes, receive, send))
+
+        @app.get(f"{API}/held")
+        async def held(request: Request, digits: str) -> PlainAnswer:
+            await self._access.seer(request)
+            change = self._held.named(digits)
+            lines = list(change.held.difference("offered"))
+            return PlainAnswer(encode({"name": change.name, "lines": lines}))
+
+        @app.post(f"{API}/held")
+        async def approve(request: Request) -> PlainAnswer:
+            visitor = await self._access.manager(request)
+            wanted = await body_of(self._calls, visitor, request, Approval)
+            return PlainAnswer(encode({"approved": self._held.approve(wanted.digits).name}))

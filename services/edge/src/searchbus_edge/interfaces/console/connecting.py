@@ -1,0 +1,143 @@
+"""What a client needs to use this edge: its entry, a key, and what a key's roles see."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from fastapi import FastAPI, Query, Request
+from msgspec import Meta, Struct
+
+from searchbus_contracts import Actor, ErrorCode, Fault, encode
+from searchbus_runtime.client_entries import snippets, start_command
+
+from ...auth.static_keys import KeyFile
+from ...http.answer import PlainAnswer
+from ...http.faults import unknown_toolset
+from ...settings import EdgeSettings
+from ..calls import HttpCalls
+from .access import Access
+from .answers import API, body_of
+from .catalogue import visible_tools, visible_toolsets
+
+KEY = "YOUR_KEY"
+"""Stands in a snippet for the key, where callers sign in."""
+_DAY_S = 86_400
+_MAX_SEEN = 500
+_NO_STORE = ((b"cache-control", b"no-store"),)
+
+
+class NewKey(Struct, frozen=True):
+    """Make a key.
+
+    Args:
+        days: until it expires; 0: never.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    roles: Annotated[tuple[Annotated[str, Meta(max_length=200)], ...], Meta(max_length=50)] = ()
+    days: Annotated[int, Meta(ge=0, le=3660)] = 0
+
+
+class KeyId(Struct, frozen=True):
+    """Revoke a key."""
+
+    id: str
+
+
+class ShownKey(Struct, frozen=True, kw_only=True):
+    """A key without the key itself; times are seconds of the epoch, 0: it does not expire."""
+
+    id: str
+    name: str
+    roles: tuple[str, ...]
+    created_s: int
+    expires_s: int
+
+
+class Roles(Struct, frozen=True):
+    """Ask what a caller with these roles sees."""
+
+    roles: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+
+
+def add_connecting(
+    app: FastAPI, access: Access, calls: HttpCalls, settings: EdgeSettings, base_url: str
+) -> None:
+    """Add the requests of this module to the console's application."""
+
+    @app.get(f"{API}/connect")
+    async def connect(
+        request: Request, toolset: Annotated[str, Query(max_length=64)] = ""
+    ) -> PlainAnswer:
+        visitor = await access.visitor(request)
+        if toolset and toolset not in visible_toolsets(calls.everything, visitor.actor):
+            raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(toolset))
+        url = f"{base_url}/mcp/{toolset}" if toolset else f"{base_url}/mcp"
+        command = None
+        # A program of this machine starts the command; on others there is no such folder.
+        if settings.data_dir is not None and settings.on_loopback:
+            command = start_command(Path(settings.data_dir), toolset=toolset or None)
+        key = KEY if access.signed_in else ""
+        return PlainAnswer(encode({"url": url, "snippets": list(snippets(url, key, command))}))
+
+    def key_file() -> KeyFile:
+        if settings.mode != "static" or settings.key_file is None:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "This edge takes no static keys. Start it with SEARCHBUS_AUTH=static.",
+            )
+        return KeyFile(settings.key_file)
+
+    @app.get(f"{API}/keys")
+    async def keys(request: Request) -> PlainAnswer:
+        await access.seer(request)
+        try:
+            records = key_file().read()
+        except (OSError, ValueError) as error:
+            raise _unusable(error) from None
+        found = [msgspec.convert(record, ShownKey, from_attributes=True) for record in records]
+        return PlainAnswer(encode({"keys": found}), headers=_NO_STORE)
+
+    @app.post(f"{API}/keys")
+    async def make_key(request: Request) -> PlainAnswer:
+        visitor = await access.manager(request)
+        wanted = await body_of(calls, visitor, request, NewKey)
+        missing = visitor.actor.missing([role for role in wanted.roles if role != "*"])
+        if missing is not None or ("*" in wanted.roles and "*" not in visitor.actor.roles):
+            raise Fault(ErrorCode.FORBIDDEN, f"You lack the role {missing or '*'}. Leave it out.")
+        expires_s = int(time.time()) + wanted.days * _DAY_S if wanted.days else 0
+        try:
+            key, record = key_file().add(wanted.name, wanted.roles, expires_s=expires_s)
+        except (OSError, ValueError) as error:
+            raise _unusable(error) from None
+        found = {"key": key, "id": record.id, "roles": record.roles}
+        return PlainAnswer(encode(found), headers=_NO_STORE)
+
+    @app.post(f"{API}/keys/revoke")
+    async def revoke(request: Request) -> PlainAnswer:
+        visitor = await access.manager(request)
+        wanted = await body_of(calls, visitor, request, KeyId)
+        try:
+            revoked = key_file().revoke(wanted.id)
+        except (OSError, ValueError) as error:
+            raise _unusable(error) from None
+        if not revoked:
+            raise Fault(ErrorCode.NOT_FOUND, "No key has this id any more. List the keys again.")
+        return PlainAnswer(encode({"revoked": wanted.id}))
+
+    @app.post(f"{API}/seen")
+    async def seen(request: Request) -> PlainAnswer:
+        visitor = await access.seer(request)
+        wanted = await body_of(calls, visitor, request, Roles)
+        tools = visible_tools(calls.everything, Actor(subject="seen", roles=wanted.roles))
+        found = [{"name": tool.name, "toolset": tool.toolset} for tool in tools[:_MAX_SEEN]]
+        return PlainAnswer(encode({"total": len(tools), "tools": found}))
+
+
+def _unusable(error: Exception) -> Fault:
+    return Fault(
+        ErrorCode.UNAVAILABLE, f"The file of keys cannot be used: {error}", retryable=False
+    )

@@ -1,0 +1,292 @@
+"""The console: who sees what, what is refused, and its event stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Struct
+
+from searchbus_bus import Call, MemoryBroker, Toolset, Worker, prompt, resource_template, tool
+from searchbus_contracts import (
+    ResourceBody,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ToolAnnotations,
+)
+from searchbus_edge.app import build_app
+from searchbus_edge.auth.static_keys import KeyFile
+from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.interfaces.console.access import console_token
+from searchbus_edge.interfaces.console.assets import POLICY
+from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
+from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
+from searchbus_testing import until
+
+KEY = "k" * 40
+API = "/console/api"
+OPERATOR = "searchbus-operator"
+HIDDEN = ("hidden_tool", "hiddenset", "hidden_prompt", "hidden:", "HIDDEN-ROLE")
+READ_ONLY = ToolAnnotations(read_only_hint=True)
+
+
+class Nothing(Struct):
+    """No arguments."""
+
+
+class Open(Toolset, name="openset"):
+    """What everybody may use."""
+
+    @tool(title="Greet", annotations=READ_ONLY)
+    async def greet(self, call: Call, arguments: Nothing) -> str:
+        """Greet."""
+        await call.progress(1, 2, "half")
+        return "hello"
+
+
+class Hidden(Toolset, name="hiddenset"):
+    """What one role may use."""
+
+    @tool(title="Do", required_roles=("HIDDEN-ROLE",), annotations=READ_ONLY)
+    async def hidden_tool(self, call: Call, arguments: Nothing) -> str:
+        """Do it."""
+        return "done"
+
+    @prompt(title="Ask", required_roles=("HIDDEN-ROLE",))
+    def hidden_prompt(self, word: str) -> str:
+        """Ask it."""
+        return word
+
+    @resource_template("hidden://{name}", title="Read", required_roles=("HIDDEN-ROLE",))
+    async def hidden_resource(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """Read it."""
+        return ResourceReadReply(contents=(ResourceBody(uri=request.uri, text="x"),))
+
+
+@pytest.fixture
+async def start(tmp_path):
+    """Starts an edge with both toolsets; gives a client, and the edge."""
+    stack = []
+
+    async def make(**settings: Any) -> httpx.AsyncClient:
+        broker = MemoryBroker()
+        worker = Worker("things")
+        worker.add(Open(), Hidden())
+        await broker.connect(name="things").serve(worker)
+        given = EdgeSettings(data_dir=tmp_path, state_key=KEY, **settings)
+        opened = open_edge(broker.connect(name="edge"), given)
+        edge = await opened.__aenter__()
+        transport = httpx.ASGITransport(build_app(edge, Health()))
+        client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
+        client.edge = edge  # type: ignore[attr-defined]
+        stack.append((client, opened))
+        return client
+
+    yield make
+    for client, opened in stack:
+        await client.aclose()
+        await opened.__aexit__(None, None, None)
+
+
+@pytest.fixture
+async def http(start):
+    """A client of an edge without access control."""
+    return await start()
+
+
+TOKEN = {"Searchbus-Console": console_token(KEY.encode())}
+
+
+async def first_changes(edge: Any, *, everything: bool) -> dict[str, Any]:
+    """What a watcher receives first."""
+    async with aclosing(edge.console._overview.watch(everything=everything)) as changes:
+        return await anext(changes)
+
+
+async def test_page_has_its_policy_and_no_data(http):
+    """A browser gets it before it can send a credential."""
+    page = await http.get("/console")
+    assert page.status_code == 200
+    assert page.headers["content-security-policy"].encode() == POLICY
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert (await http.get("/console/app.js")).headers["content-type"].startswith("text/javascript")
+    for name in ("nothing.js", "..%2fapp.py", "__init__.py", "%2e%2e"):
+        assert (await http.get(f"/console/{name}")).status_code == 404, name
+
+
+async def test_setting_takes_it_away(start):
+    """No address of it is left."""
+    http = await start(http_interfaces=("api",))
+    for path in ("/console", "/console/app.js", f"{API}/me"):
+        assert (await http.get(path)).status_code == 404
+
+
+async def test_page_of_another_site_gets_nothing(http):
+    """By another name of this host, by its Origin, or by a form without JSON."""
+    assert (await http.get("/console", headers={"Host": "evil.example"})).status_code == 421
+    evil = {"Origin": "https://evil.example"}
+    body = {"digits": "0" * 32}
+    sent = await http.post(f"{API}/held", json=body, headers={**TOKEN, **evil})
+    assert sent.status_code == 403
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    assert (await http.get(f"{API}/me", headers=cross)).status_code == 403
+    form = {**TOKEN, "Content-Type": "text/plain"}
+    refused = await http.post(f"{API}/held", content=json.dumps(body), headers=form)
+    assert refused.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("held", {"digits": "0" * 32}), ("keys", {"name": "x"}), ("keys/revoke", {"id": "x"})],
+)
+async def test_change_needs_the_token_where_nobody_signs_in(http, path, body):
+    """An attached server reaches the edge as well, and must not approve itself."""
+    for headers in ({}, {"Searchbus-Console": "wrong"}, {"Searchbus-Console": "\u00e9"}):
+        raw = [(name, value.encode()) for name, value in headers.items()]
+        answer = await http.post(f"{API}/{path}", json=body, headers=raw)
+        assert answer.status_code == 403, answer.text
+        assert "searchbus console" in answer.json()["detail"]
+    assert (await http.get(f"{API}/me")).json()["manages"] is False
+    assert (await http.get(f"{API}/me", headers=TOKEN)).json()["manages"] is True
+    assert (await http.post(f"{API}/{path}", json=body, headers=TOKEN)).status_code == 404
+
+
+async def test_hidden_names_are_nowhere(start, tmp_path):
+    """Every address that a caller without roles can ask: no name of what it may not use."""
+    http = await start(auth="static")
+    key, _ = KeyFile(tmp_path / "keys.json").add("nobody", ())
+    sent = {"Authorization": f"Bearer {key}", **TOKEN}
+    paths = [route.path for route in http.edge.console.app.routes]
+    assert len(paths) > 10
+    asked = {
+        "entry": {"name": "hidden_tool"}, "connect": {"toolset": "hiddenset"},
+        "held": {"digits": "0" * 32}, "catalogue": {"kind": "tool"},
+    }  # fmt: skip
+    seen = 0
+    for path in paths:
+        name = path.removeprefix(f"{API}/")
+        for kind in ("tool", "prompt", "resource"):
+            if name == "events":
+                continue
+            params = {**asked.get(name, {}), **({"kind": kind} if name == "catalogue" else {})}
+            answer = await http.get(path.replace("{name}", "app.js"), params=params, headers=sent)
+            shown = answer.text
+            for given in params.values():  # what the caller sent is no news
+                shown = shown.replace(given, "") if answer.status_code == 404 else shown
+            assert not any(text in shown for text in HIDDEN), (path, shown[:300])
+            seen += answer.status_code == 200
+    assert seen >= 8
+    changes = await first_changes(http.edge, everything=False)
+    assert changes.keys() == {OPEN_TO_ALL}
+
+
+async def test_what_is_about_others_needs_the_role(start, tmp_path):
+    """Of the setting CONSOLE_ROLE; whoever has it sees and changes."""
+    http = await start(auth="static")
+    file = KeyFile(tmp_path / "keys.json")
+    plain, _ = file.add("plain", ("HIDDEN-ROLE",))
+    operator, _ = file.add("operator", (OPERATOR,))
+    assert (await http.get(f"{API}/me")).status_code == 401
+    for key, status in ((plain, 403), (operator, 200)):
+        sent = {"Authorization": f"Bearer {key}"}
+        assert (await http.get(f"{API}/keys", headers=sent)).status_code == status
+        seen = await http.post(f"{API}/seen", json={"roles": ["HIDDEN-ROLE"]}, headers=sent)
+        assert seen.status_code == status
+    names = [found["name"] for found in seen.json()["tools"]]
+    assert "hidden_tool" in names
+
+
+async def test_key_gives_no_role_that_its_maker_lacks(start, tmp_path):
+    """Not even every role at once."""
+    http = await start(auth="static")
+    operator, _ = KeyFile(tmp_path / "keys.json").add("operator", (OPERATOR,))
+    sent = {"Authorization": f"Bearer {operator}"}
+    for roles in (["HIDDEN-ROLE"], ["*"], [OPERATOR, "HIDDEN-ROLE"]):
+        body = {"name": "new", "roles": roles}
+        assert (await http.post(f"{API}/keys", json=body, headers=sent)).status_code == 403
+    made = await http.post(f"{API}/keys", json={"name": "n", "roles": [OPERATOR]}, headers=sent)
+    assert made.json()["key"].startswith("sbk_")
+    assert made.headers["cache-control"] == "no-store"
+    listed = await http.get(f"{API}/keys", headers=sent)
+    assert made.json()["key"] not in listed.text
+
+
+async def test_call_sends_its_events_result_and_trace(http):
+    """As an event stream; a failure is a problem in it."""
+    answer = await http.post(f"{API}/call", json={"name": "greet"})
+    kinds = [line[7:] for line in answer.text.splitlines() if line.startswith("event: ")]
+    assert kinds == ["progress", "result"]
+    result = json.loads(answer.text.rpartition("data: ")[2])
+    assert result["content"] == [{"type": "text", "text": "hello"}]
+    assert len(result["trace_id"]) == 32
+    refused = await http.post(f"{API}/call", json={"name": "unknown"})
+    assert "event: problem" in refused.text
+    assert '"code":"not_found"' in refused.text
+
+
+async def test_hidden_tool_is_not_called(start, tmp_path):
+    """The console bypasses no role."""
+    http = await start(auth="static")
+    key, _ = KeyFile(tmp_path / "keys.json").add("operator", (OPERATOR,))
+    sent = {"Authorization": f"Bearer {key}"}
+    answer = await http.post(f"{API}/call", json={"name": "hidden_tool"}, headers=sent)
+    assert "event: problem" in answer.text
+    assert '"code":"forbidden"' in answer.text
+
+
+async def test_list_of_ten_thousand_is_read_by_pages(http):
+    """Filtered where the tools are, not in the browser."""
+    first = (await http.get(f"{API}/catalogue", params={"text": "GREET"})).json()
+    assert [entry["name"] for entry in first["entries"]] == ["greet"]
+    beyond = (await http.get(f"{API}/catalogue", params={"offset": 9999})).json()
+    assert beyond["entries"] == []
+    assert beyond["total"] > 1
+    assert (await http.get(f"{API}/catalogue", params={"offset": -1})).status_code != 500
+
+
+async def test_stream_sends_only_what_changed(http):
+    """First everything; then nothing, until something changes."""
+    edge = http.edge  # type: ignore[attr-defined]
+    overview = edge.console._overview
+    async with aclosing(overview.watch(everything=True)) as changes:
+        first = await anext(changes)
+        assert any(key.startswith("instance/things/") for key in first)
+        following = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(2.5)
+        assert not following.done()
+        worker = Worker("late")
+        worker.add(Open())
+        await edge.bus.serve(worker)
+        changed = await following
+        assert [key[:14] for key in changed if key != OPEN_TO_ALL] == ["instance/late/"]
+    await until(lambda: overview._looking is None)
+
+
+async def test_streams_end_with_the_edge(http):
+    """An open page does not hold its shutdown."""
+    edge = http.edge  # type: ignore[attr-defined]
+
+    async def read() -> str:
+        return (await http.get(f"{API}/events")).text
+
+    reading = asyncio.ensure_future(read())
+    await until(lambda: edge.console._overview._watchers)
+    await edge.end_streams()
+    assert "event: changes" in await asyncio.wait_for(reading, 30)
+
+
+async def test_snippets_are_for_the_endpoint(http):
+    """Of the toolset that is asked for; none for a toolset that is not there."""
+    found = (await http.get(f"{API}/connect", params={"toolset": "openset"})).json()
+    assert found["url"].endswith("/mcp/openset")
+    texts = {snippet["program"]: snippet["text"] for snippet in found["snippets"]}
+    assert found["url"] in texts["cursor"]
+    assert json.loads(texts["vscode"])["servers"]["searchbus"]["type"] == "http"
+    assert "openset" in texts["claude-desktop"]
+    answer = await http.get(f"{API}/connect", params={"toolset": "nothing"})
+    assert answer.status_code == 404

@@ -1,0 +1,114 @@
+"""A service whose every text attacks the page that shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, structs
+
+from searchbus_bus import Call, Toolset, Worker, prompt, resource_template, tool
+from searchbus_bus.live import LiveParts
+from searchbus_contracts import (
+    LivePart,
+    ResourceBody,
+    ResourceReadReply,
+    ResourceReadRequest,
+    ToolAnnotations,
+    ToolDescriptor,
+)
+
+CORPUS = (
+    '<img src=x onerror="window.hit=1">',
+    "<script>window.hit=1</script>",
+    '"><svg onload=window.hit=1>',
+    "<iframe srcdoc='<script>parent.hit=1</script>'></iframe>",
+    "javascript:window.hit=1",
+    "\u202eevil\u202c",
+    "\x1b[31mred\x1b[0m",
+    "]]><!--<plaintext>",
+    "{{constructor.constructor('window.hit=1')()}}",
+)
+EVIL = " ".join(CORPUS)
+SECRET_TOOL, SECRET_TOOLSET, SECRET_ROLE = "secret_tool", "secretset", "SECRET-ROLE"
+
+
+class Say(Struct):
+    """Arguments."""
+
+    text: Annotated[str, Meta(max_length=200, description=EVIL)]
+    mood: Annotated[Literal["calm", "<b>loud</b>"], Meta(description="The mood.")] = "calm"
+    times: Annotated[int, Meta(ge=1, le=5, description="How often.")] = 1
+    loud: bool = False
+    tags: tuple[str, ...] = ()
+    more: dict[str, int] = {}
+
+
+class Said(Struct):
+    """A result."""
+
+    text: str
+    times: int
+
+
+class Hostile(Toolset, name="hostile"):
+    """Tools whose texts are markup."""
+
+    def configure(self, descriptor: ToolDescriptor) -> ToolDescriptor:
+        """Their texts are set here: a docstring holds no control characters."""
+        return structs.replace(descriptor, title=EVIL[:200], description=EVIL)
+
+    @tool(title="Say", annotations=ToolAnnotations(read_only_hint=True), untrusted=True)
+    async def say(self, call: Call, arguments: Say) -> Said:
+        """Say something."""
+        await call.progress(1, 2, EVIL)
+        await call.log("info", EVIL)
+        return Said(text=f"{arguments.text} {EVIL}", times=arguments.times)
+
+    @tool(title="Say", annotations=ToolAnnotations(read_only_hint=True))
+    async def whisper(self, call: Call, arguments: Say) -> str:
+        """Say something as a text."""
+        return EVIL
+
+    @prompt(title="<b>prompt</b>")
+    def ask(self, word: str) -> str:
+        """<i>Ask</i> about a word."""
+        return f"<b>{word}</b>"
+
+
+class Secret(Toolset, name=SECRET_TOOLSET):
+    """A toolset that few may see."""
+
+    @tool(
+        title="Do", required_roles=(SECRET_ROLE,), annotations=ToolAnnotations(read_only_hint=True)
+    )
+    async def secret_tool(self, call: Call, arguments: Say) -> str:
+        """Do what few may do."""
+        return "done"
+
+    @prompt(title="Ask", required_roles=(SECRET_ROLE,))
+    def secret_prompt(self, word: str) -> str:
+        """Ask what few may ask."""
+        return word
+
+    @resource_template(
+        "secret://{name}", title="Read", mime_type="text/plain", required_roles=(SECRET_ROLE,)
+    )
+    async def secret_resource(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """Read what few may read."""
+        return ResourceReadReply(contents=(ResourceBody(uri=request.uri, text="secret"),))
+
+
+class Thing:
+    """A part of the process with a hostile name."""
+
+
+parts: LiveParts[Any] = LiveParts(
+    lambda thing: LivePart(kind="egress", name=EVIL, state="open", until_ms=4_000_000_000_000)
+)
+
+
+def hostile_worker() -> Worker:
+    """The worker of both toolsets."""
+    worker = Worker("hostile", description="<b>hostile</b>")
+    worker.add(Hostile(), Secret())
+    return worker

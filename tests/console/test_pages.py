@@ -1,0 +1,156 @@
+"""Every page of the console in a real browser, at an edge whose services attack it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import structs
+
+from searchbus_edge.auth.static_keys import KeyFile
+from searchbus_runtime.pins import PinFile
+from searchbus_testing import until
+
+from .hostile import CORPUS
+
+pytestmark = pytest.mark.slow
+PAGES = ["overview", "connect", "catalogue", "catalogue/tool/say"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 800, 1280])
+async def test_page_is_accessible_and_keeps_its_policy(serve_console, visit, axe, dark, width):
+    """In both themes and three widths: nothing is blocked, asked elsewhere, or cut off."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token, dark=dark, width=width)
+    for path in PAGES:
+        await tab.go(path)
+        await tab.page.wait_for_timeout(300)
+        await tab.accessible(axe)
+        await tab.check()
+        assert await tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+async def test_tool_is_called_by_its_form(serve_console, visit):
+    """Its progress, its log and its result are text, whatever they hold."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    await tab.go("catalogue/tool/say")
+    page = tab.page
+    await page.fill("#f-text", "hello")
+    await page.get_by_text("more arguments").click()
+    await page.fill("#f-times", "3")
+    await page.fill("#f-tags", "a\nb")
+    await page.get_by_role("button", name="Call", exact=True).click()
+    await page.wait_for_selector(".badge.ok >> text=ok")
+    answer = await page.inner_text("[aria-live=polite][aria-busy]")
+    assert '"times": 3' in answer
+    for text in CORPUS:
+        shown = re.sub(r"[\x1b\u202e\u202c]", lambda c: f"\u27e8{ord(c[0]):04X}\u27e9", text)
+        assert json.dumps(shown, ensure_ascii=False)[1:-1] in answer, text
+    await tab.check()
+    await page.fill("#f-times", "9")
+    await page.evaluate("document.querySelector('form').noValidate = true")
+    await page.get_by_role("button", name="Call", exact=True).click()
+    await page.wait_for_selector(".badge.bad >> text=invalid_argument")
+
+
+async def test_held_change_is_read_and_approved(serve_console, visit, tmp_path):
+    """Only with the token that the command adds to the address."""
+    console = await serve_console(hold_changes=("*",))
+    view = console.edge.registry.view("hostile")
+    pins = PinFile(tmp_path / "pins.json")
+    before = structs.replace(view.tools["say"].descriptor, description="Harmless.")
+    with pins.changing() as pinned:
+        pinned.toolsets["hostile"].tools.pop("say", None)
+        pinned.approve("hostile", "hostile", [before])
+    stranger = await visit(console.url)
+    button = stranger.page.get_by_role("button", name="Review")
+    await button.click()
+    assert await stranger.page.get_by_role("button", name="Approve").is_disabled()
+    tab = await visit(console.url, console.token)
+    await tab.page.get_by_role("button", name="Review").click()
+    assert "Harmless." in await tab.page.inner_text(".diff .del >> nth=1")
+    await tab.page.get_by_role("button", name="Approve").click()
+    await tab.page.wait_for_selector("text=Nothing waits for you.")
+    assert pins.read().toolsets["hostile"].tools["say"].tool.description != "Harmless."
+    await tab.check()
+
+
+async def test_key_is_made_shown_once_and_revoked(serve_console, visit, tmp_path):
+    """The page signs in by a key; the new one works until it is revoked."""
+    admin, _ = KeyFile(tmp_path / "keys.json").add("admin", ("*",))
+    console = await serve_console(auth="static")
+    tab = await visit(console.url)
+    page = tab.page
+    await page.fill("#key", admin)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_selector(".page.overview h1")
+    await tab.go("connect")
+    await page.fill("#key-name", "<b>laptop</b>")
+    await page.fill("#key-roles", "SECRET-ROLE")
+    await page.get_by_role("button", name="What would it see?").click()
+    await page.wait_for_selector(".chips >> text=secret_tool")
+    await page.get_by_role("button", name="Make a key").click()
+    await page.wait_for_selector(".note.ok")
+    key = (await page.inner_text(".note.ok pre")).strip()
+    await page.get_by_role("tab", name="Cursor").click()
+    assert key in await page.inner_text("#snippet")
+    async with httpx.AsyncClient(base_url=console.url) as http:
+        sent = {"Authorization": f"Bearer {key}"}
+
+        async def answers(status: int) -> bool:
+            # A change of the file counts within a second.
+            return (await http.get("/console/api/me", headers=sent)).status_code == status
+
+        await until(lambda: answers(200))
+        assert (await http.get("/console/api/me", headers=sent)).json()["sees"] is False
+        await page.locator("tr", has_text="<b>laptop</b>").get_by_text("Revoke").click()
+        await page.get_by_role("button", name="Revoke it").click()
+        await page.locator("tr", has_text="<b>laptop</b>").wait_for(state="detached")
+        await until(lambda: answers(401))
+    await tab.check()
+
+
+async def test_client_that_arrives_is_shown(serve_console, visit):
+    """Live, with the name that it gives itself, as text."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    await tab.go("connect")
+    await tab.page.wait_for_selector("text=Waiting for a client")
+    async with httpx.AsyncClient(headers={"User-Agent": f"Evil {CORPUS[0]}"}) as http:
+        await _list_tools(http, console.url)
+    await tab.page.wait_for_selector(f"text=Evil {CORPUS[0]}")
+    await tab.check()
+
+
+async def _list_tools(http: httpx.AsyncClient, url: str) -> Any:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"Accept": "application/json, text/event-stream"}
+    return await http.post(f"{url}/mcp", json=body, headers=accept)
+
+
+async def test_keyboard_alone_reaches_everything(serve_console, visit):
+    """`?` lists the keys, `g` goes to pages, `/` filters, `j` and `k` move, Enter opens."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await page.wait_for_selector(".page.overview h1")
+    await page.keyboard.press("?")
+    await page.wait_for_selector("dialog[open] >> text=Keys")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await page.wait_for_selector(".page.catalogue h1")
+    await page.keyboard.press("/")
+    await page.keyboard.type("whis")
+    await until(lambda: page.locator("tbody tr").count(), message="the filter")
+    await page.locator("tbody tr >> nth=1").wait_for(state="detached")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("h1 >> text=whisper")
+    await tab.check()
