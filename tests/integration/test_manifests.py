@@ -220,6 +220,23 @@ def test_prometheus_reads_the_same_alerts_everywhere():
     assert rules["spec"] == plain
 
 
+def test_policies_allow_the_dns_of_every_kind_of_cluster():
+    """CoreDNS, its cache on the node at an address of its own, and OpenShift's on port 5353."""
+    policies = {name_of(d): d["spec"] for d in render("prod") if d["kind"] == "NetworkPolicy"}
+    for name in ("services", "nats", "qdrant"):
+        (rule,) = (
+            r for r in policies[name]["egress"] if {"port": 53, "protocol": "UDP"} in r["ports"]
+        )
+        assert {port["port"] for port in rule["ports"]} == {53, 5353}
+        spaces = [
+            peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+            for peer in rule["to"]
+            if "namespaceSelector" in peer
+        ]
+        assert spaces == ["kube-system", "openshift-dns"]
+        assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
+
+
 def test_secrets_of_the_command_are_those_that_pods_mount(tmp_path):
     """`searchbus nats-config --kubernetes` makes every Secret that is not the operator's own."""
     nats_config(tmp_path, kubernetes=True)

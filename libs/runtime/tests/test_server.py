@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 from contextlib import AsyncExitStack
@@ -144,6 +145,29 @@ def test_clients_that_come_at_once_wait_for_few_turns():
         assert runner.run(accepted()) == clients
 
 
+@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL])
+async def test_every_address_is_those_of_ipv4_where_the_kernel_has_no_ipv6(error, monkeypatch):
+    """Images listen on `::` wherever they run."""
+    create = socket.create_server
+
+    def without_ipv6(address, *, family, **options):
+        if family == socket.AF_INET6:
+            raise OSError(error, "no IPv6")
+        return create(address, family=family, **options)
+
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    with bind("::", 0) as listener:
+        assert listener.getsockname()[0] == "0.0.0.0"
+    with pytest.raises(OSError, match="no IPv6"):
+        bind("::1", 0)
+
+
+async def test_a_taken_port_is_not_bound_in_another_family():
+    """Two servers on one port would each get a part of the requests."""
+    with bind("::", 0) as listener, pytest.raises(OSError, match="in use"):
+        bind("::", listener.getsockname()[1])
+
+
 async def test_connections_send_at_once():
     """Also on asyncio's own loop, which would wait for the client's acknowledgement."""
     with bind("127.0.0.1", 0) as listener:
@@ -153,6 +177,7 @@ async def test_connections_send_at_once():
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
 @pytest.mark.parametrize(
     ("trusted", "seen"),
     [
@@ -162,8 +187,13 @@ async def test_connections_send_at_once():
         (("127.0.0.0/8",), "https 192.0.2.7"),
     ],
 )
-async def test_forwarded_headers_are_believed_from_trusted_proxies_only(monkeypatch, trusted, seen):
-    """Any other client could take the address of another; uvicorn's variable changes nothing."""
+async def test_forwarded_headers_are_believed_from_trusted_proxies_only(
+    monkeypatch, trusted, seen, host
+):
+    """Any other client could take the address of another; uvicorn's variable changes nothing.
+
+    A client of IPv4 has its own address where both families are served.
+    """
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
 
     async def client(scope, receive, send):
@@ -174,7 +204,7 @@ async def test_forwarded_headers_are_believed_from_trusted_proxies_only(monkeypa
 
     headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
     async with (
-        HttpServer.serving(client, trusted_proxies=trusted) as server,
+        HttpServer.serving(client, host=host, trusted_proxies=trusted) as server,
         httpx.AsyncClient(trust_env=False, headers=headers) as http,
     ):
-        assert (await http.get(server.url)).text == seen
+        assert (await http.get(f"http://127.0.0.1:{server.port}")).text == seen

@@ -25,6 +25,7 @@ MAX_HEAD_BYTES = 64 * 1024
 """Limit for the head of a request, and for the trailers behind its body: the parser keeps them in
 memory, and copies a long line again with every piece of it."""
 _MAX_HEADERS = 500
+_IPV4_IN_IPV6 = "::ffff:"
 REFUSED = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LINGER_S = 1.0
 """A refused client may still be sending. The kernel resets a connection that is closed over unread
@@ -58,6 +59,10 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol; one connection too many is refused."""
         super().connection_made(transport)
+        if self.client is not None:
+            # A socket of both families shows 192.0.2.7 as ::ffff:192.0.2.7; limits and trusted
+            # proxies are about the address itself.
+            self.client = (self.client[0].removeprefix(_IPV4_IN_IPV6), self.client[1])
         if not self._watch.admit(self, self.client[0] if self.client else ""):
             self._refuse(b"503 Service Unavailable")
 

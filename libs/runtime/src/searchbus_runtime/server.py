@@ -10,6 +10,7 @@ uvicorn would install signal handlers of its own and end the process in its own 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -23,6 +24,7 @@ from searchbus_bus.tasks import wait_for_event
 from .protocol import Connection, ConnectionLimits, ConnectionWatch
 
 _BACKLOG = 2048
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _POLL_S = 0.01
 _TICK_S = 1.0
 _ACCEPTS_PER_TURN = 8
@@ -34,7 +36,8 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     """A listening socket, for a caller that must know the port before it builds the application.
 
     Args:
-        host: a name or an address; `::` is every address of IPv6 and of IPv4.
+        host: a name or an address; `::` is every address of IPv6 and of IPv4, of IPv4 alone where
+            the kernel has no IPv6.
         port: 0 takes a free one.
         reuse_port: other processes may listen on the same port, if they say so as well; the kernel
             spreads connections over them (SO_REUSEPORT, Linux 3.9).
@@ -42,17 +45,27 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     Raises:
         OSError: the address cannot be bound, e.g. the port is taken.
     """
-    listener = socket.create_server(
-        (host, port),
-        family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-        backlog=_BACKLOG,
-        reuse_port=reuse_port,
-        dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
-    )
+    try:
+        listener = socket.create_server(
+            (host, port),
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+            backlog=_BACKLOG,
+            reuse_port=reuse_port,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+        )
+    except OSError as error:
+        if host != "::" or error.errno not in _NO_IPV6:
+            raise
+        return bind("0.0.0.0", port, reuse_port=reuse_port)  # noqa: S104 - `::` asks for it
     # Connections inherit it. asyncio sets it only where the socket names its protocol, and this one
     # does not: a response of two writes waited 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def url_of(host: str, port: int) -> str:
+    """The URL of a server; an address of IPv6 is in brackets."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class _Server(uvicorn.Server):
@@ -180,7 +193,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """Its address, e.g. http://127.0.0.1:40123."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return url_of(self.host, self.port)
 
     async def stop(self, *, timeout_s: float | None = None, force: bool = False) -> None:
         """Stop accepting connections and wait for the open requests.

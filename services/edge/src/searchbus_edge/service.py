@@ -9,7 +9,7 @@ from searchbus_runtime import Process
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.process import keep_freed_memory
 from searchbus_runtime.protocol import ConnectionLimits
-from searchbus_runtime.server import bind
+from searchbus_runtime.server import bind, url_of
 from searchbus_runtime.services import known_services
 
 from .app import build_app
@@ -58,4 +58,4 @@ async def start(process: Process[EdgeSettings]) -> None:
     await edge.directory.refresh()
     if settings.port_file is not None:
         write_atomically(settings.port_file, str(port))
-    log.info("listening on http://%s:%d/mcp", settings.host, port)
+    log.info("listening on %s/mcp", url_of(settings.host, port))
