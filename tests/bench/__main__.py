@@ -1,6 +1,6 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
-    python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
+    python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
         [tracing] [sizing] [edge] [finding] [attach] [peers] [soak] [startup]
     python -m tests.bench.report
 
@@ -36,6 +36,7 @@ from . import (
     passages,
     peers,
     python_docs,
+    quantization,
     report,
     sizing,
     soak,
@@ -56,6 +57,7 @@ BENCHES = {
     "python_docs": python_docs.run,
     "fomc": fomc.run,
     "collections": collections.run,
+    "quantization": quantization.run,
     "latency": latency.run,
     "passages": passages.run,
     "ingest": ingest.run,

@@ -15,6 +15,10 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
     "python_docs": {"above the better leg": (">=", -0.005)},
     "fomc": {"R@1": (">=", 0.86), "R@5": (">=", 0.95)},
     "collections": {"lost by searching all": ("<=", 0.02)},
+    "quantization": {
+        "cranfield: lost by int8": ("<=", 0.005),
+        "fomc: lost by int8": ("<=", 0.005),
+    },
     "latency": {"edge p50 / store p50": ("<=", 4.0)},
     "passages": {"100,000 / 1,000, with the model's time": ("<=", 2.0)},
     "ingest": {

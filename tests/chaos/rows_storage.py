@@ -22,7 +22,7 @@ from .client import Client
 from .fleet import READY_S, ROOT
 from .scorecard import Measurement, at_least, at_most, left_out
 
-__all__ = ["damaged", "full_disk"]
+__all__ = ["damaged", "fill", "full_disk", "small_file_system"]
 
 OPERATOR = Actor(subject="chaos", roles=("*",))
 SIZE_MIB = 256
@@ -35,7 +35,7 @@ _DAMAGED = "damaged files"
 async def full_disk(folder: Path, *, short: bool) -> list[Measurement]:
     """The disk of a running stack fills up, a service is killed, the stack is started again."""
     folder.mkdir()
-    async with _file_system(folder) as disk:
+    async with small_file_system(folder) as disk:
         if disk is None:
             return [left_out(_FULL, "a stack on it", "this user cannot mount a file system")]
         stack = Stack(
@@ -54,7 +54,7 @@ async def _on_full_disk(stack: Stack, disk: Path) -> list[Measurement]:
     await asyncio.to_thread(stack.start)
     stored = [await _store(stack, "fomc", f"d{number}") for number in range(DOCUMENTS)]
     acknowledged = stored.count("stored")
-    _fill(disk)
+    fill(disk)
     refusals = [await _store(stack, "fomc", f"late{number}") for number in range(3)]
     failed = await _failed_reads(stack)
     before = stack.state["processes"]["retrieval"]
@@ -63,7 +63,7 @@ async def _on_full_disk(stack: Stack, disk: Path) -> list[Measurement]:
     assert stack.process is not None
     ended = stack.process.poll() is not None
     await asyncio.to_thread(stack.stop)
-    _fill(disk)
+    fill(disk)
     await asyncio.to_thread(stack.start)
     failed += await _failed_reads(stack, again=True)
     found = await _documents(stack, "fomc")
@@ -112,7 +112,7 @@ async def damaged(folder: Path, *, short: bool) -> list[Measurement]:
 
 
 @asynccontextmanager
-async def _file_system(folder: Path) -> AsyncIterator[Path | None]:
+async def small_file_system(folder: Path) -> AsyncIterator[Path | None]:
     """A small file system of its own; None where this user cannot mount one."""
     disk, image = folder / "disk", folder / "image"
     disk.mkdir()
@@ -137,7 +137,7 @@ def _succeeds(command: list[object]) -> bool:
         return False
 
 
-def _fill(disk: Path) -> None:
+def fill(disk: Path) -> None:
     """Take what is free, as another program would."""
     with (disk / "fill").open("ab", buffering=0) as file, suppress(OSError):
         while True:

@@ -36,10 +36,17 @@ def qdrant_binary() -> Path | None:
 
 @dataclass
 class QdrantServer:
-    """One server on a port of its own; its documents outlive `kill`."""
+    """One server on ports of its own; its documents outlive `kill`.
+
+    Args:
+        options: settings in the form of its environment, without `QDRANT__`.
+    """
 
     folder: Path
     port: int = field(default_factory=free_port)
+    grpc_port: int = field(default_factory=free_port)
+    options: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -55,14 +62,15 @@ class QdrantServer:
         settings = {
             "SERVICE__HOST": "127.0.0.1",
             "SERVICE__HTTP_PORT": str(self.port),
-            "SERVICE__GRPC_PORT": str(free_port()),
+            "SERVICE__GRPC_PORT": str(self.grpc_port),
             "STORAGE__STORAGE_PATH": str(self.folder / "storage"),
             "STORAGE__SNAPSHOTS_PATH": str(self.folder / "snapshots"),
             "TELEMETRY_DISABLED": "true",
+            **self.options,
         }
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [binary], cwd=self.folder, stdout=log, stderr=log,
+                [binary, *self.arguments], cwd=self.folder, stdout=log, stderr=log,
                 env={**os.environ, **{f"QDRANT__{name}": value for name, value in settings.items()}},
             )  # fmt: skip
         if wait:
@@ -89,3 +97,26 @@ class QdrantServer:
             return httpx.get(f"{self.url}/readyz", timeout=5).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
+
+
+def cluster(folder: Path, count: int = 3) -> list[QdrantServer]:
+    """Running nodes of one cluster."""
+    nodes: list[QdrantServer] = []
+    ports = [free_port() for _ in range(count)]
+    first = f"http://127.0.0.1:{ports[0]}"
+    for number, port in enumerate(ports):
+        own = ("--uri", f"http://127.0.0.1:{port}")
+        node = QdrantServer(
+            folder / f"node{number}",
+            options={"CLUSTER__ENABLED": "true", "CLUSTER__P2P__PORT": str(port)},
+            arguments=own if number == 0 else (*own, "--bootstrap", first),
+        )
+        node.start()
+        nodes.append(node)
+    eventually(lambda: all(_knows(node, count) for node in nodes), timeout_s=120)
+    return nodes
+
+
+def _knows(node: QdrantServer, count: int) -> bool:
+    answer = httpx.get(f"{node.url}/cluster", timeout=10)
+    return len(answer.json()["result"]["peers"]) == count

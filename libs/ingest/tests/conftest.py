@@ -17,6 +17,8 @@ from searchbus_contracts.ingest import (
     IngestRequest,
     IngestResult,
     NewDocument,
+    RebuildReply,
+    RebuildRequest,
     revision_of,
 )
 from searchbus_contracts.retrieval import (
@@ -43,6 +45,8 @@ class Retrieval:
 
     documents: dict[str, NewDocument] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
+    staged: list[bool] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     failure: Fault | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -51,6 +55,7 @@ class Retrieval:
         if self.failure is not None:
             raise self.failure
         self.batches.append(len(request.documents))
+        self.staged.append(request.staged)
         return IngestReply(results=tuple(self._store(d) for d in request.documents))
 
     def _store(self, document: NewDocument) -> IngestResult:
@@ -84,6 +89,11 @@ class Retrieval:
     async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
         gone = [self.documents.pop(key, None) for key in request.document_ids]
         return DeleteReply(documents=sum(document is not None for document in gone))
+
+    @endpoint
+    async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
+        self.steps.append(request.step)
+        return RebuildReply(documents=len(self.documents))
 
     @endpoint
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:

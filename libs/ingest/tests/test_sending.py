@@ -151,3 +151,22 @@ async def test_documents_are_deleted_by_id(retrieval):
     await send(bus, "c", items("a", "b"))
     key = next(iter(retrieval.documents))
     assert await delete_documents(bus, "c", (key, "unknown")) == 1
+
+
+async def test_rebuild_fills_a_copy_and_puts_it_in_place(retrieval):
+    """Also what an interrupted rebuild left in the copy, and the source lacks now, is deleted."""
+    bus = await bus_with(retrieval)
+    await send(bus, "c", items("stale"), rebuild=True)
+    summary = await send(bus, "c", items("a", "b"), rebuild=True)
+    assert (summary.stored, summary.deleted) == (2, 1)
+    assert set(retrieval.staged) == {True}
+    assert retrieval.steps == ["begin", "end"] * 2
+
+
+async def test_rebuild_that_could_not_read_all_replaces_nothing(retrieval):
+    """The collection may have the document that cannot be read now."""
+    bus = await bus_with(retrieval)
+    broken = Item("x.pdf", problem="not a PDF")
+    summary = await send(bus, "c", [broken, *items("a")], rebuild=True)
+    assert retrieval.steps == ["begin"]
+    assert "stays as it was" in summary.notes[-1]

@@ -8,7 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from searchbus_vectors import ModelNotFoundError, load_embedder, open_store, resolve_model
+from searchbus_vectors import (
+    ModelNotFoundError,
+    StoreOptions,
+    load_embedder,
+    open_store,
+    resolve_model,
+)
 from searchbus_vectors.embedded import EmbeddedStore
 from searchbus_vectors.hash_embedder import HashEmbedder
 from searchbus_vectors.loading import ENGINES
@@ -62,13 +68,13 @@ async def test_another_store_is_a_module_and_a_line(monkeypatch, tmp_path):
         engine = "toy"
 
         @classmethod
-        async def open(cls, place, *, api_key=None, tls=None, min_free_bytes=0):
-            assert (place, api_key) == ("toy://here", "key")
+        async def open(cls, place, options):
+            assert (place, options.api_key) == ("toy://here", "key")
             return cls(tmp_path)
 
     monkeypatch.setitem(sys.modules, "toy_store", SimpleNamespace(Toy=Toy))
     monkeypatch.setitem(ENGINES, "toy", "toy_store:Toy")
-    store = await open_store(url="toy://here", api_key="key")
+    store = await open_store(url="toy://here", options=StoreOptions(api_key="key"))
     assert store.engine == "toy"
     await store.close()
     with pytest.raises(ValueError, match=r"no vector store .* odd://.* toy"):

@@ -5,14 +5,21 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 import httpx
 import pytest
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from searchbus_testing import free_port
-from searchbus_vectors import StorageFullError, StoreUnavailableError, open_store
+from searchbus_vectors import (
+    CollectionMissingError,
+    StorageFullError,
+    StoreOptions,
+    StoreUnavailableError,
+    open_store,
+)
 
-from .conftest import point
+from .conftest import point, query
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -106,7 +113,11 @@ async def test_server_that_fails_a_request_is_typed(status, headers, text):
     class Node(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = 200 if self.path == "/" else statuses[0]
-            body = b'{"result": {"collections": []}, "status": "ok", "time": 0, "title": "", "version": "1.18.3"}'
+            listed = b"aliases" if self.path == "/aliases" else b"collections"
+            body = (
+                b'{"result": {"%s": []}, "status": "ok", "time": 0, "title": "", "version": "1.18.3"}'
+                % listed
+            )
             self.send_response(found)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(name, value)
@@ -162,3 +173,55 @@ async def test_messages_show_no_credentials_of_the_url():
     port = free_port()
     with pytest.raises(StoreUnavailableError, match=f"at 127.0.0.1:{port}"):
         await open_store(url=f"http://ann:secret@127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(("left_s", "timeout_s"), [(None, 30), (0.2, 1), (3.2, 4), (99.0, 30)])
+async def test_read_may_take_what_is_left_of_its_request(monkeypatch, left_s, timeout_s):
+    """In whole seconds; a write always has its own time, since it is not given up half way."""
+    store = await open_store(url=":memory:", options=StoreOptions(remaining_s=lambda: left_s))
+    await store.ensure_collection("c", {})
+    given = {}
+
+    def noting(name):
+        method = getattr(store._client, name)
+
+        async def call(*arguments, **options):
+            given[name] = options["timeout"]
+            return await method(*arguments, **options)
+
+        monkeypatch.setattr(store._client, name, call)
+
+    for name in ("count", "retrieve", "scroll", "query_points", "query_batch_points", "upsert"):
+        noting(name)
+    await store.upsert("c", [point(1)])
+    await store.count("c")
+    await store.scroll("c")
+    await store.search("c", query(1, 1001), limit=1)
+    assert given.pop("upsert") == 30
+    assert set(given.values()) == {timeout_s}
+    assert len(given) == 5
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, StoreUnavailableError, "does not respond"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, StoreUnavailableError, "did not finish in time"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, StoreUnavailableError, "refuses more requests"),
+        (grpc.StatusCode.INTERNAL, StoreUnavailableError, "answered 500"),
+        (grpc.StatusCode.NOT_FOUND, CollectionMissingError, "c"),
+    ],
+)
+async def test_failures_by_grpc_are_typed(monkeypatch, code, error, text):
+    """As those by HTTP."""
+    store = await open_store(url=":memory:")
+    await store.ensure_collection("c", {})
+
+    async def failing(*arguments, **options):
+        raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "details")
+
+    monkeypatch.setattr(store._client, "count", failing)
+    with pytest.raises(error, match=text):
+        await store.count("c")
+    await store.close()

@@ -214,3 +214,18 @@ def test_open_collection_may_be_damaged_in_part(collections, caplog):
     collections.check("bad")
     with pytest.raises(CollectionMissingError):
         collections.get("bad")
+
+
+@pytest.mark.parametrize("crashed", ["marked", "dropped", "renamed"])
+def test_renaming_that_a_crash_cut_off_is_ended(tmp_path, crashed):
+    """At the next start, from any of its steps."""
+    for name, dimensions in (("c", 8), ("c~next", 16)):
+        create_shard(tmp_path / name, dimensions).engine.close()
+    (tmp_path / ".to-c,c~next").touch()
+    if crashed in ("dropped", "renamed"):
+        (tmp_path / "c").rename(tmp_path / ".dropped-c")
+    if crashed == "renamed":
+        (tmp_path / "c~next").rename(tmp_path / "c")
+    assert find_shards(tmp_path) == ["c"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c"]
+    assert open_shard(tmp_path / "c").nearest.dimensions == 16

@@ -24,6 +24,7 @@ from searchbus_vectors import (
     Point,
     QueryVectors,
     Sparse,
+    StoreOptions,
     Vectors,
     open_store,
 )
@@ -41,7 +42,12 @@ async def store(request):
             store = await open_store(folder=folder)
         else:
             store = await open_store(
-                url=":memory:" if request.param == "memory" else os.environ["QDRANT_URL"]
+                url=":memory:" if request.param == "memory" else os.environ["QDRANT_URL"],
+                options=StoreOptions(
+                    grpc_port=int(os.environ["QDRANT_GRPC_PORT"])
+                    if "QDRANT_GRPC_PORT" in os.environ
+                    else None,
+                ),
             )
         yield store
         await store.close()
@@ -108,6 +114,54 @@ async def test_best_score_of_a_word_is_that_of_now(store, name):
     assert there > 0
     await store.delete(name, Equals("n", 2))
     assert await store.best_by_word(name, asked) == [0]
+
+
+async def test_collection_takes_the_place_of_another(store, name):
+    """Again and again; searches find one of the two, and what was in its place is gone."""
+    for number in (1, 2, 3):
+        copy = f"{name}~next"
+        await store.ensure_collection(copy, FIELDS)
+        assert await store.count(copy) == 0
+        await store.upsert(copy, [Point(uid(number), {"n": number}, vectors(1, 7))])
+        before = [number - 1] if number > 1 else []
+        assert await numbers(store, name) == before
+        assert {name, copy} <= set(await store.collections())
+
+        async def search(ended: asyncio.Event, found: set[int]) -> None:
+            while not ended.is_set():
+                hits = await store.search(name, query(1, 7), limit=5)
+                found.update(hit.payload["n"] for hit in hits)
+                assert len(hits) <= 1
+
+        ended, found = asyncio.Event(), set()
+        searches = [asyncio.create_task(search(ended, found)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await store.rename_collection(copy, name)
+        assert await numbers(store, name) == [number]
+        ended.set()
+        await asyncio.gather(*searches)
+        assert found <= {number - 1, number}
+        assert copy not in await store.collections()
+        await store.upsert(name, [Point(uid(number), {"n": number, "kind": "x"}, vectors(2, 8))])
+        assert await numbers(store, name, Equals("kind", "x")) == [number]
+    with pytest.raises(CollectionMissingError):
+        await store.rename_collection(f"{name}~next", name)
+
+
+async def test_points_are_copied_with_their_vectors(store, name):
+    """A page at a time; a point without vectors has none."""
+    wanted = [Point(uid(i), {"n": i}, vectors(i, 7, 8)) for i in range(1, 6)]
+    wanted.append(Point(uid(6), {"n": 6}))
+    await store.upsert(name, wanted)
+    found, start_id = [], None
+    while True:
+        page = await store.scroll_points(name, limit=4, start_id=start_id)
+        found += page.points
+        if (start_id := page.next_id) is None:
+            break
+    assert found == wanted
+    only = await store.scroll_points(name, where=Equals("n", 3))
+    assert only.points == [wanted[2]]
 
 
 async def test_points_with_a_word_are_counted_up_to_a_limit(store, name):

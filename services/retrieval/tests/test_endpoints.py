@@ -6,7 +6,14 @@ import pytest
 
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault
-from searchbus_contracts.ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
+from searchbus_contracts.ingest import (
+    DeleteReply,
+    DeleteRequest,
+    IngestReply,
+    IngestRequest,
+    RebuildReply,
+    RebuildRequest,
+)
 from searchbus_contracts.retrieval import (
     Document,
     GetRequest,
@@ -90,6 +97,7 @@ async def test_relevant_only_leaves_out_what_is_beside_the_point(request_):
             IngestReply,
         ),
         ("delete", DeleteRequest(collection="c"), DeleteReply),
+        ("rebuild", RebuildRequest(collection="c", step="end"), RebuildReply),
     ],
 )
 async def test_only_the_operator_writes(request_, verb, message, reply):
@@ -106,3 +114,31 @@ async def test_similarity_of_texts_to_a_question(request_):
     found = await request_("similarity", request, SimilarityReply, roles=())
     boats, whales = found.cosines
     assert -1 <= boats < whales <= 1
+
+
+async def test_copy_of_a_collection_is_filled_and_takes_its_place(request_):
+    """Lists and deletes with `staged` concern the copy, those without it the collection."""
+    old, new = document("o", "Old whales sing."), document("n", "New whales sing.")
+
+    async def ingest(one, **options):
+        message = IngestRequest(collection="c", documents=(one,), **options)
+        await request_("ingest", message, IngestReply)
+
+    async def listed(**options):
+        reply = await request_("list", ListRequest(collection="c", **options), ListReply)
+        return [(d.collection, d.title) for d in reply.documents]
+
+    async def rebuild(step):
+        message = RebuildRequest(collection="c", step=step)
+        return (await request_("rebuild", message, RebuildReply)).documents
+
+    await ingest(old)
+    assert await rebuild("begin") == 0
+    for one in (old, new):
+        await ingest(one, staged=True)
+    stale = DeleteRequest(collection="c", document_ids=(old.document_id,), staged=True)
+    assert (await request_("delete", stale, DeleteReply)).documents == 1
+    assert await listed() == [("c", old.title)]
+    assert await listed(staged=True) == [("c", new.title)]
+    assert await rebuild("end") == 1
+    assert await listed() == [("c", new.title)]

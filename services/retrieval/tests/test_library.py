@@ -9,7 +9,7 @@ from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.question.profiles import Profile
 from searchbus_testing.folders import quick_folder
-from searchbus_vectors import open_store
+from searchbus_vectors import load_embedder, open_store
 from searchbus_vectors.embedded import EmbeddedStore
 
 from .conftest import document
@@ -261,3 +261,42 @@ async def test_no_meeting_within_a_year_changes_nothing(fomc_library):
     query = "the next meeting after February 2023"
     answer = await fomc_library.searcher.answer("fomc", query, limit=2, explain=True)
     assert answer.hits
+
+
+async def test_collection_is_made_anew_beside_itself(library, embedder, store):
+    """It is searched as it was until the copy takes its place; nobody sees the copy before."""
+    await library.store("c", document("old", "Whales sing in the old sea."))
+    assert await library.begin_rebuild("c") == 0
+    await library.store("c~next", document("new", "Whales sing in the new sea."))
+    assert await library.names() == ["c"]
+    assert [info.documents for info in await library.list_collections()] == [1]
+    assert [h.text for h in await library.search("c", "whales")] == ["Whales sing in the old sea."]
+    assert (await library.search_all((), "whales", limit=5)).searched == ("c",)
+    # An interrupted one is continued, also after a restart.
+    again = await Library.open(store, embedder)
+    assert await again.begin_rebuild("c") == 1
+    assert await again.end_rebuild("c") == 1
+    for reader in (library, again):
+        found = await reader.search("c", "whales")
+        assert [hit.text for hit in found] == ["Whales sing in the new sea."]
+    assert await again.names() == ["c"]
+    await again.store("c", document("more", "Seals bark."))
+    assert await again.count_documents("c") == 2
+
+
+async def test_copy_without_documents_replaces_nothing(library):
+    """An empty source is no reason to lose a collection."""
+    await library.store("c", document("old", "Whales sing."))
+    await library.begin_rebuild("c")
+    with pytest.raises(Fault, match="stays as it is"):
+        await library.end_rebuild("c")
+    assert await library.count_documents("c") == 1
+
+
+async def test_copy_of_another_model_is_begun_anew(library, embedder, store):
+    """What an interrupted rebuild made with the model of before is of no use."""
+    await library.store("c~next", document("w", "Whales sing."))
+    other = await load_embedder("hash")
+    other.model = "other"
+    again = await Library.open(store, other)
+    assert await again.begin_rebuild("c") == 0

@@ -48,6 +48,9 @@ class IngestRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: Annotated[
         dict[str, FieldType], doc("Filterable metadata fields to add to the collection.")
     ] = {}
+    staged: Annotated[
+        bool, doc("Store into the copy that `retrieval.rebuild` puts in the collection's place.")
+    ] = False
 
 
 class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,10 +73,29 @@ class DeleteRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     collection: Name
     document_ids: tuple[DocumentId, ...] = ()
+    staged: Annotated[bool, doc("From the copy that is being made (`retrieval.rebuild`).")] = False
 
 
 class DeleteReply(Struct, frozen=True, kw_only=True):
     """How many documents were deleted."""
+
+    documents: int
+
+
+class RebuildRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Make a collection anew while it is searched: begin, ingest with `staged`, end.
+
+    A copy that was begun before is continued, unless new collections have another model now.
+    """
+
+    collection: Name
+    step: Annotated[
+        Literal["begin", "end"], doc("end: the copy takes the place of the collection.")
+    ]
+
+
+class RebuildReply(Struct, frozen=True, kw_only=True):
+    """How many documents the copy has."""
 
     documents: int
 

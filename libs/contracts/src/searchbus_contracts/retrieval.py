@@ -200,6 +200,7 @@ class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     collection: Name | None = None
     cursor: Annotated[str, Meta(max_length=1024)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    staged: Annotated[bool, doc("List the copy that is being made (`retrieval.rebuild`).")] = False
 
 
 class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):

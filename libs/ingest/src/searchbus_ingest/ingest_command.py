@@ -48,6 +48,13 @@ def ingest(
     prune: Annotated[
         bool, typer.Option(help="Delete documents of the collection that the source lacks.")
     ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            help="Make the collection anew beside itself, with the settings that new collections "
+            "have now; it takes its place at the end."
+        ),
+    ] = False,
     delete: Annotated[
         list[str] | None, typer.Option(help="Delete this document id instead; may be repeated.")
     ] = None,
@@ -84,7 +91,9 @@ def ingest(
     started_s = time.monotonic()
     try:
         with quiet_libraries(), progress:
-            summary = asyncio.run(_send(address, collection, items, fields, prune, progress))
+            summary = asyncio.run(
+                _send(address, collection, items, fields, prune, rebuild, progress)
+            )
     except* Fault as group:
         first: BaseException = group
         while isinstance(first, BaseExceptionGroup):
@@ -190,12 +199,14 @@ async def _send(
     items: Iterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
+    rebuild: bool,
     progress: ProgressReport,
 ) -> Summary:
     async with open_bus(address, "searchbus-ingest") as bus:
         return await send(
-            bus, collection, items, fields=fields, prune=prune, on_progress=progress.show
-        )
+            bus, collection, items, fields=fields, prune=prune, rebuild=rebuild,
+            on_progress=progress.show,
+        )  # fmt: skip
 
 
 async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) -> int:

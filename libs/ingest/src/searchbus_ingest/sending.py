@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor
@@ -21,6 +21,8 @@ from searchbus_contracts.ingest import (
     IngestReply,
     IngestRequest,
     NewDocument,
+    RebuildReply,
+    RebuildRequest,
     document_id,
     revision_of,
 )
@@ -99,6 +101,7 @@ async def send(
     *,
     fields: dict[str, FieldType] | None = None,
     prune: bool = False,
+    rebuild: bool = False,
     on_progress: Callable[[Summary], None] = lambda summary: None,
 ) -> Summary:
     """Send every document and report each problem.
@@ -107,6 +110,7 @@ async def send(
         items: read in a thread, as fast as they are taken.
         prune: delete documents of the collection that are not among the items; what could not be
             read stays.
+        rebuild: send all into a copy, which takes the place of the collection where nothing failed.
 
     Raises:
         Fault: the service failed, or was away for longer than `PATIENCE_S`.
@@ -114,7 +118,10 @@ async def send(
     """
     summary = Summary()
     service = _Retrieval(bus, summary, on_progress)
-    present = await _present(service, collection)
+    if rebuild:
+        await service.rebuild(collection, "begin")
+        prune = True  # the copy may have been begun from an older source
+    present = await _present(service, collection, rebuild)
     seen: set[str] = set()
     slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
@@ -122,10 +129,13 @@ async def send(
         try:
             reply = await service.ask(
                 "ingest",
-                IngestRequest(collection=collection, documents=tuple(batch), fields=fields or {}),
+                IngestRequest(
+                    collection=collection, documents=tuple(batch), fields=fields or {},
+                    staged=rebuild,
+                ),
                 IngestReply,
                 timeout_s=TIMEOUT_S + CHUNK_TIMEOUT_S * sum(len(d.chunks) for d in batch),
-            )
+            )  # fmt: skip
         finally:
             slots.release()
         for result in reply.results:
@@ -177,7 +187,14 @@ async def send(
                 "Correct them, then run the ingest again."
             )
         elif gone:
-            summary.deleted = await _delete(service, collection, gone)
+            summary.deleted = await _delete(service, collection, gone, rebuild)
+    if rebuild and summary.failed:
+        summary.notes.append(
+            f"{collection} stays as it was, because not all could be read. Correct that, and run "
+            "the same command again to continue."
+        )
+    elif rebuild:
+        await service.rebuild(collection, "end")
     return summary
 
 
@@ -214,6 +231,11 @@ class _Retrieval:
                 await self._wait(pause_s)
                 pause_s = min(MAX_PAUSE_S, 2 * pause_s)
 
+    async def rebuild(self, collection: str, step: Literal["begin", "end"]) -> None:
+        """Begin a copy, or put it in the collection's place; raises Fault."""
+        request = RebuildRequest(collection=collection, step=step)
+        await self.ask("rebuild", request, RebuildReply, timeout_s=DELETE_TIMEOUT_S)
+
     async def _wait(self, seconds: float) -> None:
         self._summary.waits += 1
         self._on_progress(self._summary)
@@ -228,19 +250,21 @@ async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, .
     return await _delete(_Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
 
 
-async def _delete(service: _Retrieval, collection: str, document_ids: tuple[str, ...]) -> int:
-    request = DeleteRequest(collection=collection, document_ids=document_ids)
+async def _delete(
+    service: _Retrieval, collection: str, document_ids: tuple[str, ...], staged: bool = False
+) -> int:
+    request = DeleteRequest(collection=collection, document_ids=document_ids, staged=staged)
     reply = await service.ask("delete", request, DeleteReply, timeout_s=DELETE_TIMEOUT_S)
     return reply.documents
 
 
-async def _present(service: _Retrieval, collection: str) -> dict[str, str]:
+async def _present(service: _Retrieval, collection: str, staged: bool) -> dict[str, str]:
     """Id → revision of every stored document; empty if the collection does not exist."""
     present: dict[str, str] = {}
     cursor: str | None = None
     while True:
         try:
-            request = ListRequest(collection=collection, cursor=cursor, limit=1000)
+            request = ListRequest(collection=collection, cursor=cursor, limit=1000, staged=staged)
             page = await service.ask("list", request, ListReply, timeout_s=60.0)
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:

@@ -5,6 +5,7 @@ from .embedder import Embedder, QueryCache
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
 from .models import MINILM, MODEL_NAME, MULTILINGUAL, ModelNotFoundError, model_of, resolve_model
+from .options import Layout, StoreOptions
 from .points import (
     DIMENSIONS,
     Hit,
@@ -12,6 +13,7 @@ from .points import (
     Match,
     Page,
     Point,
+    PointPage,
     QueryVectors,
     Record,
     Sparse,
@@ -49,6 +51,7 @@ __all__ = [
     "Filter",
     "Hit",
     "IsIn",
+    "Layout",
     "Legs",
     "Match",
     "ModelNotFoundError",
@@ -56,6 +59,7 @@ __all__ = [
     "NumberRange",
     "Page",
     "Point",
+    "PointPage",
     "QueryCache",
     "QueryVectors",
     "Record",
@@ -63,6 +67,7 @@ __all__ = [
     "StorageFullError",
     "StoreError",
     "StoreLockedError",
+    "StoreOptions",
     "StoreUnavailableError",
     "Vector",
     "VectorStore",

@@ -24,7 +24,19 @@ import qdrant_edge as edge
 from .embedded_types import DENSE, INDEX_TYPES, by_meaning, by_words, ids_of, to_filter, to_point
 from .filters import Filter
 from .nearest import NearestIndex
-from .points import DIMENSIONS, Candidate, Page, Point, QueryVectors, Record, Sparse, records_of
+from .options import StoreOptions
+from .points import (
+    DIMENSIONS,
+    Candidate,
+    Page,
+    Point,
+    PointPage,
+    QueryVectors,
+    Record,
+    Sparse,
+    records_of,
+    vectors_of,
+)
 from .shards import (
     TO_END,
     FreeSpace,
@@ -35,8 +47,10 @@ from .shards import (
     engine_faults,
     free_bytes_of,
     lock_folder,
+    open_shard,
+    rename_shard,
 )
-from .store import CollectionDamagedError, FieldType, StorageFullError, Tls, VectorStore
+from .store import CollectionDamagedError, FieldType, StorageFullError, VectorStore
 
 log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
@@ -82,12 +96,9 @@ class EmbeddedStore(VectorStore):
         self._collections = OpenCollections(folder, self._space)
 
     @classmethod
-    async def open(
-        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
-        min_free_bytes: int = 0,
-    ) -> EmbeddedStore:  # fmt: skip
-        """Lock the folder and open its collections, in a thread."""
-        return await asyncio.to_thread(cls, Path(place), min_free_bytes=min_free_bytes)
+    async def open(cls, place: str, options: StoreOptions) -> EmbeddedStore:
+        """Lock the folder and open its collections, in a thread; takes the least free space."""
+        return await asyncio.to_thread(cls, Path(place), min_free_bytes=options.min_free_bytes)
 
     @property
     def damaged(self) -> Mapping[str, str]:
@@ -129,6 +140,24 @@ class EmbeddedStore(VectorStore):
             drop_shard(self._folder / name)
             self._collections.forget(name)
 
+        await self._write(name, work)
+
+    async def rename_collection(self, name: str, to: str) -> None:
+        """Rename the folder. Searches that run read the files of the other one to their end."""
+
+        def work() -> None:
+            shards = self._collections.shards
+            self._close(self._collections.get(name))
+            del shards[name]
+            if to in shards:
+                # It is not closed, for those who search it, and has nothing left to write.
+                shards[to].engine.flush()
+            rename_shard(self._folder / name, to)
+            self._collections.forget(to)
+            shards[to] = open_shard(self._folder / to)
+
+        self._rebuilds.forget(name)
+        self._rebuilds.forget(to)
         await self._write(name, work)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
@@ -189,6 +218,20 @@ class EmbeddedStore(VectorStore):
         )  # fmt: skip
         records, next_id = await self._read(collection, lambda: engine.scroll(request))
         return Page(records_of(records), None if next_id is None else str(next_id))
+
+    async def scroll_points(
+        self, collection: str, *, where: Filter | None = None, limit: int = 100,
+        start_id: str | None = None,
+    ) -> PointPage:  # fmt: skip
+        """Points in order of id, with their vectors."""
+        engine = (await self._shard(collection)).engine
+        request = edge.ScrollRequest(
+            offset=start_id, limit=limit, filter=to_filter(where) if where else None,
+            with_payload=True, with_vector=True,
+        )  # fmt: skip
+        records, next_id = await self._read(collection, lambda: engine.scroll(request))
+        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
+        return PointPage(points, None if next_id is None else str(next_id))
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
@@ -333,6 +376,12 @@ class Rebuilds:
         if shard.name not in self._tasks:
             task = asyncio.get_running_loop().create_task(self._rebuild(shard))
             self._tasks[shard.name] = task
+
+    def forget(self, name: str) -> None:
+        """Stop building the index of a collection, which may be started anew."""
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
 
     async def wait(self) -> None:
         """Return when those that were started have ended."""

@@ -9,7 +9,8 @@ from typing import Literal
 
 from .embedder import Embedder
 from .models import MODEL_NAME
-from .store import Tls, VectorStore
+from .options import StoreOptions
+from .store import VectorStore
 
 EmbedderKind = Literal["model", "hash"]
 """`model`: bge-small-en-v1.5. `hash`: hashed words, for tests and trials."""
@@ -64,15 +65,9 @@ async def open_store(
     *,
     url: str | None = None,
     folder: Path | None = None,
-    api_key: str | None = None,
-    tls: Tls | None = None,
-    min_free_bytes: int = 0,
+    options: StoreOptions = StoreOptions(),
 ) -> VectorStore:
     """Open a server by URL (":memory:" in tests), or the embedded engine in a folder.
-
-    Args:
-        tls: the files of TLS to the server; `None` trusts the usual authorities.
-        min_free_bytes: of the folder's disk; the embedded engine writes nothing below that.
 
     Raises:
         StoreLockedError: another process has the folder open.
@@ -89,6 +84,4 @@ async def open_store(
         raise ValueError(f"no vector store has URLs such as {scheme}://host; known: {known}")
     module, _, name = ENGINES[scheme].partition(":")
     engine: type[VectorStore] = getattr(import_module(module), name)
-    return await engine.open(
-        url or str(folder), api_key=api_key, tls=tls, min_free_bytes=min_free_bytes
-    )
+    return await engine.open(url or str(folder), options)

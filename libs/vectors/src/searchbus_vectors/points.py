@@ -62,6 +62,14 @@ def records_of(found: Iterable[Any]) -> list[Record]:
     return [Record(str(one.id), one.payload or {}) for one in found]
 
 
+def vectors_of(named: Any) -> Vectors | None:
+    """The vectors of a point that an engine returned; None where it has none."""
+    if not named:
+        return None
+    sparse = named["sparse"]
+    return Vectors(list(named["dense"]), Sparse(list(sparse.indices), list(sparse.values)))
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A point that one of the two searches found, with the score of that search."""
@@ -121,4 +129,12 @@ class Page:
     """Records in order of id, and the id of the next page's first (`None` on the last page)."""
 
     records: list[Record] = field(default_factory=list)
+    next_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PointPage:
+    """Points with their vectors in order of id, and the id of the next page's first."""
+
+    points: list[Point] = field(default_factory=list)
     next_id: str | None = None

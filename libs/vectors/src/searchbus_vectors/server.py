@@ -1,36 +1,64 @@
-"""A Qdrant server or cluster, through the official asynchronous client."""
+"""A Qdrant server or cluster, through the official asynchronous client.
+
+A collection is an alias of a numbered one, `docs` of `docs~1`, so that another can take its place
+without a moment in which there is none. Earlier releases made collections without an alias.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+import grpc
 import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as q
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
+from .filters import Filter
 from .liveness import Liveness, NoAnswerError
-from .points import DIMENSIONS, Candidate, Page, Point, QueryVectors, Record, Sparse, records_of
+from .options import StoreOptions
+from .points import (
+    DIMENSIONS,
+    Candidate,
+    Page,
+    Point,
+    PointPage,
+    QueryVectors,
+    Record,
+    Sparse,
+    records_of,
+    vectors_of,
+)
+from .server_types import (
+    DENSE,
+    SPARSE,
+    TIMEOUT_S,
+    connect,
+    content_of,
+    status_of,
+    to_collection,
+    to_filter,
+    to_point,
+    to_search,
+)
 from .store import (
     CollectionMissingError,
     FieldType,
     StorageFullError,
     StoreError,
     StoreUnavailableError,
-    Tls,
     VectorStore,
 )
 
 T = TypeVar("T")
-_DENSE, _SPARSE = "dense", "sparse"
 _POINTS_PER_REQUEST = 256
 """A larger request might exceed the server's limit of 32 MB."""
-_TIMEOUT_S = 30
+_NUMBER = re.compile(r"~\d+$")
 _AWAY = (httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT)
 _NO_SPACE = re.compile(rb"No space left|available disk space", re.IGNORECASE)
 
@@ -41,99 +69,146 @@ class ServerStore(VectorStore):
     engine = "server"
 
     def __init__(
-        self, client: AsyncQdrantClient, url: str, *, local: bool, tls: Tls | None = None
+        self, client: AsyncQdrantClient, url: str, options: StoreOptions, *, local: bool
     ) -> None:
         self._client = client
-        self._tls = tls
         self._url = url.rpartition("@")[2]  # messages and logs show it, without credentials
+        self._options = options
         self._local = local
         self._liveness = Liveness(f"Qdrant at {self._url}", self._probe)
 
     @classmethod
-    async def open(
-        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
-        min_free_bytes: int = 0,
-    ) -> ServerStore:  # fmt: skip
-        """Connect to a URL, and check that the server answers."""
+    async def open(cls, place: str, options: StoreOptions) -> ServerStore:
+        """Connect to a URL, and check that the server answers; takes all options but the space."""
         local = place == ":memory:"
-        if local:
-            client = AsyncQdrantClient(location=place)
-        else:
-            # The client's own default reads the authorities of certifi, not of the system.
-            verify: dict[str, Any] = {"verify": tls.context()} if tls is not None else {}
-            client = AsyncQdrantClient(url=place, api_key=api_key, timeout=_TIMEOUT_S, **verify)
-        self = cls(client, place, local=local, tls=tls)
+        client = AsyncQdrantClient(location=place) if local else connect(place, options)
+        self = cls(client, place, options, local=local)
         try:
             await self.check()
         except StoreError:
             await self.close()
             raise
-        except UnexpectedResponse as error:
+        except (UnexpectedResponse, grpc.RpcError) as error:
             await self.close()
-            if error.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            status = status_of(error)
+            if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise StoreUnavailableError(
-                    f"Qdrant at {self._url} refuses the key ({error.status_code}). "
+                    f"Qdrant at {self._url} refuses the key ({status}). "
                     "Set SEARCHBUS_QDRANT_API_KEY to the key of that server."
                 ) from error
-            raise self._unavailable(f"answered {error.status_code}") from error
+            raise self._unavailable(f"answered {status}") from error
         return self
+
+    async def check(self) -> None:
+        """Any list of collections will do."""
+        await self._request("", self._client.get_collections())
 
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
     ) -> None:
         """Create the collection and its payload indexes."""
         if not await self._request(name, self._client.collection_exists(name)):
-            vectors = {_DENSE: q.VectorParams(size=dimensions, distance=q.Distance.COSINE)}
-            sparse = {_SPARSE: q.SparseVectorParams(modifier=q.Modifier.IDF)}
-            try:
-                await self._request(
-                    name,
-                    self._client.create_collection(
-                        name, vectors_config=vectors, sparse_vectors_config=sparse
-                    ),
-                )
-            except UnexpectedResponse as error:
-                if error.status_code != httpx.codes.CONFLICT:  # another replica created it first
-                    raise
+            await self._create(name, dimensions)
         if self._local:  # the local mode has no payload indexes and warns about each
             return
         for field_name, kind in fields.items():
             schema = q.PayloadSchemaType(kind)
             await self._request(
                 name,
-                self._client.create_payload_index(name, field_name, field_schema=schema, wait=True),
+                self._client.create_payload_index(
+                    name, field_name, field_schema=schema, wait=True, timeout=TIMEOUT_S
+                ),
             )
+
+    async def _create(self, name: str, dimensions: int) -> None:
+        base = base_of(name)
+        # The next number: what a crash left without an alias is used, what was replaced is not.
+        # Replicas that create the same collection at once choose the same number.
+        numbers = [_number(target) for target in (await self._aliases()).values()
+                   if _NUMBER.sub("", target) == base]  # fmt: skip
+        target = f"{base}~{max(numbers, default=0) + 1}"
+        settings = to_collection(self._options.layout(base), dimensions)
+        try:
+            await self._request(
+                name, self._client.create_collection(target, timeout=TIMEOUT_S, **settings)
+            )
+        except (UnexpectedResponse, grpc.RpcError) as error:
+            if status_of(error) != httpx.codes.CONFLICT:
+                raise
+        await self._change_aliases(_alias(name, target))
 
     async def collections(self) -> list[str]:
         """Names of the collections."""
         found = await self._request("", self._client.get_collections())
-        return sorted(c.name for c in found.collections)
+        unnamed = {c.name for c in found.collections if not _NUMBER.search(c.name)}
+        return sorted(unnamed | (await self._aliases()).keys())
+
+    async def rename_collection(self, name: str, to: str) -> None:
+        """Point the alias at another collection; where there is only a collection of earlier
+        releases in its place, that is deleted first.
+        """
+        aliases = await self._aliases()
+        target = aliases.get(name)
+        if target is None:
+            raise CollectionMissingError(name)
+        if to not in aliases:
+            await self._delete(to)
+        await self._change_aliases(
+            _alias(to, target),
+            q.DeleteAliasOperation(delete_alias=q.DeleteAlias(alias_name=name)),
+        )
+        if to in aliases:
+            await self._delete(aliases[to])
+
+    async def _aliases(self) -> dict[str, str]:
+        found = await self._request("", self._client.get_aliases())
+        return {alias.alias_name: alias.collection_name for alias in found.aliases}
+
+    async def _change_aliases(
+        self, *changes: q.CreateAliasOperation | q.DeleteAliasOperation
+    ) -> None:
+        await self._request(
+            "", self._client.update_collection_aliases(list(changes), timeout=TIMEOUT_S)
+        )
+
+    async def _delete(self, target: str) -> None:
+        await self._request(target, self._client.delete_collection(target, timeout=TIMEOUT_S))
 
     async def drop_collection(self, name: str) -> None:
-        """Delete the collection."""
-        await self._request(name, self._client.delete_collection(name))
+        """Delete the collection, and its alias with it."""
+        await self._delete((await self._aliases()).get(name, name))
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points and wait until they are applied."""
         for start in range(0, len(points), _POINTS_PER_REQUEST):
-            batch = [_to_point(p) for p in points[start : start + _POINTS_PER_REQUEST]]
-            await self._request(collection, self._client.upsert(collection, batch, wait=True))
+            batch = [to_point(p) for p in points[start : start + _POINTS_PER_REQUEST]]
+            await self._request(
+                collection,
+                self._client.upsert(collection, batch, wait=True, timeout=TIMEOUT_S),
+            )
 
     async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
         """Merge keys into payloads."""
         await self._request(
             collection,
-            self._client.set_payload(collection, payload, points=_to_filter(where), wait=True),
+            self._client.set_payload(
+                collection, payload, points=to_filter(where), wait=True, timeout=TIMEOUT_S
+            ),
         )
 
     async def delete(self, collection: str, where: Filter) -> None:
         """Delete every point that matches."""
-        selector = q.FilterSelector(filter=_to_filter(where))
-        await self._request(collection, self._client.delete(collection, selector, wait=True))
+        selector = q.FilterSelector(filter=to_filter(where))
+        await self._request(
+            collection, self._client.delete(collection, selector, wait=True, timeout=TIMEOUT_S)
+        )
 
     async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]:
         found = await self._request(
-            collection, self._client.retrieve(collection, list(ids), with_payload=True)
+            collection,
+            self._client.retrieve(
+                collection, list(ids), with_payload=True, timeout=self._timeout_s
+            ),
         )
         return records_of(found)
 
@@ -145,17 +220,35 @@ class ServerStore(VectorStore):
         records, next_id = await self._request(
             collection,
             self._client.scroll(
-                collection, scroll_filter=_to_filter(where) if where else None, limit=limit,
-                offset=start_id, with_payload=True,
+                collection, scroll_filter=to_filter(where) if where else None, limit=limit,
+                offset=start_id, with_payload=True, timeout=self._timeout_s,
             ),
         )  # fmt: skip
         return Page(records_of(records), None if next_id is None else str(next_id))
 
+    async def scroll_points(
+        self, collection: str, *, where: Filter | None = None, limit: int = 100,
+        start_id: str | None = None,
+    ) -> PointPage:  # fmt: skip
+        """Points in order of id, with their vectors."""
+        records, next_id = await self._request(
+            collection,
+            self._client.scroll(
+                collection, scroll_filter=to_filter(where) if where else None, limit=limit,
+                offset=start_id, with_payload=True, with_vectors=True, timeout=self._timeout_s,
+            ),
+        )  # fmt: skip
+        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
+        return PointPage(points, None if next_id is None else str(next_id))
+
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
-        condition = _to_filter(where) if where else None
+        condition = to_filter(where) if where else None
         found = await self._request(
-            collection, self._client.count(collection, count_filter=condition, exact=True)
+            collection,
+            self._client.count(
+                collection, count_filter=condition, exact=True, timeout=self._timeout_s
+            ),
         )
         return found.count
 
@@ -167,22 +260,24 @@ class ServerStore(VectorStore):
     async def _candidates(
         self, collection: str, query: QueryVectors, where: Filter | None, limit: int
     ) -> tuple[list[Candidate], list[Candidate]]:
-        condition = _to_filter(where) if where else None
+        condition = to_filter(where) if where else None
+        how = to_search(self._options.layout(base_of(collection)))
 
         async def one(vector: Any, using: str) -> list[Candidate]:
             found = await self._request(
                 collection,
                 self._client.query_points(
                     collection, query=vector, using=using, limit=limit, query_filter=condition,
-                    with_payload=False,
+                    with_payload=False, search_params=how if using == DENSE else None,
+                    timeout=self._timeout_s,
                 ),
             )  # fmt: skip
             return [Candidate(str(p.id), p.score) for p in found.points]
 
         if not query.sparse.indices:
-            return await one(query.dense, _DENSE), []
+            return await one(query.dense, DENSE), []
         terms = q.SparseVector(indices=query.sparse.indices, values=query.sparse.values)
-        dense, sparse = await asyncio.gather(one(query.dense, _DENSE), one(terms, _SPARSE))
+        dense, sparse = await asyncio.gather(one(query.dense, DENSE), one(terms, SPARSE))
         return dense, sparse
 
     async def _cosines(
@@ -191,9 +286,9 @@ class ServerStore(VectorStore):
         found = await self._request(
             collection,
             self._client.query_points(
-                collection, query=query.dense, using=_DENSE, limit=len(ids), with_payload=False,
+                collection, query=query.dense, using=DENSE, limit=len(ids), with_payload=False,
                 query_filter=q.Filter(must=[q.HasIdCondition(has_id=list(ids))]),
-                search_params=q.SearchParams(exact=True),
+                search_params=_EXACT, timeout=self._timeout_s,
             ),
         )  # fmt: skip
         return {str(p.id): p.score for p in found.points}
@@ -217,32 +312,42 @@ class ServerStore(VectorStore):
             return []
         requests = [
             q.QueryRequest(
-                query=q.SparseVector(indices=[index], values=[1.0]), using=_SPARSE, limit=limit,
+                query=q.SparseVector(indices=[index], values=[1.0]), using=SPARSE, limit=limit,
                 with_payload=False,
             )
             for index in indices
         ]  # fmt: skip
         return await self._request(
-            collection, self._client.query_batch_points(collection, requests)
+            collection,
+            self._client.query_batch_points(collection, requests, timeout=self._timeout_s),
         )
 
     async def _request(self, collection: str, call: Coroutine[Any, Any, T]) -> T:
         """Await a call of the client; its failures become those of `StoreError`."""
         try:
             return await (call if self._local else self._liveness.run(call))
-        except UnexpectedResponse as error:
-            if error.status_code == httpx.codes.NOT_FOUND and collection:
+        except (UnexpectedResponse, grpc.RpcError) as error:
+            status, content = status_of(error), content_of(error)
+            if status == httpx.codes.NOT_FOUND and collection:
                 raise CollectionMissingError(collection) from None
-            if _NO_SPACE.search(error.content):
+            if _NO_SPACE.search(content):
                 raise StorageFullError("the disk of the Qdrant server is full") from error
-            if error.status_code in _AWAY:
+            if status in _AWAY:
                 self._liveness.lost()
-            if error.status_code is None or error.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
+                raise self._unavailable() from error
+            if status == httpx.codes.REQUEST_TIMEOUT:
+                raise self._unavailable("did not finish in time") from error
+            if status == httpx.codes.TOO_MANY_REQUESTS:
+                raise self._unavailable("refuses more requests for now") from error
+            if status < httpx.codes.INTERNAL_SERVER_ERROR:
                 raise
-            raise self._unavailable(f"answered {error.status_code}") from error
+            raise self._unavailable(f"answered {status}") from error
         except ResourceExhaustedResponse as error:
             raise self._unavailable("refuses more requests for now") from error
         except ResponseHandlingException as error:
+            if isinstance(error.source, httpx.ReadTimeout | httpx.WriteTimeout):
+                # It is there, else its probe had failed.
+                raise self._unavailable("did not finish in time") from error
             if isinstance(error.source, httpx.TransportError):
                 self._liveness.lost()
             raise self._unavailable(cause=error.source) from error
@@ -257,47 +362,39 @@ class ServerStore(VectorStore):
         """Any answer of the server itself will do, also one that refuses the key."""
         try:
             await self._client.info()
-        except UnexpectedResponse as error:
-            if error.status_code in _AWAY:
+        except (UnexpectedResponse, grpc.RpcError) as error:
+            if status_of(error) in _AWAY:
                 raise
+
+    @property
+    def _timeout_s(self) -> int:
+        """What a read may take: the time left of its request, in whole seconds, at least one."""
+        left_s = self._options.remaining_s()
+        return TIMEOUT_S if left_s is None else max(1, min(TIMEOUT_S, math.ceil(left_s)))
 
     def _unavailable(
         self, why: str = "does not respond", *, cause: BaseException | None = None
     ) -> StoreUnavailableError:
-        tls = self._tls.explain(f"Qdrant at {self._url}", cause) if self._tls is not None else ""
+        files = self._options.tls
+        tls = files.explain(f"Qdrant at {self._url}", cause) if files is not None else ""
         return StoreUnavailableError(
             tls or f"Qdrant at {self._url} {why}. Start it, or correct SEARCHBUS_QDRANT_URL."
         )
 
 
-def _to_point(point: Point) -> q.PointStruct:
-    vector: dict[str, Any] = {}
-    if point.vectors is not None:
-        sparse = point.vectors.sparse
-        vector[_DENSE] = point.vectors.dense
-        vector[_SPARSE] = q.SparseVector(indices=sparse.indices, values=sparse.values)
-    return q.PointStruct(id=point.id, vector=vector, payload=point.payload)
+_EXACT = q.SearchParams(exact=True)
 
 
-def _to_filter(tree: Filter) -> q.Filter:
-    match tree:
-        case AllOf(parts):
-            return q.Filter(must=[_to_filter(part) for part in parts])
-        case AnyOf(parts):
-            return q.Filter(should=[_to_filter(part) for part in parts])
-        case Not(part):
-            return q.Filter(must_not=[_to_filter(part)])
-        case Equals(field, value):
-            condition = q.FieldCondition(key=field, match=q.MatchValue(value=value))
-        case IsIn(field, values):
-            any_of = cast(list[str], list(values))
-            condition = q.FieldCondition(key=field, match=q.MatchAny(any=any_of))
-        case NumberRange(field, gt, gte, lt, lte):
-            condition = q.FieldCondition(key=field, range=q.Range(gt=gt, gte=gte, lt=lt, lte=lte))
-        case DateRange(field, gt, gte, lt, lte):
-            condition = q.FieldCondition.model_validate(
-                {"key": field, "range": {"gt": gt, "gte": gte, "lt": lt, "lte": lte}}
-                if (gt or gte or lt or lte)
-                else {"key": field}
-            )
-    return q.Filter(must=[condition])
+def base_of(name: str) -> str:
+    """The collection that a name is of, without what follows `~`."""
+    return name.partition("~")[0]
+
+
+def _number(target: str) -> int:
+    return int(target.rpartition("~")[2])
+
+
+def _alias(name: str, target: str) -> q.CreateAliasOperation:
+    return q.CreateAliasOperation(
+        create_alias=q.CreateAlias(collection_name=target, alias_name=name)
+    )

@@ -3,6 +3,7 @@
     .owner            locked by the process that has the store open
     .new-<name>       a mark while <name> is being made; after a crash both are removed
     .dropped-<name>   a collection that is being deleted; after a crash it is removed
+    .to-<to>,<name>   a mark while <name> takes the place of <to>; after a crash that is ended
     <name>            a collection: files of the engine, and nearest.* and points.json of ours
 
 A folder without a configuration is therefore a damaged collection, never an unfinished one.
@@ -120,7 +121,7 @@ class PointCount:
 
 
 _CONFIG = "edge_config.json"
-_NEW, _DROPPED = ".new-", ".dropped-"
+_NEW, _DROPPED, _TO = ".new-", ".dropped-", ".to-"
 _NO_SPACE = "No space left on device"
 _ALL = edge.CountRequest(exact=True)
 
@@ -199,6 +200,8 @@ def find_shards(folder: Path) -> list[str]:
     for mark in folder.glob(f"{_NEW}*"):
         shutil.rmtree(folder / mark.name.removeprefix(_NEW), ignore_errors=True)
         mark.unlink()
+    for mark in folder.glob(f"{_TO}*"):
+        _end_rename(mark)
     for dropped in folder.glob(f"{_DROPPED}*"):
         shutil.rmtree(dropped, ignore_errors=True)
     return sorted(
@@ -267,6 +270,25 @@ def drop_shard(path: Path) -> None:
         shutil.rmtree(dropped, ignore_errors=True)
         path.rename(dropped)
         shutil.rmtree(dropped, ignore_errors=True)
+
+
+def rename_shard(path: Path, to: str) -> None:
+    """Put a closed collection in the place of another one beside it, also across a crash.
+
+    Whoever reads the other one still reads the files that it has open.
+    """
+    mark = path.with_name(f"{_TO}{to},{path.name}")
+    mark.touch()
+    _end_rename(mark)
+
+
+def _end_rename(mark: Path) -> None:
+    to, _, name = mark.name.removeprefix(_TO).partition(",")
+    source = mark.with_name(name)
+    if source.is_dir():
+        drop_shard(mark.with_name(to))
+        source.rename(mark.with_name(to))
+    mark.unlink()
 
 
 def _dimensions(path: Path) -> int:

@@ -16,14 +16,14 @@ Engines return candidates only. They are fused here, so that each engine gives t
 
 from __future__ import annotations
 
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from opentelemetry import trace
 
 from .filters import Filter
+from .options import StoreOptions
 from .points import (
     DIMENSIONS,
     Candidate,
@@ -32,6 +32,7 @@ from .points import (
     Match,
     Page,
     Point,
+    PointPage,
     QueryVectors,
     Record,
     Sparse,
@@ -122,16 +123,6 @@ class StoreUnavailableError(StoreError):
     """The server of the store does not answer; the message says what to do."""
 
 
-class Tls(Protocol):
-    """The files of TLS to a server."""
-
-    def context(self) -> ssl.SSLContext:
-        """Read them."""
-
-    def explain(self, server: str, error: BaseException | None) -> str:
-        """One line on why a handshake failed; empty where TLS is not the reason."""
-
-
 class VectorStore(ABC):
     """The interface of both engines.
 
@@ -149,11 +140,8 @@ class VectorStore(ABC):
 
     @classmethod
     @abstractmethod
-    async def open(
-        cls, place: str, *, api_key: str | None = None, tls: Tls | None = None,
-        min_free_bytes: int = 0,
-    ) -> VectorStore:  # fmt: skip
-        """Open the store at a URL or in a folder; the options as in `open_store`."""
+    async def open(cls, place: str, options: StoreOptions) -> VectorStore:
+        """Open the store at a URL or in a folder."""
 
     async def check(self) -> None:
         """Raise StoreUnavailableError where the store does not answer."""
@@ -183,6 +171,13 @@ class VectorStore(ABC):
         """Delete a collection; does nothing if it does not exist."""
 
     @abstractmethod
+    async def rename_collection(self, name: str, to: str) -> None:
+        """A collection takes the place of another, which is deleted where it exists.
+
+        Every search finds one of the two. Raises CollectionMissingError for `name`.
+        """
+
+    @abstractmethod
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points, replacing those with equal ids; they are durable when it returns."""
 
@@ -205,6 +200,13 @@ class VectorStore(ABC):
         start_id: str | None = None,
     ) -> Page:  # fmt: skip
         """Points in order of id, from `start_id` on."""
+
+    @abstractmethod
+    async def scroll_points(
+        self, collection: str, *, where: Filter | None = None, limit: int = 100,
+        start_id: str | None = None,
+    ) -> PointPage:  # fmt: skip
+        """As `scroll`, with vectors, for a copy of the collection."""
 
     @abstractmethod
     async def count(self, collection: str, where: Filter | None = None) -> int:

@@ -11,7 +11,7 @@ SERVICE = Service(
     settings="searchbus_retrieval.settings:RetrievalSettings",
     toolsets=("fomc",),
     resources=("documents",),
-    endpoints=("search", "get", "quote", "similarity", "list", "ingest", "delete"),
+    endpoints=("search", "get", "quote", "similarity", "list", "ingest", "delete", "rebuild"),
     scalable_with="SEARCHBUS_QDRANT_URL",
     preload=("searchbus_vectors.preload",),
     container=Container(cpu="500m", cpu_limit="2", memory="768Mi", memory_limit="2Gi"),

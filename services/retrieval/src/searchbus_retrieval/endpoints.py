@@ -1,4 +1,4 @@
-"""The typed endpoints `retrieval.{search,get,quote,similarity,list,ingest,delete}`."""
+"""The typed endpoints `retrieval.{search,get,quote,similarity,list,ingest,delete,rebuild}`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from searchbus_contracts.ingest import (
     IngestRequest,
     IngestResult,
     NewDocument,
+    RebuildReply,
+    RebuildRequest,
 )
 from searchbus_contracts.retrieval import (
     Document,
@@ -33,6 +35,7 @@ from searchbus_contracts.retrieval import (
 from searchbus_passages import Comparisons
 
 from .access import OPEN, Access
+from .documents.collections import staged
 from .fitting import Fitted, fit, offset_of
 from .library import Library
 from .ranking.explaining import only_relevant
@@ -43,7 +46,7 @@ WRITERS = ("searchbus-operator",)
 
 
 class RetrievalEndpoints:
-    """What reads checks the caller's roles; ingest and delete need those of `WRITERS`."""
+    """What reads checks the caller's roles; what writes needs those of `WRITERS`."""
 
     def __init__(self, library: Library, access: Access = OPEN) -> None:
         self._library = library
@@ -138,8 +141,9 @@ class RetrievalEndpoints:
             readable = [info for info in infos if self._access.may_read(call.actor, info.name)]
             return ListReply(collections=tuple(readable))
         self._access.require(call.actor, request.collection)
+        name = staged(request.collection) if request.staged else request.collection
         documents, next_id = await self._library.list_documents(
-            request.collection, limit=request.limit, start_id=request.cursor
+            name, limit=request.limit, start_id=request.cursor
         )
         return ListReply(documents=tuple(documents), next_cursor=next_id)
 
@@ -147,10 +151,11 @@ class RetrievalEndpoints:
     async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
         """Store documents; one result for each, in the same order."""
         slots = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
+        name = staged(request.collection) if request.staged else request.collection
 
         async def store(document: NewDocument) -> IngestResult:
             async with slots:
-                return await self._library.store(request.collection, document, request.fields)
+                return await self._library.store(name, document, request.fields)
 
         results = await all_of(*(store(document) for document in request.documents))
         return IngestReply(results=tuple(results))
@@ -158,5 +163,11 @@ class RetrievalEndpoints:
     @endpoint(required_roles=WRITERS)
     async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
         """Delete documents, or the whole collection."""
-        deleted = await self._library.delete(request.collection, request.document_ids)
-        return DeleteReply(documents=deleted)
+        name = staged(request.collection) if request.staged else request.collection
+        return DeleteReply(documents=await self._library.delete(name, request.document_ids))
+
+    @endpoint(required_roles=WRITERS)
+    async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
+        """Begin a copy of a collection, or put it in its place."""
+        step = {"begin": self._library.begin_rebuild, "end": self._library.end_rebuild}
+        return RebuildReply(documents=await step[request.step](request.collection))

@@ -20,7 +20,14 @@ from searchbus_contracts.retrieval import (
 )
 from searchbus_vectors import CollectionMissingError, Embedder, VectorStore
 
-from .documents.collections import Models, Schemas, typed
+from .documents.collections import (
+    Models,
+    Schemas,
+    is_staged,
+    origin_of,
+    staged,
+    typed,
+)
 from .documents.facts import rules_of
 from .documents.reading import DocumentReader
 from .documents.records import is_live_chunk, is_record, summary_of
@@ -177,7 +184,8 @@ class Library:
 
     async def names(self) -> list[str]:
         """Every collection's name, sorted; damaged ones, too."""
-        return sorted({*await self._schemas.names(), *self.damaged})
+        found = {*await self._schemas.names(), *self.damaged}
+        return sorted(name for name in found if not is_staged(name))
 
     async def get_from(
         self,
@@ -216,12 +224,13 @@ class Library:
         self, collection: str, *, limit: int, start_id: str | None = None
     ) -> tuple[list[DocumentSummary], str | None]:
         """A page of documents, and the id at which the next page starts."""
+        origin = origin_of(collection)
         with typed(collection):
             page = await self._store.scroll(
                 collection, where=is_record, limit=limit, start_id=start_id
             )
-        rules = rules_of(self._profiles.get(collection, Profile()))
-        return [summary_of(collection, r.payload, rules) for r in page.records], page.next_id
+        rules = rules_of(self._profiles.get(origin, Profile()))
+        return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id
 
     async def list_collections(self) -> list[CollectionInfo]:
         """Every collection with its sizes and fields; one that cannot be read has neither."""
@@ -283,6 +292,31 @@ class Library:
             except CollectionMissingError:  # another replica deleted it: it is made anew
                 self._schemas.forget(collection)
                 return await self._writer.store(collection, document, fields or {})
+
+    async def begin_rebuild(self, collection: str) -> int:
+        """Begin a copy of a collection, or continue one; returns how many documents it has."""
+        copy = staged(collection)
+        schema = await self._schemas.find(copy)
+        if schema is not None and schema.model != self._models.of_new(collection):
+            await self.delete(copy, ())
+        return await self.count_documents(copy)
+
+    async def end_rebuild(self, collection: str) -> int:
+        """Put the copy in the collection's place; returns how many documents it has.
+
+        Raises:
+            Fault: not_found, where no document was stored into a copy.
+        """
+        documents = await self.count_documents(staged(collection))
+        if not documents:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"No document is in the copy of '{collection}', which stays as it is. Ingest its "
+                "documents with `staged` first.",
+            )
+        await self._schemas.take_place(staged(collection), collection)
+        self._backgrounds.forget(collection)
+        return documents
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or a collection; returns the number of documents."""

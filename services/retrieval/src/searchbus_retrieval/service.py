@@ -127,7 +127,6 @@ async def start(process: Process[RetrievalSettings]) -> None:
             store = await open_store(
                 **settings.server,
                 folder=settings.store_folder,
-                min_free_bytes=settings.min_free_mib * 2**20,
             )
         process.resources.push_async_callback(store.close)
         embedder = await load_embedder(

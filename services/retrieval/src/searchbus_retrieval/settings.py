@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_bus import TlsFiles
+from searchbus_bus.client.request import received_deadline
 from searchbus_runtime import ServiceSettings, data_folder
-from searchbus_vectors import EmbedderKind, ModelNotFoundError, model_of
+from searchbus_vectors import EmbedderKind, Layout, ModelNotFoundError, StoreOptions, model_of
 
 from .question.profiles import load_profiles
 
@@ -26,6 +27,15 @@ class RetrievalSettings(ServiceSettings):
         None, description="Certificate of this client, where Qdrant demands one."
     )
     qdrant_key_file: Path | None = Field(None, description="Its key.")
+    qdrant_grpc_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
+        None, description="Port of the Qdrant server's gRPC; unset: requests go by HTTP."
+    )
+    collection_layouts: dict[str, Layout] = Field(
+        {},
+        description="How a Qdrant server keeps a new collection, JSON: "
+        '{"wiki": {"expected_passages": 2000000, "replicas": 3}}; "*": every collection that is '
+        "not named.",
+    )
     embedder: EmbedderKind = Field(
         "model", description="`hash`: hashed words instead of the model, for tests and trials."
     )
@@ -92,15 +102,25 @@ class RetrievalSettings(ServiceSettings):
 
     @property
     def server(self) -> dict[str, Any]:
-        """The options of `open_store` for a Qdrant server: its key, and files of TLS."""
+        """The arguments of `open_store` for a Qdrant server."""
         key = self.qdrant_api_key
-        return {
-            "url": self.qdrant_url,
-            "api_key": key.get_secret_value() if key is not None else None,
-            "tls": self.qdrant_tls,
-        }
+        options = StoreOptions(
+            api_key=key.get_secret_value() if key is not None else None,
+            tls=self.qdrant_tls,
+            min_free_bytes=self.min_free_mib * 2**20,
+            grpc_port=self.qdrant_grpc_port,
+            layouts=self.collection_layouts,
+            remaining_s=_remaining_s,
+        )
+        return {"url": self.qdrant_url, "options": options}
 
     @property
     def store_folder(self) -> Path:
         """Where the embedded engine keeps its files."""
         return (self.data_dir or data_folder()) / "qdrant"
+
+
+def _remaining_s() -> float | None:
+    """The time left of the request that the current task handles."""
+    deadline = received_deadline.get()
+    return None if deadline is None else deadline.remaining_s

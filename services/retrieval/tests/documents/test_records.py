@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import searchbus_retrieval
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_retrieval.documents.records import (
     field_specs,
     infer_fields,
     point_id,
     record_payload,
+    store_fields,
     stored_revision,
     summary_of,
 )
 from searchbus_retrieval.documents.where import FieldSpec
 
 from ..conftest import document
+
+FILTERS = {"Equals", "IsIn", "NumberRange", "DateRange"}
 
 
 def test_ids_never_change():
@@ -53,8 +60,23 @@ def test_record_is_read_back_as_a_summary():
     payload = record_payload(new, stored_revision("r", "1"), chunks=251)
     assert (payload["text_parts"], payload["chars"]) == (3, 250_000)
     assert payload["content_hash"] == hash_of_text(new.text)
+    assert summary_of("c", payload).revision == ""  # it is not searched yet
+    payload["live"] = True
     summary = summary_of("c", payload)
     assert (summary.document_id, summary.title) == (new.document_id, new.title)
     assert (summary.chunk_count, summary.size_bytes, summary.revision) == (251, 250_000, "r")
     assert summary_of("c", payload, "1").revision == "r"
     assert summary_of("c", payload, "2").revision == summary_of("c", payload, "").revision == ""
+
+
+def test_every_field_that_the_code_filters_by_has_an_index():
+    """A server would read all passages else; callers' own fields are indexed as they are declared."""
+    used = set()
+    for path in Path(searchbus_retrieval.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in FILTERS:
+                field = node.args[0]
+                if isinstance(field, ast.Constant):
+                    used.add(field.value)
+    assert {"live", "kind", "document_id", "revision"} <= used
+    assert used <= store_fields({}, {"vote": "keyword"}).keys()

@@ -9,10 +9,11 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
+from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.documents.writing import embedded_text
 from searchbus_retrieval.library import Library
 from searchbus_testing import until
-from searchbus_vectors import Equals
+from searchbus_vectors import Equals, Point, StoreUnavailableError
 
 from ..conftest import document
 
@@ -194,3 +195,40 @@ def test_title_date_and_section_are_embedded_with_a_passage():
         "FOMC Statement (2024-01-31). Votes. All agreed."
     )
     assert embedded_text(document("s", "x", title="T"), None, "Text.") == "T. Text."
+
+
+@pytest.mark.parametrize("failing", ["delete", "set_payload"])
+async def test_commit_that_the_store_interrupted_is_ended_by_the_next_ingest(
+    library, store, monkeypatch, failing
+):
+    """As where a server went away: until then the document is one to send again, not lost."""
+    await library.store("c", document("other", "Something else."))
+    with monkeypatch.context() as patched:
+
+        async def away(*arguments, **options):
+            raise StoreUnavailableError("away")
+
+        patched.setattr(store, failing, away)
+        with pytest.raises(Fault):
+            await library.store("c", document("w", "Whales sing in the sea."))
+    listed, _ = await library.list_documents("c", limit=10)
+    assert {d.revision == "" for d in listed if d.title == "Title of w"} == {True}
+    result = await library.store("c", document("w", "Whales sing in the sea."))
+    assert result.outcome == "stored"
+    hits = await library.search("c", "whales sing", limit=5)
+    assert "Whales sing in the sea." in {hit.text for hit in hits}
+    again = await library.store("c", document("w", "Whales sing in the sea."))
+    assert again.outcome == "unchanged"
+
+
+async def test_document_of_an_earlier_release_is_unchanged(library, store):
+    """Its record does not say whether it is live."""
+    new = document("w", "Whales sing.")
+    await library.store("c", new)
+    key = point_id("record", new.document_id)
+    (record,) = await store.get("c", [key])
+    del record.payload["live"]
+    await store.upsert("c", [Point(key, record.payload)])
+    listed, _ = await library.list_documents("c", limit=10)
+    assert listed[0].revision
+    assert (await library.store("c", new)).outcome == "unchanged"

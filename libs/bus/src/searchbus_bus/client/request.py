@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -44,6 +45,10 @@ class Deadline(Struct, frozen=True):
         """Both headers, for a request sent now."""
         left_ms = max(0, int(self.remaining_s * 1000))
         return {TIMEOUT_MS: str(left_ms), DEADLINE_MS: str(int(time.time() * 1000) + left_ms)}
+
+
+received_deadline: ContextVar[Deadline | None] = ContextVar("received_deadline", default=None)
+"""The deadline of the request that the current task handles."""
 
 
 def _ms(headers: Mapping[str, str], name: str) -> int:

@@ -31,7 +31,7 @@ from searchbus_contracts.subjects import PART, part_subject
 from .. import telemetry
 from ..client.inbox import Inbox
 from ..client.parts import PART_BYTES, Assembly, ChunkMark, Credit, part_size_bytes, split
-from ..client.request import Deadline, Request
+from ..client.request import Deadline, Request, received_deadline
 from ..client.requester import Requester
 from ..identity import ActorVerifier, Sent, received_delegation
 from ..loop_watch import serves
@@ -209,6 +209,7 @@ class Handling:
 
     async def _run(self, message: Message, handler: Handler) -> None:
         deadline = Deadline.from_headers(message.headers)
+        received_deadline.set(deadline)
         call = Call(
             req_id=req_id_of(message),
             service=self._service,

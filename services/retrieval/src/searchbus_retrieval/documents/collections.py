@@ -56,6 +56,25 @@ def typed(collection: str = "") -> Iterator[None]:
         ) from error
 
 
+_STAGED = "~next"
+"""No caller can name such a collection: a name is a token of a subject."""
+
+
+def staged(collection: str) -> str:
+    """The collection that is made to take the place of another one."""
+    return collection + _STAGED
+
+
+def is_staged(collection: str) -> bool:
+    """Whether a collection is being made to take the place of another one."""
+    return collection.endswith(_STAGED)
+
+
+def origin_of(collection: str) -> str:
+    """The collection whose place it takes, or itself."""
+    return collection.removesuffix(_STAGED)
+
+
 def unknown_collection(collection: str) -> Fault:
     """The failure for a collection that does not exist, or that the caller may not read."""
     return Fault(
@@ -168,6 +187,17 @@ class Schemas:
                 point = Point(point_id("collection", collection), record)
                 await self._store.upsert(collection, [point])
             self._keep(collection, schema)
+
+    async def take_place(self, staged: str, collection: str) -> None:
+        """Put a staged collection in the place of another one; raises Fault(not_found)."""
+        schema = await self.get(staged)
+        record = {"kind": "collection", **structs.asdict(schema)}
+        with typed(collection):
+            point = Point(point_id("collection", collection), record)
+            await self._store.upsert(staged, [point])
+            await self._store.rename_collection(staged, collection)
+        self.forget(staged)
+        self._keep(collection, schema)
 
     def forget(self, collection: str) -> None:
         """Call it when the collection is deleted."""

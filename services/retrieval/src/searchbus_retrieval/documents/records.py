@@ -4,8 +4,9 @@
     text        the whole text, in parts; no vectors, so no search finds it
     chunk       a passage with its vectors
 
-Chunks and text parts have their document's revision, and `live`, which is false until the record
-is written. Metadata is under `m` and facts under `f`, so that no names clash.
+All have their document's revision, and `live`: false for chunks and text parts until the record is
+written, and for the record until they are live. Metadata is under `m` and facts under `f`, so that
+no names clash.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ OWN_FIELDS: dict[str, FieldType] = {
 }  # fmt: skip
 """Indexed in every collection."""
 _KINDS: dict[type, FieldType] = {bool: "bool", int: "integer", float: "float"}
+
+
+def is_finished(payload: Mapping[str, Any]) -> bool:
+    """Whether a record's document is the one that is searched; earlier releases did not say so."""
+    return payload.get("live") is not False
+
 
 is_live: Filter = Equals("live", True)
 """For searches: only chunks have vectors, so their kind needs no check at each candidate."""
@@ -109,6 +116,7 @@ def record_payload(document: NewDocument, revision: str, *, chunks: int) -> dict
     """
     return {
         "kind": "record",
+        "live": False,
         "document_id": document.document_id,
         "title": document.title,
         "url": document.url,
@@ -147,10 +155,11 @@ def summary_of(
     """A record as a message.
 
     Args:
-        rules: by which facts are read now; a document that was read by others has no revision, so
-            that it is sent again.
+        rules: by which facts are read now. A document that was read by others, or whose storing
+            was interrupted, has no revision, so that it is sent again.
     """
     revision, _, own = payload["revision"].partition(_RULES)
+    current = rules in (None, own) and is_finished(payload)
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],
@@ -158,6 +167,6 @@ def summary_of(
         url=payload.get("url"),
         metadata=payload.get("m") or {},
         chunk_count=payload["chunks"],
-        revision=revision if rules in (None, own) else "",
+        revision=revision if current else "",
         size_bytes=payload["size_bytes"],
     )

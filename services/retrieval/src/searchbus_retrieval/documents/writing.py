@@ -1,8 +1,9 @@
 """Stores a document completely or not at all, and repairs the collection after a crash.
 
 Steps for one document: (1) write its chunks and text, not live; (2) write its record, the commit;
-(3) delete the points of the old revision; (4) make the new points live. `repair` undoes what a
-crash left before step 2, and repeats steps 3 and 4 behind it.
+(3) delete the points of the old revision; (4) make the new points live, then the record. `repair`
+undoes what a crash left before step 2, and repeats steps 3 and 4 behind it. So does the next ingest
+of the document, where a server went away between them.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from searchbus_vectors import (
 )
 
 from ..question.profiles import Profile
-from .collections import Models, Schemas
+from .collections import Models, Schemas, origin_of
 from .facts import Facts, fact_fields, facts_of, rules_of
 from .records import (
     TEXT_PART_CHARS,
     chunk_payload,
     infer_fields,
+    is_finished,
     is_record,
     of_document,
     point_id,
@@ -89,10 +91,11 @@ class Writer:
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
         schema = await self._schemas.find(collection)
-        model = self._models.of_new(collection) if schema is None else schema.model
+        origin = origin_of(collection)
+        model = self._models.of_new(origin) if schema is None else schema.model
         embedder = await self._models.embedder(collection, model)
         fields = {**infer_fields(document.metadata), **fields}
-        profile = self._profiles.get(collection, Profile())
+        profile = self._profiles.get(origin, Profile())
         await self._schemas.ensure(collection, fields, embedder, fact_fields(profile))
         async with AsyncExitStack() as locked:
             await locked.enter_async_context(self._lock(collection, document.document_id))
@@ -109,8 +112,7 @@ class Writer:
         key = point_id("record", document_id)
         present = await self._store.get(collection, [key])
         if present and present[0].payload["revision"] == revision:
-            chunks = present[0].payload["chunks"]
-            return IngestResult(document_id=document_id, outcome="unchanged", chunks=chunks)
+            return await self._finished(collection, document_id, present[0].payload, locked)
         facts = await asyncio.to_thread(facts_of, profile, document)
         for problem in facts.problems:
             telemetry.count_failed("facts")
@@ -121,9 +123,22 @@ class Writer:
         await self._write_passages(collection, document, revision, passages, read)
         payload = record_payload(document, revision, chunks=len(passages))
         record = Point(key, payload | read)
-        await self._finish(self._commit(collection, document_id, record, locked.pop_all()))
+        commit = self._commit(collection, document_id, record)
+        await self._finish(_holding(locked.pop_all(), commit))
         outcome: Literal["replaced", "stored"] = "replaced" if present else "stored"
         return IngestResult(document_id=document_id, outcome=outcome, chunks=len(passages))
+
+    async def _finished(
+        self, collection: str, document_id: str, record: dict[str, Any], locked: AsyncExitStack
+    ) -> IngestResult:
+        """The result for a document that is there already; its commit may have been interrupted."""
+        if is_finished(record):
+            outcome: Literal["unchanged", "stored"] = "unchanged"
+        else:
+            switch = self._switch(collection, document_id, record["revision"])
+            await self._finish(_holding(locked.pop_all(), switch))
+            outcome = "stored"
+        return IngestResult(document_id=document_id, outcome=outcome, chunks=record["chunks"])
 
     async def _write_text(self, collection: str, document: NewDocument, revision: str) -> None:
         common = {"document_id": document.document_id, "revision": revision, "live": False}
@@ -181,18 +196,10 @@ class Writer:
             task.add_done_callback(_report_failure)
             raise
 
-    async def _commit(
-        self, collection: str, document_id: str, record: Point, locked: AsyncExitStack
-    ) -> None:
-        """Make a revision the document's.
-
-        Args:
-            locked: holds the document's lock, until the end of this commit rather than of its
-                request: another writer in between would lose its passages to the switch.
-        """
-        async with locked:
-            await self._store.upsert(collection, [record])
-            await self._switch(collection, document_id, record.payload["revision"])
+    async def _commit(self, collection: str, document_id: str, record: Point) -> None:
+        """Make a revision the document's."""
+        await self._store.upsert(collection, [record])
+        await self._switch(collection, document_id, record.payload["revision"])
 
     async def _switch(self, collection: str, document_id: str, revision: str) -> None:
         own = Equals("revision", revision)
@@ -200,6 +207,9 @@ class Writer:
         await self._store.delete(collection, AllOf((of_document(document_id), Not(own), others)))
         await self._store.set_payload(
             collection, AllOf((of_document(document_id), own, others)), {"live": True}
+        )
+        await self._store.set_payload(
+            collection, AllOf((of_document(document_id), own, is_record)), {"live": True}
         )
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
@@ -258,6 +268,14 @@ def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, str | No
         elif number is not None:
             found[number] = (document.chunks[number], passage.fact)
     return found
+
+
+async def _holding(locked: AsyncExitStack, commit: Coroutine[Any, Any, None]) -> None:
+    """Run a commit under the document's lock, to its own end rather than that of its request:
+    another writer in between would lose its passages to the switch.
+    """
+    async with locked:
+        await commit
 
 
 def _report_failure(commit: asyncio.Task[None]) -> None:
