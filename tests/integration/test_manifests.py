@@ -261,7 +261,7 @@ def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
         base64.b64decode(users["data"]["auth.conf"])
     )
     text = (ROOT / "deploy/k8s/overlays/dev/nats.conf").read_text()
-    text = text.replace("http: 8222\n", "").replace("/tmp/js", str(tmp_path / "js"))
+    text = text.replace("http: 8222\n", "").replace("/data/js", str(tmp_path / "js"))
     (tmp_path / "nats-config" / "nats.conf").write_text(text)
     assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
     values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
@@ -269,15 +269,14 @@ def test_servers_of_both_overlays_accept_the_users(own_nats_server, tmp_path):
     assert (tmp_path / "nats-config" / included).resolve().exists()
 
 
-def test_chart_of_nats_starts_and_every_container_is_restricted(
-    own_nats_server, tmp_path, monkeypatch
-):
+def test_chart_of_nats_starts_and_every_container_is_restricted(own_nats_server, tmp_path):
     """The configuration as the chart writes it, on a root that is read-only but for what is mounted."""
     values = yaml.safe_load((ROOT / "deploy/k8s/charts/nats.yaml").read_text())
     mounts = {patch["value"]["mountPath"] for patch in values["container"]["patch"]}
     volumes = {patch["value"]["name"] for patch in values["podTemplate"]["patch"]}
-    assert mounts == {"/etc/nats-users", "/tmp"}
-    assert volumes == {"users", "tmp"}
+    assert (mounts, volumes) == ({"/etc/nats-users"}, {"users"})
+    files = values["config"]["jetstream"]["fileStore"]
+    assert files["pvc"]["enabled"]
     pod = values["podTemplate"]["merge"]["spec"]["securityContext"]
     assert pod["runAsNonRoot"]
     assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -288,21 +287,20 @@ def test_chart_of_nats_starts_and_every_container_is_restricted(
     nats_config(tmp_path / "keys", kubernetes=True)
     secrets = yaml.safe_load_all((tmp_path / "keys" / "secrets.yaml").read_text())
     users = next(d for d in secrets if d["metadata"]["name"] == "nats-users")
-    for folder in ("nats-users", "nats-config", "tmp"):
+    for folder in ("nats-users", "nats-config", "data"):
         (tmp_path / folder).mkdir()
     (tmp_path / "nats-users" / "auth.conf").write_bytes(
         base64.b64decode(users["data"]["auth.conf"])
     )
-    # No store_dir: the chart writes none without a file store, and the server takes TMPDIR.
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     included = values["config"]["merge"]["accounts"]["00$include"]
     (tmp_path / "nats-config" / "nats.conf").write_text(
         'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
-        "jetstream { max_memory_store: 512Mi, max_file_store: 0 }\n"
+        f"jetstream {{ max_memory_store: 512Mi, max_file_store: {files['maxSize']}, "
+        f'store_dir: "{tmp_path}{files["dir"]}" }}\n'
         f"accounts {{ include {included} }}\n"
     )
     assert own_nats_server("-c", str(tmp_path / "nats-config" / "nats.conf")).port > 0
-    assert list((tmp_path / "tmp").iterdir())
+    assert list((tmp_path / "data").iterdir())
 
 
 @pytest.fixture(scope="session")

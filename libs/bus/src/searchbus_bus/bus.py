@@ -209,7 +209,7 @@ class Bus:
         return serving
 
     async def key_value(
-        self, name: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+        self, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
     ) -> KeyValue:
         """A bucket that all connections with this prefix share; see keyvalue.py.
 
@@ -217,7 +217,8 @@ class Bus:
         the bucket fail, and not this.
 
         Args:
-            ttl_s: how long an entry lives after it was written.
+            ttl_s: how long an entry lives after it was written; `None`: until it is deleted, on
+                the servers' disks, and a full bucket refuses new entries.
             max_bytes: limit of all entries together.
             timeout_s: limit of each operation.
         """

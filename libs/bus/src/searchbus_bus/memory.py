@@ -210,7 +210,7 @@ class _MemoryTransport:
         return _Announcement(instance, subscriptions)
 
     async def key_value(
-        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
     ) -> MemoryKeyValue:
         return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 

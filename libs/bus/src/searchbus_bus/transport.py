@@ -117,7 +117,7 @@ class Transport(Protocol):
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
 
     async def key_value(
-        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
     ) -> KeyValue:
         """A shared bucket; its operations fail while the store is unreachable, not this."""
 

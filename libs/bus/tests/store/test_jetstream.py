@@ -206,3 +206,30 @@ async def test_a_single_server_has_no_replicas(client):
     """There is nothing to do."""
     await open_bucket(client, "sb_things", ttl_s=60.0, max_bytes=10_000, timeout_s=5.0)
     assert await replicate(client, "sb_things", timeout_s=5.0)
+
+
+async def test_a_bucket_that_lasts_outlives_its_server(own_nats_server, tmp_path):
+    """Its entries are on the server's disk; one that is full refuses new entries and keeps the old."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    bus = await connect(server.url, name="test")
+    bucket = await bus.key_value("kept", ttl_s=None, max_bytes=4 * MAX_VALUE_BYTES)
+    await bucket.put("a", b"1")
+    server.stop()  # killed
+    server.start()
+    await until(partial(works, bucket))
+    entry = await bucket.get("a")
+    assert entry is not None
+    assert entry.value == b"1"
+    value = b"x" * (MAX_VALUE_BYTES // 2)
+    with pytest.raises(Fault):
+        for number in range(10):
+            await bucket.put(f"large{number}", value)
+
+    async def kept() -> bool:
+        try:
+            return await bucket.get("a") is not None
+        except Fault:  # it is opened again after the refusal
+            return False
+
+    await until(kept)
+    await bus.close()

@@ -78,7 +78,7 @@ def nats_config(
         (out / "nats").mkdir(exist_ok=True)
         text = "# Written by `searchbus nats-config`: accounts, users and their permissions.\n"
         text += 'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
-        text += "jetstream { max_memory_store: 512MB, max_file_store: 1MB }\n"
+        text += "jetstream { max_memory_store: 512MB, max_file_store: 256MB }\n"
         if tls_cert is not None and tls_key is not None:
             text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
         text += authorization(keys, store_keys, services, prefix)

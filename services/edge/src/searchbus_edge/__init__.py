@@ -22,7 +22,7 @@ SERVICE = Service(
         "attach.status",
     ),
     follows_catalog=True,
-    buckets=("limits",),
+    buckets=("limits", "edge_files"),
     signs_callers=True,
     queue_group="connector",
     container=Container(

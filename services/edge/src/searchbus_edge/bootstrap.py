@@ -18,7 +18,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from searchbus_bus import Bus, Directory, KeyValue, Worker
 from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import Actor
-from searchbus_runtime.pins import PinFile
+from searchbus_runtime.shared_file import SharedFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
@@ -48,6 +48,7 @@ from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings
+from .sharing import pinning, shared_files
 from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
 from .tools.call import ToolCalls
@@ -91,10 +92,11 @@ class Edge:
     changes: ListChanges
     audit: AuditLog
     console: Console | None = None
+    shared: Sequence[SharedFile] = ()
 
     async def ready(self) -> bool:
-        """Whether the catalogues of the services were read; a service that is away is no reason."""
-        return self.directory.discovered
+        """Whether catalogues and shared files were read; a service that is away is no reason."""
+        return self.directory.discovered and all(file.known for file in self.shared)
 
     def away(self) -> dict[str, str]:
         """The services that are away, and since when."""
@@ -143,6 +145,7 @@ async def open_edge(
     bus.transit.total_bytes = settings.large_answer_bytes
     bus.transit.caller_bytes = settings.large_answer_bytes_per_caller
     async with AsyncExitStack() as stack:
+        shared = await stack.enter_async_context(shared_files(bus, settings))
         if authenticator is None:
             if jwks is None and settings.mode == "jwt":
                 # Imported here, as the verifier below: few stacks check tokens.
@@ -154,7 +157,8 @@ async def open_edge(
         tracing = tracing or Tracing(trust=settings.trusts_traces)
         if store is None:
             store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
-        tools = _Tools(bus, settings, key, store, clock, declared, expected)
+        held = pinning(settings, shared)
+        tools = _Tools(bus, settings, key, store, clock, declared, expected, held)
         stack.callback(tools.audit.close)
         documents = _add_composites(tools, bus, settings, key, base_url, sources)
         await tools.directory.start()
@@ -200,6 +204,7 @@ async def open_edge(
             connector=tools.worker,
             changes=tools.changes,
             audit=tools.audit,
+            shared=tuple(shared.values()),
         )
 
 
@@ -215,6 +220,7 @@ class _Tools:
         clock: Callable[[], float],
         declared: Mapping[str, str] | None,
         expected: Collection[str] | None,
+        pinning: Pinning | None,
     ) -> None:
         self.worker = build_worker()
         self.changes = ListChanges()
@@ -240,7 +246,7 @@ class _Tools:
             own=own_tools(settings.call_tool_name),
             own_offered=finder.offered,
             pinned=settings.pinned_tools,
-            pinning=_pinning(settings),
+            pinning=pinning,
         )
         self.audit = AuditLog(arguments=settings.audit_arguments)
         self.calls = ToolCalls(
@@ -365,12 +371,6 @@ class _Limits:
         )
         # Each edge counts on its own: this limit applies before a request is read.
         self.abuse = LocalLimiter(abuse_rate_per_s, settings.abuse_burst)
-
-
-def _pinning(settings: EdgeSettings) -> Pinning | None:
-    if not settings.hold_changes or settings.pin_file is None:
-        return None
-    return Pinning(PinFile(settings.pin_file), settings.hold_changes)
 
 
 def _authenticator(

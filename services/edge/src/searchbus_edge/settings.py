@@ -66,6 +66,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="The file of approved definitions, the same for all edges; default "
         "<data>/pins.json.",
     )
+    share_files: bool = Field(
+        False,
+        description="Whether the files of keys and of approved definitions are the same for all "
+        "edges: then they are copies of what the key-value store has.",
+    )
     audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Accepted Host headers besides loopback; 'name:*' allows any port."

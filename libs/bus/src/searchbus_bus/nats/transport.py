@@ -306,7 +306,7 @@ class NatsTransport:
         return NatsAnnouncement(self._client, service)
 
     async def key_value(
-        self, bucket: str, *, ttl_s: float, max_bytes: int, timeout_s: float = TIMEOUT_S
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
     ) -> NatsKeyValue:
         """See Transport."""
         found = NatsKeyValue(

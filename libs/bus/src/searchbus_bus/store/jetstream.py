@@ -1,4 +1,4 @@
-"""A bucket of the key-value store in NATS JetStream, in memory storage."""
+"""A bucket of the key-value store in NATS JetStream: in memory, or on disk where entries last."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _DUPLICATES_S = 120.0
 
 
 async def open_bucket(
-    client: Client, name: str, *, ttl_s: float, max_bytes: int, timeout_s: float
+    client: Client, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float
 ) -> NatsBucket:
     """The bucket; made where there is none, with three replicas where the servers suffice.
 
@@ -95,19 +95,22 @@ async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
     return True
 
 
-async def _create(context: JetStreamContext, name: str, ttl_s: float, max_bytes: int) -> None:
+async def _create(
+    context: JetStreamContext, name: str, ttl_s: float | None, max_bytes: int
+) -> None:
+    lasts = ttl_s is None
     config = StreamConfig(
         name=f"KV_{name}",
         subjects=[f"$KV.{name}.>"],
-        storage=StorageType.MEMORY,
+        storage=StorageType.FILE if lasts else StorageType.MEMORY,
         num_replicas=REPLICAS,
-        max_age=ttl_s,
+        max_age=ttl_s or 0,  # of 0: no limit
         max_bytes=max_bytes,
         max_msg_size=MAX_VALUE_BYTES,
         max_msgs_per_subject=1,
-        # A full bucket drops its oldest entry; NATS's own tools make buckets that refuse new ones.
-        discard=DiscardPolicy.OLD,
-        duplicate_window=min(ttl_s, _DUPLICATES_S),
+        # A full bucket drops its oldest entry; one whose entries last refuses new ones.
+        discard=DiscardPolicy.NEW if lasts else DiscardPolicy.OLD,
+        duplicate_window=min(ttl_s or _DUPLICATES_S, _DUPLICATES_S),
         # Reads need no leader.
         allow_direct=True,
         # For the marks of deletions.
@@ -128,7 +131,7 @@ class NatsKeyValue:
 
     Args:
         connect: returns the connection; raises Fault(unavailable) while there is none.
-        ttl_s: how long an entry lives after it was written, in seconds.
+        ttl_s: how long an entry lives after it was written, in seconds; `None`: on disk, for ever.
         max_bytes: limit of all entries together.
         timeout_s: limit of an operation.
     """
@@ -138,7 +141,7 @@ class NatsKeyValue:
         connect: Callable[[], Awaitable[Client]],
         name: str,
         *,
-        ttl_s: float,
+        ttl_s: float | None,
         max_bytes: int,
         timeout_s: float = TIMEOUT_S,
     ) -> None:

@@ -1,13 +1,14 @@
 """A small key-value store that workers share: the protocol, and a bucket in memory.
 
-Nothing durable: a restart of NATS empties a bucket. An operation raises Fault(unavailable) where
-the store does not answer within the bucket's `timeout_s`; from then on every operation fails at
-once, until the bucket was opened again in the background.
+A restart of NATS empties a bucket, unless its entries last (`ttl_s` is None). An operation raises
+Fault(unavailable) where the store does not answer within the bucket's `timeout_s`; from then on
+every operation fails at once, until the bucket was opened again in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,12 +69,12 @@ class MemoryKeyValue:
     """One bucket; every connection of a `MemoryBroker` shares it.
 
     Args:
-        ttl_s: how long an entry lives after it was written, in seconds.
+        ttl_s: how long an entry lives after it was written, in seconds; `None`: for ever.
         clock: the time in seconds; tests pass their own.
     """
 
-    def __init__(self, *, ttl_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ttl_s = ttl_s
+    def __init__(self, *, ttl_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ttl_s = math.inf if ttl_s is None else ttl_s
         self._clock = clock
         self._entries: dict[str, tuple[Entry, float]] = {}
         self._revision = 0

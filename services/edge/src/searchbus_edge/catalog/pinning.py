@@ -31,6 +31,7 @@ class Pinning:
 
     Args:
         toolsets: whose changes are held; `*` is every toolset.
+        may_pin: whether new toolsets may be pinned now: the pins of all edges are known.
         clock: seconds.
     """
 
@@ -39,9 +40,11 @@ class Pinning:
         file: PinFile,
         toolsets: Collection[str],
         *,
+        may_pin: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._file = file
+        self._may_pin = may_pin
         self._toolsets = frozenset(toolsets)
         self._clock = clock
         self._pins: Pins | None = None
@@ -63,14 +66,15 @@ class Pinning:
     def review(self, toolset: str, service: str, tools: Sequence[ToolDescriptor]) -> Reviewed:
         """What of a toolset may be listed, and what is held; pins a toolset that is new.
 
-        Where the file cannot be read or written, nothing new is approved: it is held.
+        Where the file cannot be read or written, or may differ from that of another edge, nothing
+        new is approved: it is held.
         """
         if not self._toolsets & {EVERY, toolset}:
             return Reviewed(tuple(tools))
         if self._pins is None:
             self._reload()
         pins = self._pins or Pins()
-        if toolset not in pins.toolsets and not self._fault:
+        if toolset not in pins.toolsets and not self._fault and self._may_pin():
             pins = self._pin(toolset, service, tools)
         reviewed = pins.review(toolset, service, tools)
         self._tell(toolset, service, reviewed)
@@ -92,7 +96,7 @@ class Pinning:
 
     def _reload(self) -> None:
         try:
-            stamp = self._file.stamp()
+            stamp = self._file.stamp(), self._may_pin()
             if stamp == self._stamp and not self._fault:
                 return
             self._pins = self._file.read()
