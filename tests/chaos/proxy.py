@@ -1,6 +1,6 @@
 """A TCP proxy that disturbs the connections through it.
 
-async with Proxy(4222) as proxy:        # clients connect to proxy.port
+async with Proxy(4222) as proxy:        # clients connect to proxy.port; delay_s=0.04 is for each way
     proxy.fault = Fault.STALL           # nothing passes, in both directions; connections stay open
     proxy.fault = Fault.HALF_OPEN       # what clients send passes, nothing comes back
     proxy.fault = Fault.SLOW            # a few bytes at a time
@@ -45,11 +45,13 @@ class Proxy:
 
     Args:
         target: the port.
+        delay_s: how long each way takes.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, delay_s: float = 0.0) -> None:
         self.port = 0
         self._target = target
+        self._delay_s = delay_s
         self._fault = Fault.NONE
         self._changed = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -105,13 +107,23 @@ class Proxy:
                     await self._changed.wait()
                 if self._fault is Fault.SLOW:
                     await asyncio.sleep(_SLOW_PAUSE_S)
-                sink.write(data)
+                if self._delay_s:
+                    # What is under way arrives, whatever happens to the link meanwhile.
+                    asyncio.get_running_loop().call_later(self._delay_s, _write, sink, data)
+                else:
+                    sink.write(data)
                 await sink.drain()
+        await asyncio.sleep(self._delay_s)
         with suppress(OSError):
             sink.write_eof()
 
     def _size_bytes(self) -> int:
         return _SLOW_BYTES if self._fault is Fault.SLOW else _CHUNK_BYTES
+
+
+def _write(sink: asyncio.StreamWriter, data: bytes) -> None:
+    if not sink.is_closing():
+        sink.write(data)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -26,14 +26,25 @@ class Echoing:
 
 
 @asynccontextmanager
-async def through_proxy():
+async def through_proxy(**options):
     echoing = Echoing()
     server = await asyncio.start_server(echoing.serve, "127.0.0.1", 0)
-    async with Proxy(server.sockets[0].getsockname()[1]) as proxy:
+    async with Proxy(server.sockets[0].getsockname()[1], **options) as proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         yield echoing, proxy, reader, writer
         writer.close()
     server.close()
+
+
+async def test_a_delay_is_for_each_way_and_keeps_the_order():
+    """Lines that are sent at once arrive at once, later."""
+    async with through_proxy(delay_s=0.05) as (_, _, reader, writer):
+        started_s = asyncio.get_running_loop().time()
+        for number in range(100):
+            writer.write(b"%d\n" % number)
+            await writer.drain()
+        assert [await reader.readline() for _ in range(100)] == [b"%d\n" % n for n in range(100)]
+        assert asyncio.get_running_loop().time() - started_s >= 0.1
 
 
 @pytest.mark.parametrize("fault", [Fault.NONE, Fault.SLOW])
