@@ -255,6 +255,51 @@ def test_requests_of_an_only_worker_that_hangs_end_long_before_their_deadlines(m
     assert [(o, round(took_s)) for o, took_s in (first, second)] == [("deadline_exceeded", 30)] * 2
 
 
+class Asks:
+    """Asks the service that hangs, as a composite does."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.started = 0
+
+    @endpoint
+    async def work(self, call: Call, request: Work) -> Done:
+        """Ask."""
+        self.started += 1
+        subject = self._bus.subjects.endpoint("sim", "work")
+        return await self._bus.request(subject, request, Done, service="sim", timeout_s=30.0)
+
+
+async def service_behind_hangs(world: World) -> tuple[str, float, int]:
+    """The outcome of a request, its time, and how often the worker in front began it."""
+    broker = world.broker()
+    hung, _ = await start(broker)
+    front, caller = broker.connect(), broker.connect()
+    asks = Asks(front)
+    worker = Worker("front")
+    worker.add(asks)
+    await front.serve(worker)
+    hang(broker, hung)
+    started_s = asyncio.get_running_loop().time()
+    with pytest.raises(Fault) as caught:
+        await caller.request(
+            caller.subjects.endpoint("front", "work"), Work(), Done, service="front", timeout_s=60.0
+        )
+    took_s = asyncio.get_running_loop().time() - started_s
+    await front.close()
+    await caller.close()
+    return str(caught.value.code), took_s, asks.started
+
+
+def test_a_service_behind_another_that_hangs_is_asked_once(monkeypatch):
+    """Its failure is not taken for a refusal by the worker in front."""
+    code, took_s, started = simulate(service_behind_hangs, seed=SEED)
+    assert (code, started) == ("unavailable", 1)
+    assert took_s < 6
+    monkeypatch.setattr(requests, "_REFUSED_WITHIN_S", float("inf"))
+    assert simulate(service_behind_hangs, seed=SEED)[2] == 2
+
+
 # Notifications of a cancellation at another edge
 
 

@@ -153,6 +153,7 @@ ALL = (FOLLOWER, CALLED, CALLER, CLIENT)
 def test_a_client_sends_its_calls_and_cancels_them():
     """It pings who has them, and sends nothing else but the parts of a large request."""
     assert publishes(CLIENT, ALL) == [
+        "$SRV.INFO.ddg",
         "_INBOX_ddg.*.$PART.*",
         "sb.v1.at.*.ddg.search",
         "sb.v1.ctl.cancel.ddg",

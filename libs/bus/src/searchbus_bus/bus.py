@@ -150,7 +150,9 @@ class Bus:
         self._absence = absence
 
     def _explained(self, fault: Fault, service: str) -> Fault:
-        if fault.code != ErrorCode.UNAVAILABLE or not self.connected:
+        # One that must not be repeated says so.
+        is_away = fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable
+        if not is_away or not self.connected:
             return fault
         absence = self._absence(service)
         if absence is None:

@@ -23,6 +23,9 @@ class Instances:
         await asyncio.sleep(0)
         return self.states[instance]
 
+    async def look(self, service):
+        return list(self.states)
+
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch):
@@ -31,7 +34,7 @@ def short_times(monkeypatch):
 
 def following(**states):
     instances = Instances(**states)
-    found = Fleet(instances.ping)
+    found = Fleet(instances.ping, instances.look)
     found.follow("echo", states)
     return found, instances
 
@@ -53,6 +56,20 @@ async def test_a_silent_instance_is_avoided_until_it_answers():
     assert found.pick("echo", avoid={"a"}) == "b"
 
 
+async def test_a_service_is_silent_while_none_of_its_instances_answers():
+    """Also one that discovery does not list any more."""
+    found, instances = following(a=State.SILENT, b=State.ALIVE)
+    await found.probe("echo")
+    assert not found.is_silent("echo")
+    instances.states["b"] = State.SILENT
+    await found.probe("echo")
+    assert found.is_silent("echo")
+    found.follow("echo", [])
+    assert found.is_silent("echo")
+    instances.states |= dict.fromkeys("ab", State.ALIVE)
+    await until(lambda: not found.is_silent("echo"))
+
+
 async def test_silence_before_a_lost_connection_says_nothing():
     """It may have been that of the server; who still does not answer is found anew."""
     found, _ = following(a=State.ALIVE, b=State.SILENT)
@@ -70,9 +87,9 @@ async def test_an_instance_that_is_gone_is_forgotten():
     """Until discovery finds it again."""
     found, _ = following(a=State.GONE)
     assert await found.check("echo", "a") is State.GONE
-    assert not found.known("echo")
+    assert found.pick("echo") is None
     found.follow("echo", ["a"])
-    assert found.known("echo")
+    assert found.pick("echo") == "a"
 
 
 async def test_checks_at_the_same_time_share_a_ping():
@@ -106,12 +123,11 @@ async def test_an_instance_slower_than_others_thrice_in_a_row_is_avoided():
 
 
 async def test_instances_come_from_acknowledgements_too():
-    """Then not all of them are known."""
-    found = Fleet(Instances().ping)
-    assert not found.known("echo")
+    """Of a service that nobody follows."""
+    found = Fleet(Instances().ping, Instances().look)
+    assert found.pick("echo") is None
     found.heard("echo", "a")
-    assert found.known("echo")
-    assert not found.complete("echo")
+    assert found.pick("echo") == "a"
     assert found.pick("echo") == "a"
 
 
@@ -151,7 +167,6 @@ async def test_nothing_is_kept_of_a_service_that_is_no_longer_listed():
     found, _ = following(a=State.ALIVE)
     found.strike("echo", "a")
     found.forget("echo")
-    assert not found.known("echo")
-    assert not found.complete("echo")
+    assert found.pick("echo") is None
     assert found._instances == {}
     assert found._strikes == {}

@@ -62,9 +62,14 @@ def short_times(monkeypatch):
 
 
 class Stack:
-    """A caller that follows discovery, and workers on connections of their own."""
+    """A caller that follows discovery, and workers on connections of their own.
 
-    def __init__(self, *names):
+    Args:
+        follows: whether the caller does; services that call others do not.
+    """
+
+    def __init__(self, *names, follows=True):
+        self.follows = follows
         self.broker = MemoryBroker()
         self.names = names
         self.caller = self.broker.connect()
@@ -76,7 +81,8 @@ class Stack:
         self.servings = {
             name: await bus.serve(self.echoes[name].worker) for name, bus in self.buses.items()
         }
-        await self.directory.start()
+        if self.follows:
+            await self.directory.start()
         return self
 
     async def __aexit__(self, *_):
@@ -131,10 +137,11 @@ async def _ignore(message):
     pass
 
 
+@pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("fault", ["kill", "hang"])
-async def test_what_a_lost_worker_had_is_asked_again_elsewhere(fault):
+async def test_what_a_lost_worker_had_is_asked_again_elsewhere(fault, follows):
     """Long before its deadline: the worker had acknowledged the request."""
-    async with Stack("a", "b") as stack:
+    async with Stack("a", "b", follows=follows) as stack:
         request = stack.say()
         name = await stack.holder()
         await asyncio.sleep(0.1)  # acknowledged
@@ -143,10 +150,11 @@ async def test_what_a_lost_worker_had_is_asked_again_elsewhere(fault):
         assert (await request).by != name
 
 
+@pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("fault", ["kill", "hang"])
-async def test_what_a_lost_worker_never_acknowledged_is_asked_again_elsewhere(fault):
+async def test_what_a_lost_worker_never_acknowledged_is_asked_again_elsewhere(fault, follows):
     """It was lost right after it received the request."""
-    async with Stack("a", "b") as stack:
+    async with Stack("a", "b", follows=follows) as stack:
         request = stack.say()
         name = await stack.holder()
         getattr(stack, fault)(name)
@@ -222,11 +230,12 @@ async def test_the_only_worker_is_gone_and_the_caller_is_told():
         assert caught.value.code == "unavailable"
 
 
+@pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("idempotent", [True, False])
 @pytest.mark.parametrize("acknowledged", [True, False])
-async def test_the_only_worker_hangs_and_the_caller_is_told(acknowledged, idempotent):
+async def test_the_only_worker_hangs_and_the_caller_is_told(acknowledged, idempotent, follows):
     """Long before its deadline; nobody else could answer."""
-    async with Stack("a") as stack:
+    async with Stack("a", follows=follows) as stack:
         request = stack.say(idempotent=idempotent)
         name = await stack.holder()
         await asyncio.sleep(0.1 if acknowledged else 0)
@@ -239,8 +248,9 @@ async def test_the_only_worker_hangs_and_the_caller_is_told(acknowledged, idempo
 
 @pytest.mark.parametrize("acknowledged", [True, False])
 async def test_what_may_not_be_repeated_fails_once_its_worker_hangs(acknowledged):
-    """Other workers are free, and do not get it."""
+    """Other workers are free, and do not get it. That the service is away says less."""
     async with Stack("a", "b", "c") as stack:
+        stack.caller.explain_absences(lambda service: f"The {service} service has been away.")
         request = stack.say(idempotent=False)
         name = await stack.holder()
         await asyncio.sleep(0.1 if acknowledged else 0)
@@ -248,6 +258,15 @@ async def test_what_may_not_be_repeated_fails_once_its_worker_hangs(acknowledged
         with pytest.raises(Fault, match="may have done the work"):
             await request
         assert sum(echo.started for echo in stack.echoes.values()) == 1
+
+
+async def test_a_worker_that_hangs_and_is_no_longer_listed_ends_the_request():
+    """Discovery dropped it, and its subscriptions are still there."""
+    async with Stack("a") as stack:
+        stack.hang("a")
+        stack.caller.fleet.follow("echo", [])
+        with pytest.raises(Fault, match=r"(is gone|does not answer)\. Try again"):
+            await stack.say()
 
 
 async def test_a_slow_only_worker_keeps_its_request():

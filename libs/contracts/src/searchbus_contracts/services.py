@@ -206,10 +206,11 @@ def publishes(
     if service.attaches_toolsets:
         # To another instance of its own, which has the session of a caller.
         found |= {f"{root}.at.*.{family}.*.*" for family in ATTACHED_FAMILIES}
-    # A follower requests catalogs of every service, and cancels a request that took too long.
+    # A follower requests catalogs of every service, and cancels a request that took too long; who
+    # has a request that is silent, discovery and pings tell.
     everybody = "*" in service.callees or service.follows_catalog
     for name in ["*"] if everybody else service.callees:
-        found |= {f"{root}.ctl.cancel.{name}", f"{root}.ctl.ping.{name}.*"}
+        found |= {f"{root}.ctl.cancel.{name}", f"{root}.ctl.ping.{name}.*", f"$SRV.INFO.{name}"}
     if service.serves:
         found |= {
             f"{root}.evt.catalog.{service.group}",

@@ -273,7 +273,7 @@ class Directory:
             for name in self._presence:
                 instances = self._presence.instances(name)
                 every = all(ACKS_KEY in found.metadata for found in instances.values())
-                self._bus.fleet.follow(name, instances if every else ())
+                self._bus.fleet.follow(name, instances if every else None)
             # Whoever starts waits for all: an edge is ready once it can list what there is.
             await self._read.read(wanted, patience_s=_PATIENCE_S if self.discovered else None)
             await self._publish()

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
+from searchbus_contracts import ACKS_KEY, CATALOG_KEY, CONTRACT_KEY, Fault, decode, is_token
 from searchbus_contracts.catalog import CONTRACT_VERSION
 from searchbus_contracts.subjects import DISCOVERY
 
@@ -71,6 +71,19 @@ async def discover(
         if worker.service == service
     ]
     return sorted(found, key=lambda worker: (worker.service, worker.instance))
+
+
+async def discover_instances(inbox: Inbox, service: str, *, quiet_s: float) -> list[str] | None:
+    """The instances of one service that reply; None where one does not acknowledge requests.
+
+    Raises:
+        Fault: unavailable, without a connection.
+    """
+    question = InboxQuestion(f"{EVERYONE}.{service}", service)
+    (replies,) = await inbox.collect([question], quiet_s=quiet_s, most_s=2 * quiet_s)
+    found = [worker for worker in _workers(replies) if worker.service == service]
+    every = all(ACKS_KEY in worker.metadata for worker in found)
+    return [w.instance for w in found if is_token(w.instance)] if every else None
 
 
 def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:

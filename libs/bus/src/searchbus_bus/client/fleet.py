@@ -1,7 +1,8 @@
 """What this process notices of the instances of each service: which answer, and which do not.
 
-Instances come from discovery (`follow`) and from acknowledgements (`heard`). One that leaves a ping
-unanswered is avoided until it answers again; one whose ping has no responders is gone.
+Instances come from discovery (`follow`) and from acknowledgements (`heard`); those of a service
+that nobody follows are looked for once a request is silent. One that leaves a ping unanswered is
+avoided until it answers again; one whose ping has no responders is gone.
 
 A worker that has not replied after `ACK_AFTER_MS` acknowledges the request with its instance id. A
 request that has been silent for a second is watched, so that a lost one ends before its deadline:
@@ -13,7 +14,7 @@ request that has been silent for a second is watched, so that a lost one ends be
 | | no answer, twice | ask another instance, if the request may be repeated |
 | | no answer, also not to a ping of two seconds | the worker hangs: the request fails |
 | by none | some instance does not answer, or is gone | the same |
-| | all answer | the request is lost: whoever has it acknowledges it before it answers |
+| | all answer, or there is none | it is lost: whoever has it acknowledges it before it answers |
 
 A worker that is only busy answers the second ping. To do its work elsewhere too would make all of
 them busier: of 200 large answers on a busy machine, 441 were made.
@@ -25,9 +26,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterable
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -65,35 +66,44 @@ class State(Enum):
 
 Ping = Callable[[str, str, float | None], Awaitable[State]]
 """Takes service, instance, and for how long to wait, where that is not as usual."""
+Look = Callable[[str], Coroutine[Any, Any, list[str] | None]]
+"""Takes a service; its instances, or None where one of them does not acknowledge requests."""
 Loss = Literal["worker_lost", "worker_hung"]
+T = TypeVar("T")
 
 
 class Fleet:
     """The instances of all services that this process sends requests to.
 
     Args:
-        ping: raises nothing.
+        ping, look: raise nothing.
     """
 
-    def __init__(self, ping: Ping) -> None:
+    def __init__(self, ping: Ping, look: Look) -> None:
         self._ping = ping
+        self._look = look
         self._instances: dict[str, set[str]] = {}
         self._followed: set[str] = set()
         self._silent: dict[str, set[str]] = {}
         self._absent_until_s: dict[str, float] = {}
         self._strikes: Counter[str] = Counter()
-        self._pings: dict[tuple[str, float | None], asyncio.Task[State]] = {}
+        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
         self._background = Background()
 
-    def follow(self, service: str, instances: Iterable[str]) -> None:
-        """Take the instances that discovery found.
+    def follow(self, service: str, instances: Iterable[str] | None) -> None:
+        """Take the instances that discovery found; those that do not answer stay known.
 
         Args:
-            instances: none where one of them does not acknowledge requests, since nothing follows
+            instances: None where one of them does not acknowledge requests, since nothing follows
                 from its silence.
         """
-        self._followed.add(service)
-        before, now = self._instances.get(service, set()), set(instances)
+        before = self._instances.get(service, set())
+        if instances is None:
+            self._followed.discard(service)
+            now = set()
+        else:
+            self._followed.add(service)
+            now = set(instances) | (before & self._silent.get(service, set()))
         self._instances[service] = now
         for gone in before - now:
             self._strikes.pop(gone, None)
@@ -108,17 +118,14 @@ class Fleet:
         """Take an instance that acknowledged a request."""
         self._instances.setdefault(service, set()).add(instance)
 
-    def known(self, service: str) -> bool:
-        """Whether the service acknowledges requests, as far as this process knows."""
-        return bool(self._instances.get(service))
-
-    def complete(self, service: str) -> bool:
-        """Whether every instance is known."""
-        return service in self._followed
-
     def avoids(self, service: str) -> bool:
         """Whether an instance of the service does not answer, so that the others are asked."""
         return service in self._silent
+
+    def is_silent(self, service: str) -> bool:
+        """Whether there are instances of the service, none of which answers."""
+        instances = self._instances.get(service, set())
+        return bool(instances) and instances <= self._silent.get(service, set())
 
     def pick(self, service: str, avoid: Collection[str] = ()) -> str | None:
         """An instance that is not known to be silent, gone or on standby; None if there is none."""
@@ -150,15 +157,9 @@ class Fleet:
 
     async def check(self, service: str, instance: str, timeout_s: float | None = None) -> State:
         """Ping an instance; concurrent checks share one ping."""
-        key = (instance, timeout_s)
-        ping = self._pings.get(key)
-        if ping is None:
-            ping = asyncio.get_running_loop().create_task(
-                self._checked(service, instance, timeout_s)
-            )
-            self._pings[key] = ping
-            ping.add_done_callback(lambda _: self._pings.pop(key, None))
-        return await asyncio.shield(ping)
+        return await self._shared(
+            (instance, timeout_s), lambda: self._checked(service, instance, timeout_s)
+        )
 
     async def probe(self, service: str, timeout_s: float | None = None) -> set[State]:
         """Ping every instance; the states found."""
@@ -235,13 +236,31 @@ class Fleet:
             self._left(service, instance)
         log.info("%s: the instance %s is %s", service, instance, state.value)
 
+    async def _shared(self, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer to a question, asked once for all who ask it at the same time."""
+        asked: asyncio.Task[T] | None = self._asked.get(what)
+        if asked is None:
+            asked = self._asked[what] = asyncio.get_running_loop().create_task(ask())
+            asked.add_done_callback(lambda _: self._asked.pop(what, None))
+        return await asyncio.shield(asked)
+
+    async def _find(self, service: str) -> bool:
+        """Look for the instances of a service that nobody follows; whether they acknowledge."""
+        if service in self._followed:
+            return True
+        found = await self._shared(service, lambda: self._look(service))
+        for instance in found or ():
+            self.heard(service, instance)
+        return found is not None
+
     async def _loss(
         self, pending: Pending, service: str, *, may_repeat: bool, only: str
     ) -> Loss | None:
+        acknowledges = await self._find(service)
         instance = pending.instance or only
         if instance:
             return await self._loss_at(instance, service, may_repeat=may_repeat)
-        if not self.known(service):
+        if not acknowledges:
             return None
         states = await self.probe(service)
         if State.SILENT in states:
@@ -251,11 +270,10 @@ class Fleet:
             return None
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
             return "worker_lost"
-        if State.SILENT in states:  # it may have the request
-            states = await self.probe(service, HUNG_S)
-            hangs = State.SILENT in states and not pending.instance
-            return "worker_hung" if hangs else None
-        return "worker_lost" if may_repeat or self.complete(service) else None
+        if State.SILENT not in states:
+            return "worker_lost"
+        states = await self.probe(service, HUNG_S)  # who is silent may have the request
+        return "worker_hung" if State.SILENT in states and not pending.instance else None
 
     async def _loss_at(self, instance: str, service: str, *, may_repeat: bool) -> Loss | None:
         self.heard(service, instance)

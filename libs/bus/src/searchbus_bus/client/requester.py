@@ -25,6 +25,7 @@ from .. import telemetry
 from ..identity import ActorSigner, Sent, received_delegation
 from ..tasks import Background
 from ..transport import Transport, publish_or_log
+from .discovery import discover_instances
 from .fleet import ACK_AFTER_MS, Fleet, State
 from .inbox import Inbox, random_id
 from .parts import MAX_BODY_BYTES, TransitFullError
@@ -37,6 +38,8 @@ _ATTEMPTS_IF_LOST = 4
 _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
 _LOST = frozenset({"connection_lost", "worker_lost"})
+_REFUSED_WITHIN_S = 3.0
+"""A failure that comes later is one of the work, for instance of a service behind it."""
 _RECONNECTING_S = 2.0
 """After a lost connection the workers reconnect too, some of them later than this process."""
 RECONNECT_GRACE_S = 2.0
@@ -76,7 +79,7 @@ class Requester:
         self._transport = transport
         self._subjects = subjects
         self.inbox = Inbox(transport)
-        self.fleet = Fleet(self.ping)
+        self.fleet = Fleet(self.ping, self._instances)
         self._background = Background()
         self._was_lost = False
         self._lost_at_s = 0.0
@@ -143,6 +146,13 @@ class Requester:
         )
         return decode(outcome, Pong) if isinstance(outcome, bytes) else None
 
+    async def _instances(self, service: str) -> list[str] | None:
+        """See `fleet.Look`."""
+        try:
+            return await discover_instances(self.inbox, service, quiet_s=PING_TIMEOUT_S)
+        except Fault:
+            return None
+
     async def answers(self, service: str, instance: str, timeout_s: float) -> bool:
         """Whether an instance answers a ping; one that may be reconnecting is pinged again.
 
@@ -177,7 +187,7 @@ class Requester:
             avoids = was_lost or self.fleet.avoids(request.service)
             if instance is None and avoids and self._is_work(request):
                 instance = self.fleet.pick(request.service, avoid)
-            subject = request.subject
+            subject, sent_s = request.subject, time.monotonic()
             if instance is not None:
                 subject = self._subjects.at(instance, subject)
             outcome = await self.inbox.attempt(
@@ -210,9 +220,10 @@ class Requester:
                     f"The {request.service} service did not answer in time. "
                     "Try again, or ask for less.",
                 )
-            pause_s = self._pause_s(outcome, request, attempt)
+            took_s = time.monotonic() - sent_s
+            pause_s = self._pause_s(outcome, request, attempt, took_s)
             if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
-                if outcome.cause == "worker_hung":
+                if outcome.cause in ("worker_lost", "worker_hung"):
                     self._cancel(request.service, req_id)  # for the case that it goes on later
                 raise _final(outcome, request)
             avoid |= {instance or outcome.instance} - {""}
@@ -230,7 +241,9 @@ class Requester:
             may_repeat = _may_repeat_lost(request, attempt)
             await self.fleet.watch(pending, request.service, may_repeat=may_repeat, only=only)
 
-    def _pause_s(self, failed: FailedAttempt, request: Request[Any], attempt: int) -> float | None:
+    def _pause_s(
+        self, failed: FailedAttempt, request: Request[Any], attempt: int, took_s: float
+    ) -> float | None:
         """Seconds until the next attempt; None where the request must not be repeated."""
         if failed.cause in _LOST:
             return 0.0 if _may_repeat_lost(request, attempt) else None
@@ -240,7 +253,7 @@ class Requester:
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
             return None
-        last = attempt >= _ATTEMPTS
+        last = attempt >= _ATTEMPTS or took_s > _REFUSED_WITHIN_S
         if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
             return None
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)

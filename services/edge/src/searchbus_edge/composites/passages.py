@@ -177,7 +177,8 @@ class Similarity:
 
         Of a long text its beginning counts.
         """
-        if not 0 < len(texts) <= MAX_COMPARED or not self._directory.listed(_SERVICE):
+        there = self._directory.listed(_SERVICE) and not self._bus.fleet.is_silent(_SERVICE)
+        if not 0 < len(texts) <= MAX_COMPARED or not there:
             return None
         request = SimilarityRequest(
             query=question[:MAX_QUERY_CHARS],
