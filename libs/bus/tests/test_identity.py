@@ -175,3 +175,24 @@ def test_a_caller_is_passed_on_for_one_request_with_no_further_role():
     assert refused(verifier, {**passed, "Actor-Grant": "{}"}, other)
     now_s[0] += 301
     assert refused(verifier, passed, other)
+
+
+def test_a_rotated_key_is_used_and_accepted_as_its_files_say():
+    """A signer uses its first key; a verifier accepts each of its keys."""
+    other_private, other_public = new_actor_keys()
+    privates, publics = [PRIVATE], [PUBLIC]
+    signer = ActorSigner(lambda: tuple(privates))
+    verifier = ActorVerifier(lambda: tuple(publics))
+    sent = Sent.of("s", "r", b"")
+    before = signer.headers(ALICE, sent)
+    publics.append(other_public)
+    privates.append(other_private)
+    verifier.verify(signer.headers(ALICE, sent), sent)
+    del privates[0]
+    after = signer.headers(ALICE, sent)
+    for headers in (before, after):
+        verifier.verify(headers, sent)
+    del publics[0]
+    verifier.verify(after, sent)
+    with pytest.raises(Fault, match="not signed"):
+        verifier.verify(before, sent)

@@ -9,9 +9,11 @@ import stat
 import pytest
 import yaml
 
+from searchbus_bus import ActorSigner
+from searchbus_bus.identity import Sent
 from searchbus_cli.nats_config import secret_manifests
 from searchbus_cli.secure import public_key
-from searchbus_contracts import encode
+from searchbus_contracts import Actor, encode
 from searchbus_contracts.services import Service
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command
@@ -115,3 +117,62 @@ def test_each_folder_becomes_a_secret(tmp_path):
     assert {"Secret"} == {manifest["kind"] for manifest in found}
     assert base64.b64decode(found[0]["data"]["SEED"]) == b"seed of web"
     assert accounts == json.loads(base64.b64decode(found[2]["data"]["auth.conf"]))
+
+
+def test_a_key_is_rotated_in_two_steps(tmp_path):
+    """The server accepts both keys between them; the service's file has the old one first."""
+    run(tmp_path)
+    old = (tmp_path / "web" / SEED).read_text()
+    public = (tmp_path / "ddg" / "SEARCHBUS_ACTOR_PUBLIC_KEY").read_text()
+    run(tmp_path, "--rotate", "web", "--rotate", "actor")
+    run(tmp_path)  # as for a new service
+    both = (tmp_path / "web" / SEED).read_text().split()
+    assert (both[0], len(both)) == (old, 2)
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert all(public_key(seed) in config for seed in both)
+    users = json.loads(config[config.index("accounts: ") + len("accounts: ") :])["STORE_web"][
+        "users"
+    ]
+    assert len(users) == 2
+    for name in bus_users():
+        publics = (tmp_path / name / "SEARCHBUS_ACTOR_PUBLIC_KEY").read_text().split()
+        assert (publics[0], len(publics)) == (public, 2)
+    run(tmp_path, "--retire", "web", "--retire", "actor")
+    config = (tmp_path / "nats" / "nats.conf").read_text()
+    assert public_key(old) not in config
+    assert (tmp_path / "web" / SEED).read_text() == both[1]
+    assert (tmp_path / "web" / "SEARCHBUS_ACTOR_PUBLIC_KEY").read_text() == publics[1]
+    private = (tmp_path / "edge" / PRIVATE).read_text()
+    assert ActorSigner(private).headers(Actor(subject="a"), Sent.of("s", "r", b""))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--retire", "web"), "web has one value only"),
+        (("--rotate", "ddg", "--rotate", "nobody"), "nobody is no secret that can be rotated"),
+        (("--rotate", "retrieval/qdrant_api_key"), "is no secret that can be rotated"),
+    ],
+)
+def test_a_name_that_cannot_be_rotated_changes_nothing(tmp_path, arguments, said):
+    """Also where another name beside it could."""
+    run(tmp_path)
+    before = {path: path.read_text() for path in tmp_path.glob("*/*")}
+    done = run_command("nats-config", "--out", tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert before == {path: path.read_text() for path in tmp_path.glob("*/*")}
+
+
+def test_keys_of_other_servers_are_added_to_their_list(tmp_path):
+    """Read from the input, not from the command line, which others see."""
+    run(tmp_path)
+    for key in ("first", "second"):
+        done = run_command(
+            "nats-config", "--out", tmp_path, "--rotate", "web/brave_api_keys", typed=f"{key}\n"
+        )
+        assert done.returncode == 0, done.stderr
+    file = tmp_path / "web" / "SEARCHBUS_BRAVE_API_KEYS"
+    assert json.loads(file.read_text()) == ["first", "second"]
+    run(tmp_path, "--retire", "web/brave_api_keys")
+    assert json.loads(file.read_text()) == ["second"]

@@ -17,16 +17,13 @@ from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
+from .errors import StackError
 from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
+from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotated
 from .secure import accounts, authorization, new_seed, public_key, with_buckets
 
-SEED = "SEARCHBUS_NATS_NKEY_SEED"
-STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
 INBOX_PREFIX = "SEARCHBUS_NATS_INBOX_PREFIX"
-ACTOR_PRIVATE = "SEARCHBUS_ACTOR_PRIVATE_KEY"
-ACTOR_PUBLIC = "SEARCHBUS_ACTOR_PUBLIC_KEY"
-STATE_KEY = "SEARCHBUS_STATE_KEY"
 
 
 def nats_config(
@@ -47,6 +44,19 @@ def nats_config(
         list[str] | None, typer.Option(help="Subjects it sends requests to: retrieval.search …")
     ] = None,
     remove_worker: Annotated[str, typer.Option(help="Admit this worker no more.")] = "",
+    rotating: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rotate",
+            metavar="NAME",
+            help="Add a second key beside the first: of a service, actor, state, vault, or "
+            "SERVICE/SETTING. May be repeated.",
+        ),
+    ] = None,
+    retiring: Annotated[
+        list[str] | None,
+        typer.Option("--retire", metavar="NAME", help="Remove the old key. May be repeated."),
+    ] = None,
 ) -> None:
     """Write the NATS configuration: an nkey and a list of permissions for each service.
 
@@ -73,6 +83,10 @@ def nats_config(
             others = {**services, **workers}
             workers[worker] = declare_worker(worker, toolset or (), calls or (), others)
         services |= workers
+        changed = rotated(out, services, add=rotating or (), remove=retiring or ())
+        for path, text in changed.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_secret(path, text)
         keys = _write_secrets(out, services)
         store_keys = {name: _own_key(out / name / STORE_SEED) for name in with_buckets(services)}
         (out / "nats").mkdir(exist_ok=True)
@@ -88,7 +102,7 @@ def nats_config(
         if kubernetes:
             manifests = secret_manifests(out, keys, accounts(keys, store_keys, services, prefix))
             _write_secret(out / "secrets.yaml", manifests)
-    except ValueError as error:
+    except (StackError, ValueError) as error:
         raise fail(str(error), 2) from None
     except OSError as error:
         raise fail(
@@ -131,10 +145,12 @@ def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]
 
 
 def _own_key(path: Path) -> str:
-    """The public key of a file's seed, which is made where there is none."""
+    """The public key of a file's seed, which is made where there is none; two while it is rotated,
+    with a blank between them.
+    """
     _keep_secret(path, new_seed())
     try:
-        return public_key(path.read_text())
+        return " ".join(public_key(seed) for seed in path.read_text().split())
     except ValueError as error:
         raise fail(f"{path} is {error}. Delete it to make a new one.") from None
 

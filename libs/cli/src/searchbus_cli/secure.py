@@ -141,17 +141,20 @@ def accounts(
     """Name → account. On the bus the server denies what is not in a user's lists.
 
     Args:
-        public_keys, services: by the service's name.
+        public_keys, services: by the service's name; two keys, with a blank between them, while
+            one is rotated.
         store_keys: the second keys, of the services that have buckets.
         prefix: of the subjects.
     """
     users = [
         {"nkey": key, "permissions": permissions(services[name], services.values(), prefix)}
-        for name, key in public_keys.items()
+        for name, keys in public_keys.items()
+        for key in keys.split()
     ]
     found: dict[str, dict[str, object]] = {BUS: {"users": users}}
-    for name, key in store_keys.items():
-        found[store_account(name)] = {"jetstream": "enabled", "users": [{"nkey": key}]}
+    for name, keys in store_keys.items():
+        store_users = [{"nkey": key} for key in keys.split()]
+        found[store_account(name)] = {"jetstream": "enabled", "users": store_users}
     return found
 
 

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
+    from .secret import Secret
     from .settings import FollowingSettings, ServiceSettings, SigningSettings, load_settings
     from .state import StackState, data_folder, no_stack, read_state, write_state
     from .traces import SpanNode, SpanRecord, build_tree, read_spans
 
 __all__ = [
-    "BusAddress", "FollowingSettings", "Health", "Process", "ServiceSettings", "SigningSettings",
-    "SpanNode", "SpanRecord", "StackState", "build_tree", "bus_options", "configure_logging",
-    "data_folder", "find_bus", "health_app", "load_settings", "no_stack", "operator_options",
-    "read_spans", "read_state", "run", "write_state",
+    "BusAddress", "FollowingSettings", "Health", "Process", "Secret", "ServiceSettings",
+    "SigningSettings", "SpanNode", "SpanRecord", "StackState", "build_tree", "bus_options",
+    "configure_logging", "data_folder", "find_bus", "health_app", "load_settings", "no_stack",
+    "operator_options", "read_spans", "read_state", "run", "write_state",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
@@ -31,6 +32,7 @@ __getattr__, __dir__ = lazy_exports(
         "health": ("Health", "health_app"),
         "logs": ("configure_logging",),
         "process": ("Process", "run"),
+        "secret": ("Secret",),
         "settings": (
             "FollowingSettings", "ServiceSettings", "SigningSettings", "load_settings",
         ),

@@ -37,7 +37,7 @@ def values_of(text: str) -> tuple[str, ...]:
         if len(values) != len(found):
             raise ValueError("is not a list of texts")
     else:
-        values = tuple(text.split())
+        values = tuple(dict.fromkeys(text.split()))
     if not values:
         raise ValueError("is empty")
     return values
@@ -87,6 +87,11 @@ class Secret:
         now_s = self._clock()
         self._retired = {value: end for value, end in self._retired.items() if end > now_s}
         return (*self._values, *self._retired)
+
+    def look(self) -> None:
+        """Read the file now, if it changed."""
+        self._looked_s = float("-inf")
+        self._look()
 
     def _look(self) -> None:
         if self._path is None:

@@ -33,7 +33,7 @@ class CommandResult:
 
 
 def run_command(
-    *arguments: object, data: Path | None = None, folder: Path | None = None
+    *arguments: object, data: Path | None = None, folder: Path | None = None, typed: str = ""
 ) -> CommandResult:
     """Run a searchbus command in this process: a process of its own takes a second to start.
 
@@ -42,6 +42,7 @@ def run_command(
     Args:
         data: becomes SEARCHBUS_DATA_DIR.
         folder: working directory; `None` keeps the present one.
+        typed: its standard input.
     """
     from typer.testing import CliRunner
 
@@ -51,7 +52,11 @@ def run_command(
     # The runner replaces the standard streams of the whole process.
     with _one_command, contextlib.chdir(folder or Path.cwd()):
         result = CliRunner().invoke(
-            app, [str(argument) for argument in arguments], env=environment, prog_name="searchbus"
+            app,
+            [str(argument) for argument in arguments],
+            env=environment,
+            input=typed,
+            prog_name="searchbus",
         )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

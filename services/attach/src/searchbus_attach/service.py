@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from searchbus_bus import Call, Worker, endpoint
+from searchbus_bus import Call, Worker, end_task, endpoint
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime import Process
 from searchbus_runtime.pins import PinFile
@@ -13,8 +16,10 @@ from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
 from .auth.pages import login_app
+from .auth.vault import Vault
 from .declare.attach_file import AttachFile, reserved_names
 from .definitions.pinning import Approvals
+from .errors import AuthError
 from .gateway import Gateway
 from .sessions.leases import Leases
 from .sessions.sessions import Handover
@@ -24,6 +29,7 @@ from .upstream.connection import ConnectionContext
 QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 """They log whole messages of servers, headers, and addresses with their queries."""
 log = logging.getLogger("searchbus.attach")
+_SEAL_EVERY_S = 1.0
 
 
 class AttachEndpoints:
@@ -68,6 +74,8 @@ async def start(process: Process[AttachSettings]) -> None:
     serving = await process.serve(worker)
     gateway.follow(serving.refresh, serving.instance)
     process.after_drain(gateway.end_sessions)
+    if credentials.logins is not None:
+        await process.enter(_sealing_anew(credentials.logins.vault))
     if credentials.logins is not None and settings.attach_login_port is not None:
         await process.run_server(
             login_app(credentials.logins, gateway.server),
@@ -76,3 +84,26 @@ async def start(process: Process[AttachSettings]) -> None:
             server_header=False,
         )
         log.info("people sign in at %s", settings.login_address)
+
+
+@asynccontextmanager
+async def _sealing_anew(vault: Vault) -> AsyncIterator[None]:
+    """Seal the sign-ins with the newest key soon after it was added."""
+
+    async def follow() -> None:
+        newest = ""
+        while True:
+            try:
+                if vault.sealer.newest != newest:
+                    count = await asyncio.to_thread(vault.seal_anew)
+                    newest = vault.sealer.newest
+                    log.info("%d sign-ins were sealed anew with the key %s", count, newest)
+            except AuthError as error:
+                log.error("sign-ins are not sealed with the new key yet: %s", error)
+            await asyncio.sleep(_SEAL_EVERY_S)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        await end_task(task)

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
+from searchbus_runtime.secret import values_of
 from searchbus_runtime.settings import read_settings
 
 from .auth.keys import Sealer, ServiceIdentity, key_from_text
@@ -73,8 +74,8 @@ class AttachSettings(ServiceSettings):
     @field_validator("attach_vault_key")
     @classmethod
     def _vault_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None:
-            key_from_text(key.get_secret_value())
+        for value in values_of(key.get_secret_value()) if key is not None else ():
+            key_from_text(value)
         return key
 
     @field_validator("attach_identity_key")
@@ -135,9 +136,9 @@ class AttachSettings(ServiceSettings):
 
         http = AuthHttp()
         logins = None
-        if self.attach_vault_key is not None and self.login_address:
-            sealer = Sealer(key_from_text(self.attach_vault_key.get_secret_value()))
-            vault = Vault(self.logins, sealer)
+        key = self.secret("attach_vault_key", key_from_text)
+        if key is not None and self.login_address:
+            vault = Vault(self.logins, Sealer(key))
             logins = Logins(http, vault, self.login_address, self.attach_client_metadata_url)
         return Credentials(http, logins=logins, identity=self.identity)
 

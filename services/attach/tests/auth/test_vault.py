@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from searchbus_attach.auth.keys import Sealer
 from searchbus_attach.auth.vault import Registered, Tokens, Vault
 from searchbus_attach.errors import AuthError
+from searchbus_runtime import Secret
 
 TOKENS = Tokens(access_token="word-a", refresh_token="word-r", issuer="https://x")
 
@@ -58,6 +60,40 @@ def test_clients_are_kept_too(vault):
     vault.path.write_text(json.dumps(content))
     with pytest.raises(AuthError, match="moved"):
         vault.client("other")
+
+
+def rotated_key(path, *keys):
+    path.write_text("\n".join(base64.b64encode(key).decode() for key in keys))
+
+
+def test_a_rotated_key_seals_every_entry_anew(vault, tmp_path):
+    """Entries stay readable all along, also of a process that has not yet read the new key."""
+    old, new, path = bytes(range(32)), bytes(range(1, 33)), tmp_path / "KEY"
+    rotated_key(path, old)
+    secrets = [Secret("attach_vault_key", (path.read_text(),), path) for _ in range(2)]
+    first, second = [Vault(vault.path, Sealer(secret)) for secret in secrets]
+    client = Registered(issuer="https://x", redirect_uri="http://y", information={"a": "word"})
+    first.put("safe", "ann", TOKENS)
+    first.put_client("safe", client)
+    assert first.seal_anew() == 0
+    assert second.get("safe", "ann") == TOKENS
+    rotated_key(path, old, new)
+    secrets[0].look()
+    assert first.seal_anew() == 2
+    assert second.get("safe", "ann") == TOKENS
+    rotated_key(path, new)
+    alone = Vault(vault.path, Sealer(new))
+    assert alone.get("safe", "ann") == first.get("safe", "ann") == TOKENS
+    assert alone.client("safe") == client
+    with pytest.raises(AuthError):
+        Vault(vault.path, Sealer(old)).get("safe", "ann")
+
+
+def test_entries_that_no_key_opens_stay_as_they_are(vault, tmp_path):
+    """The key may be put back."""
+    vault.put("safe", "ann", TOKENS)
+    assert Vault(vault.path, Sealer(bytes(32))).seal_anew() == 0
+    assert vault.get("safe", "ann") == TOKENS
 
 
 def test_another_key_or_a_damaged_file_is_a_fault(vault):

@@ -22,7 +22,7 @@ from searchbus_runtime.shared_file import SharedFile
 
 from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
-from .auth.signing import Cursors, load_key
+from .auth.signing import Cursors, StateCodec, StateKey, load_key
 from .auth.static_keys import KeyFile, StaticKeys
 from .catalog.pages import Pages
 from .catalog.pinning import Pinning
@@ -47,7 +47,7 @@ from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
-from .settings import EdgeSettings
+from .settings import EdgeSettings, check_state_key
 from .sharing import pinning, shared_files
 from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
@@ -140,8 +140,7 @@ async def open_edge(
         expected: services that stay listed while they are away; by default REQUIRED_SERVICES.
     """
     base_url = base_url or settings.base_url(settings.port)
-    given = settings.state_key
-    key = load_key(given.get_secret_value() if given else None, settings.data_dir)
+    key = settings.secret("state_key", check_state_key) or load_key(settings.data_dir)
     bus.transit.total_bytes = settings.large_answer_bytes
     bus.transit.caller_bytes = settings.large_answer_bytes_per_caller
     async with AsyncExitStack() as stack:
@@ -215,7 +214,7 @@ class _Tools:
         self,
         bus: Bus,
         settings: EdgeSettings,
-        key: bytes,
+        key: StateKey,
         store: KeyValue,
         clock: Callable[[], float],
         declared: Mapping[str, str] | None,
@@ -269,7 +268,7 @@ def _add_composites(
     tools: _Tools,
     bus: Bus,
     settings: EdgeSettings,
-    key: bytes,
+    key: StateKey,
     base_url: str,
     sources: Sequence[Source] | None,
 ) -> Documents:
@@ -289,14 +288,14 @@ def _servers(
     tools: _Tools,
     bus: Bus,
     settings: EdgeSettings,
-    key: bytes,
+    key: StateKey,
     tracing: Tracing,
     default_actor: Actor,
 ) -> EndpointServers:
     """The MCP servers of all endpoints."""
     # State that a client carries for a tool comes back unchanged or not at all.
     state_boundary = RequestStateBoundary(
-        RequestStateSecurity(keys=[key.hex()]), default_audience="searchbus"
+        RequestStateSecurity(codec=StateCodec(key)), default_audience="searchbus"
     )
     return EndpointServers(
         Handlers(

@@ -9,12 +9,19 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_runtime import FollowingSettings, SigningSettings
+from searchbus_runtime.secret import values_of
 
 from .auth.identity import DEFAULT_PATHS
 
 __all__ = ["EdgeSettings"]
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def check_state_key(key: str) -> None:
+    """Raise ValueError for a key that could be guessed."""
+    if len(key) < 32:
+        raise ValueError("must have 32 characters or more; `searchbus nats-config` makes one")
 
 
 class EdgeSettings(SigningSettings, FollowingSettings):
@@ -193,9 +200,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     )
     state_key: SecretStr | None = Field(
         None,
-        min_length=32,
-        description="Signs cursors, ids and the state that clients carry; all edges share it. "
-        "Default: one that is kept in the data folder.",
+        description="Signs cursors, ids and the state that clients carry; all edges share it. Of "
+        "32 characters or more. Default: one that is kept in the data folder.",
     )
     trust_traces: bool | None = Field(
         None,
@@ -205,6 +211,14 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         120.0, description="The longest time that a call may take."
     )
+
+    @field_validator("state_key")
+    @classmethod
+    def _state_key_is_long(cls, keys: SecretStr | None) -> SecretStr | None:
+        if keys is not None:
+            for key in values_of(keys.get_secret_value()):
+                check_state_key(key)
+        return keys
 
     @field_validator("trusted_proxies")
     @classmethod

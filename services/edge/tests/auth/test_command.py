@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from searchbus_edge.auth.command import keys
+from searchbus_edge.auth.identity import UnauthenticatedError
+from searchbus_edge.auth.static_keys import KeyFile, StaticKeys
 
 
 def run(tmp_path, *arguments):
@@ -29,6 +31,26 @@ def test_keys_are_added_listed_and_revoked(tmp_path):
     assert run(tmp_path, "revoke", row["id"]).exit_code == 0
     emptied = run(tmp_path, "list")
     assert (emptied.stdout, "there is no key" in emptied.stderr) == ("", True)
+
+
+def test_a_key_is_rotated_by_its_name(tmp_path):
+    """Both are valid, with the same roles, until the old one is retired."""
+    old = run(tmp_path, "add", "laptop", "--role", "A").stdout.strip()
+    run(tmp_path, "add", "other")
+    new = run(tmp_path, "rotate", "laptop").stdout.strip()
+    keys_of_all = StaticKeys(KeyFile(tmp_path / "keys.json"))
+    assert keys_of_all.verify(old).actor.roles == keys_of_all.verify(new).actor.roles == ("A",)
+    assert run(tmp_path, "retire", "laptop").exit_code == 0
+    fresh = StaticKeys(KeyFile(tmp_path / "keys.json"))
+    assert fresh.verify(new).actor.roles == ("A",)
+    with pytest.raises(UnauthenticatedError):
+        fresh.verify(old)
+    names = [row["name"] for row in json.loads(run(tmp_path, "list", "--json").stdout)]
+    assert sorted(names) == ["laptop", "other"]
+    for command in ("rotate", "retire"):
+        refused = run(tmp_path, command, "nobody")
+        assert refused.exit_code == 1
+        assert "searchbus keys list" in refused.stderr
 
 
 def test_unknown_id_says_where_to_look(tmp_path):

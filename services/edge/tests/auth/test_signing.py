@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from searchbus_edge.auth.signing import (
     CursorError,
     Cursors,
+    StateCodec,
     derived_key,
     from_base64url,
     load_key,
     read_key,
     to_base64url,
 )
+from searchbus_edge.composites.sources import Ids
+from searchbus_runtime import Secret
 
 KEY = b"k" * 32
 
@@ -43,32 +46,26 @@ def test_other_spellings_are_refused(text):
         from_base64url(text)
 
 
-def test_configured_key_is_taken(tmp_path):
-    """And the folder stays untouched."""
-    assert load_key("a" * 32, tmp_path) == b"a" * 32
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_key_is_kept_in_the_data_folder(tmp_path):
     """A restart reads the same key, which only the owner can read."""
     folder = tmp_path / "new"
-    key = load_key(None, folder)
+    key = load_key(folder)
     assert len(key) == 32
-    assert load_key(None, folder) == key
+    assert load_key(folder) == key
     assert (folder / "edge.key").stat().st_mode & 0o077 == 0
 
 
 def test_key_of_a_read_only_folder_is_read(tmp_path):
     """Nothing is written where the key is there."""
     (tmp_path / "edge.key").write_bytes(b"k" * 32)
-    assert load_key(None, tmp_path) == b"k" * 32
+    assert load_key(tmp_path) == b"k" * 32
     assert [path.name for path in tmp_path.iterdir()] == ["edge.key"]
 
 
 def test_edges_that_start_together_read_one_key(tmp_path):
     """The first one wins, and nothing but the key is left in the folder."""
     with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+        keys = set(threads.map(lambda _: load_key(tmp_path), range(64)))
     assert len(keys) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [".edge.key.lock", "edge.key"]
 
@@ -81,13 +78,13 @@ def test_key_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        load_key(None, tmp_path)
+        load_key(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".edge.key.lock"]
 
 
 def test_key_without_a_folder_ends_with_the_process(caplog):
     """Two are different, and the log says so."""
-    assert load_key(None, None) != load_key(None, None)
+    assert load_key(None) != load_key(None)
     assert "SEARCHBUS_STATE_KEY" in caplog.text
 
 
@@ -98,10 +95,32 @@ def test_damaged_key_is_replaced_and_said(tmp_path, caplog, content):
     with pytest.raises(ValueError, match=f"{len(content)} bytes of 32"):
         read_key(tmp_path / "edge.key")
     with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(lambda _: load_key(None, tmp_path), range(64)))
+        keys = set(threads.map(lambda _: load_key(tmp_path), range(64)))
     assert [len(key) for key in keys] == [32]
     assert caplog.text.count("A new key replaces it.") == 1
     assert read_key(tmp_path / "edge.key") in keys
+
+
+def test_a_rotated_key_is_read_beside_the_new_one(tmp_path):
+    """Of cursors, ids and the state of tools; what a stranger made is not."""
+    old, new = "o" * 32, "n" * 32
+    file = tmp_path / "KEY"
+    file.write_text(old)
+    clock = iter(range(0, 10_000, 2)).__next__
+    secret = Secret("state_key", (old,), file, clock=clock)
+    cursors, ids, codec = Cursors(secret), Ids(secret), StateCodec(secret)
+    made = cursors.issue({}, "tools"), ids.of_page("https://a.example/"), codec.seal(b"state")
+    file.write_text(f"{old}\n{new}")  # rotated
+    assert cursors.issue({}, "tools") == made[0]
+    for of_new in (Secret("state_key", (new,)), b"n" * 32):
+        assert cursors.read(Cursors(of_new).issue({}, "tools"), "tools") == {}
+    file.write_text(new)  # retired: what edges issued just before that is still read
+    assert cursors.issue({}, "tools") == Cursors(b"n" * 32).issue({}, "tools")
+    assert cursors.read(made[0], "tools") == {}
+    assert ids.page(made[1]) == "https://a.example/"
+    assert codec.unseal(made[2]) == b"state"
+    with pytest.raises(CursorError):
+        cursors.read(Cursors(b"x" * 32).issue({}, "tools"), "tools")
 
 
 CURSORS = Cursors(b"k" * 32)

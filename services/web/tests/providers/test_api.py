@@ -57,6 +57,24 @@ def keys_of(client) -> list[str]:
     return [request.headers["key"] for request in client.requests]
 
 
+async def test_keys_are_those_of_now(fake_client):
+    """A key that was refused stays so; one that comes is used at once, one that went is not."""
+    keys = ["old"]
+    client = fake_client(
+        *[HttpReply(200, b"{}")] * 2, HttpReply(401, b""), *[HttpReply(200, b"{}")] * 3
+    )
+    api = Api(client, "http://x", lambda: keys)
+    await call(api)
+    keys[:] = ["old", "new"]
+    for _ in range(3):
+        await call(api)
+    assert keys_of(client)[0] == "old"
+    assert set(keys_of(client)) == {"old", "new"}
+    keys[:] = ["new"]
+    await call(api)
+    assert keys_of(client)[-1] == "new"
+
+
 async def test_keys_take_turns(fake_client):
     """The reply is decoded as its type."""
     client = fake_client({"a": 1}, {"a": 2}, {"a": 3})

@@ -43,6 +43,8 @@ _LATE_S = 1.0
 _WARN_EVERY_S = 60.0
 
 log = logging.getLogger("searchbus.bus")
+_UNSIGNED_EVERY_S = 60.0
+"""Who can publish to a service can send it any number of unsigned requests."""
 
 
 class Replies:
@@ -167,6 +169,7 @@ class Handling:
         self._replies = replies
         self._requester = requester
         self._verifier = verifier
+        self._unsigned_s = float("-inf")
         self.handled = 0
         self._silent_until_s = 0.0
         self._may_encode = asyncio.Event()
@@ -251,8 +254,23 @@ class Handling:
         if header is None:
             return Actor()
         if self._verifier is not None:
-            received_delegation.set(self._verifier.verify(message.headers, _sent(message)))
+            try:
+                received_delegation.set(self._verifier.verify(message.headers, _sent(message)))
+            except Fault:
+                self._note_unsigned(message.subject)
+                raise
         return Actor.from_header(header)
+
+    def _note_unsigned(self, subject: str) -> None:
+        telemetry.count_refused_credential("actor_public_key")
+        now_s = time.monotonic()
+        if now_s - self._unsigned_s > _UNSIGNED_EVERY_S:
+            self._unsigned_s = now_s
+            log.warning(
+                "a request to %s is refused: no key of actor_public_key signed its caller. If the "
+                "edge has another key, give both the files of one `searchbus nats-config`.",
+                subject,
+            )
 
     async def _body(self, message: Message, deadline: Deadline) -> bytes:
         header = message.headers.get(PARTS)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import secrets
 import time
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 from joserfc import jwe, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OctKey
+
+from searchbus_runtime import Secret
 
 T = TypeVar("T")
 _KEY_BYTES = 32
@@ -39,12 +44,19 @@ def key_from_text(text: str) -> bytes:
 class Sealer:
     """Seals what is in files and what passes through browsers: JWE with AES-256-GCM (RFC 7516).
 
+    The newest key seals; while keys are rotated, each of them opens.
+
     Args:
-        key: 32 bytes.
+        key: 32 bytes, or a secret whose values are such keys as text.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._key = OctKey.import_key(key)
+    def __init__(self, key: bytes | Secret) -> None:
+        self._secret = key
+
+    @property
+    def newest(self) -> str:
+        """The name of the key that seals; it says nothing about the key."""
+        return _named(self._keys()[0])[0]
 
     def seal(self, purpose: str, value: Any) -> str:
         """A text that says nothing to others.
@@ -53,29 +65,66 @@ class Sealer:
             purpose: must be the same when it is opened.
             value: what msgspec encodes.
         """
-        header = {"alg": "dir", "enc": "A256GCM", "typ": purpose}
-        return jwe.encrypt_compact(
-            header, msgspec.json.encode(value), self._key, algorithms=_ALGORITHMS
-        )
+        return self._sealed(purpose, msgspec.json.encode(value))
+
+    def seal_anew(self, purpose: str, text: str) -> str:
+        """The same content, sealed with the newest key; `text` itself where no key opens it."""
+        plain = self._opened(purpose, text)
+        return text if plain is None else self._sealed(purpose, plain)
 
     def open(self, purpose: str, text: str, kind: type[T]) -> T:
         """The value.
 
         Raises:
-            ValueError: it was not sealed with this key for this purpose.
+            ValueError: it was not sealed with one of the keys for this purpose.
         """
-        found = None
-        if len(text) <= _MAX_CHARS:
-            try:
-                found = jwe.decrypt_compact(text, self._key, algorithms=_ALGORITHMS)
-            except (JoseError, ValueError, TypeError, KeyError):
-                found = None
-        if found is None or found.plaintext is None or found.headers().get("typ") != purpose:
+        plain = self._opened(purpose, text) if len(text) <= _MAX_CHARS else None
+        if plain is None:
             raise ValueError("it was not sealed with this key")
         try:
-            return msgspec.json.decode(found.plaintext, type=kind)
+            return msgspec.json.decode(plain, type=kind)
         except msgspec.MsgspecError:
             raise ValueError("it was sealed by another version") from None
+
+    def _keys(self) -> list[bytes]:
+        """The newest one first."""
+        if isinstance(self._secret, bytes):
+            return [self._secret]
+        values = self._secret.values()
+        rest = [value for value in self._secret.accepted() if value != values[-1]]
+        return [key_from_text(value) for value in (values[-1], *rest)]
+
+    def _sealed(self, purpose: str, plain: bytes) -> str:
+        name, key = _named(self._keys()[0])
+        header = {"alg": "dir", "enc": "A256GCM", "typ": purpose, "kid": name}
+        return jwe.encrypt_compact(header, plain, key, algorithms=_ALGORITHMS)
+
+    def _opened(self, purpose: str, text: str) -> bytes | None:
+        tried: set[bytes] = set()
+        while new := [key for key in self._keys() if key not in tried]:
+            for key in new:
+                tried.add(key)
+                try:
+                    found = jwe.decrypt_compact(text, _named(key)[1], algorithms=_ALGORITHMS)
+                except (JoseError, ValueError, TypeError, KeyError):
+                    continue
+                return found.plaintext if found.headers().get("typ") == purpose else None
+            if isinstance(self._secret, Secret):
+                self._secret.look()  # another process may have sealed it with a key of just now
+        return None
+
+
+@lru_cache(maxsize=8)
+def _named(key: bytes) -> tuple[str, OctKey]:
+    return hashlib.sha256(b"searchbus/vault/" + key).hexdigest()[:8], OctKey.import_key(key)
+
+
+def sealed_by(text: str) -> str:
+    """The name of the key that sealed a text; empty where the text does not say it."""
+    with suppress(ValueError, AttributeError):
+        head = text.partition(".")[0]
+        return str(json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4))).get("kid"))
+    return ""
 
 
 class ServiceIdentity:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from searchbus_runtime.files import file_stamp, locked, write_atomically
 
 from ..errors import AuthError
-from .keys import Sealer
+from .keys import Sealer, sealed_by
 
 _LOOK_EVERY_S = 0.05
 _MARGIN_S = 60.0
@@ -161,6 +161,24 @@ class Vault:
         sealed = self.sealer.seal("client", _Client(server=server, client=client))
         with self._changing() as content:
             content.clients[server] = sealed
+
+    def seal_anew(self) -> int:
+        """Seal every entry with the newest key; how many had another one."""
+        newest = self.sealer.newest
+        content = self._read()
+        sealed = [text for callers in content.logins.values() for text in callers.values()]
+        if all(sealed_by(text) == newest for text in (*sealed, *content.clients.values())):
+            return 0
+        count = 0
+        with self._changing() as content:
+            for purpose, entries in (
+                *(("login", callers) for callers in content.logins.values()),
+                ("client", content.clients),
+            ):
+                for name, text in entries.items():
+                    entries[name] = self.sealer.seal_anew(purpose, text)
+                    count += entries[name] != text
+        return count
 
     def remove_client(self, server: str) -> None:
         """Forget the client that is registered for a server."""

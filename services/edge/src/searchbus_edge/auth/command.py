@@ -71,6 +71,39 @@ def list_keys(
         typer.echo(f"{record.id}  {record.name}  {roles}  {_day(record.created_s)} to {until}")
 
 
+@keys.command("rotate")
+def rotate(
+    name: Annotated[str, typer.Argument(help="The name of the key.")],
+    days: Annotated[int, typer.Option(min=0, help="Days until the key expires; 0: never.")] = 0,
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Make a second key beside the first, with its roles, and print it; both are valid.
+
+    Example: searchbus keys rotate laptop
+    """
+    expires_s = int(time.time()) + days * 86_400 if days else 0
+    with _errors(), _named(name):
+        key, record = _file(file, data).rotate(name, expires_s=expires_s)
+    typer.echo(key)
+    typer.echo(f"key {record.id} of {name}; then: searchbus keys retire {name}", err=True)
+
+
+@keys.command("retire")
+def retire(
+    name: Annotated[str, typer.Argument(help="The name of the key.")],
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Revoke the keys of a name but the newest one, once its owner uses that.
+
+    Example: searchbus keys retire laptop
+    """
+    with _errors(), _named(name):
+        retired = _file(file, data).retire(name)
+    typer.echo(f"revoked: {', '.join(retired) or 'none'}", err=True)
+
+
 @keys.command("revoke")
 def revoke(
     key_id: Annotated[str, typer.Argument(help="The id that `keys list` shows.")],
@@ -87,6 +120,15 @@ def revoke(
         typer.echo(f"error: no key has the id {key_id}; see searchbus keys list", err=True)
         raise typer.Exit(1)
     typer.echo(f"key {key_id} is revoked", err=True)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyError:
+        typer.echo(f"error: no key has the name {name}; see searchbus keys list", err=True)
+        raise typer.Exit(1) from None
 
 
 @contextmanager

@@ -14,12 +14,20 @@ import hmac
 import logging
 import secrets
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from searchbus_runtime import Secret
 from searchbus_runtime.files import locked, write_atomically
+
+if TYPE_CHECKING:
+    from mcp.server.request_state import RequestStateCodec
+
+StateKey = bytes | Secret
+"""The key that all edges of a deployment share: one that never changes, or that may be rotated."""
 
 _URL_LETTERS = bytes.maketrans(b"+/", b"-_")
 log = logging.getLogger("searchbus.edge")
@@ -30,6 +38,7 @@ _MAX_CHARS = 2048
 _SIGNATURE_BYTES = 16
 
 
+@lru_cache(maxsize=64)
 def derived_key(key: bytes, purpose: str) -> bytes:
     """The key of one purpose, 32 bytes.
 
@@ -37,6 +46,33 @@ def derived_key(key: bytes, purpose: str) -> bytes:
         key: shared by all edges of a deployment (`STATE_KEY`).
     """
     return hashlib.sha256(f"searchbus/{purpose}/".encode() + key).digest()
+
+
+class StateKeys:
+    """The keys of one purpose: while the deployment's key is rotated, two are read.
+
+    Args:
+        key: shared by all edges.
+        purpose: see `derived_key`; empty for the key itself.
+    """
+
+    def __init__(self, key: StateKey, purpose: str) -> None:
+        self._key = key
+        self._purpose = purpose
+
+    def issuing(self) -> bytes:
+        """The key that signs: the old one until it is retired, since every edge has it."""
+        key = self._key
+        return self._derived(key if isinstance(key, bytes) else key.values()[0].encode())
+
+    def accepted(self) -> list[bytes]:
+        """The keys whose signatures are valid; the first one signs."""
+        if isinstance(self._key, bytes):
+            return [self._derived(self._key)]
+        return [self._derived(text.encode()) for text in self._key.accepted()]
+
+    def _derived(self, key: bytes) -> bytes:
+        return derived_key(key, self._purpose) if self._purpose else key
 
 
 def to_base64url(data: bytes) -> str:
@@ -56,8 +92,8 @@ def from_base64url(text: str) -> bytes:
     return data
 
 
-def load_key(given: str | None, folder: Path | None) -> bytes:
-    """The configured key; else one kept in the data folder; else one for this process.
+def load_key(folder: Path | None) -> bytes:
+    """The key where none is configured: one kept in the data folder; else one for this process.
 
     Several edges must share one (`SEARCHBUS_STATE_KEY`); otherwise an id that one edge issued is
     unknown to the others. A damaged key is replaced, and logged.
@@ -65,8 +101,6 @@ def load_key(given: str | None, folder: Path | None) -> bytes:
     Raises:
         OSError: the key can be neither read nor written.
     """
-    if given is not None:
-        return given.encode()
     if folder is None:
         log.warning(
             "no SEARCHBUS_STATE_KEY and no data folder: ids and cursors end with this process"
@@ -117,13 +151,13 @@ class Cursors:
         key: shared by all edges of a deployment.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._key = derived_key(key, "cursors")
+    def __init__(self, key: StateKey) -> None:
+        self._keys = StateKeys(key, "cursors")
 
     def issue(self, state: dict[str, Any], *bound_to: object) -> str:
         """A cursor that holds `state` (JSON) and is valid for equal `bound_to` only."""
         body = msgspec.json.encode(state)
-        return to_base64url(body + self._sign(body, bound_to))
+        return to_base64url(body + _sign(self._keys.issuing(), body, bound_to))
 
     def read(self, cursor: str, *bound_to: object) -> dict[str, Any]:
         """The state of a cursor; raises CursorError."""
@@ -134,15 +168,42 @@ class Cursors:
         except ValueError as error:
             raise CursorError(str(error)) from None
         body, signature = raw[:-_SIGNATURE_BYTES], raw[-_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._sign(body, bound_to)):
+        signatures = (_sign(key, body, bound_to) for key in self._keys.accepted())
+        if not any(hmac.compare_digest(signature, valid) for valid in signatures):
             raise CursorError("the signature does not match")
         state: dict[str, Any] = msgspec.json.decode(body)
         return state
 
-    def _sign(self, body: bytes, bound_to: tuple[object, ...]) -> bytes:
-        # JSON has no zero byte, so that the two parts do not run together.
-        signed = _as_bytes(bound_to) + b"\0" + body
-        return hashlib.blake2b(signed, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
+
+class StateCodec:
+    """Seals the state that clients carry for tools, by the SDK's codec, with the keys of now."""
+
+    def __init__(self, key: StateKey) -> None:
+        self._keys = StateKeys(key, "")
+        self._made: tuple[list[bytes], RequestStateCodec] | None = None
+
+    def seal(self, payload: bytes) -> str:
+        """See RequestStateCodec."""
+        return self._codec().seal(payload)
+
+    def unseal(self, token: str) -> bytes:
+        """See RequestStateCodec."""
+        return self._codec().unseal(token)
+
+    def _codec(self) -> RequestStateCodec:
+        # Imported here: `searchbus doctor` reads keys too, and the SDK takes long to import.
+        from mcp.server.request_state import AESGCMRequestStateCodec
+
+        keys = self._keys.accepted()
+        if self._made is None or self._made[0] != keys:
+            self._made = keys, AESGCMRequestStateCodec([key.hex() for key in keys])
+        return self._made[1]
+
+
+def _sign(key: bytes, body: bytes, bound_to: tuple[object, ...]) -> bytes:
+    # JSON has no zero byte, so that the two parts do not run together.
+    signed = _as_bytes(bound_to) + b"\0" + body
+    return hashlib.blake2b(signed, key=key, digest_size=_SIGNATURE_BYTES).digest()
 
 
 def _as_bytes(bound_to: tuple[object, ...]) -> bytes:

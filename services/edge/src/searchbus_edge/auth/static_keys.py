@@ -85,6 +85,25 @@ class KeyFile:
             self._write([*self.read(), record])
         return key, record
 
+    def rotate(self, name: str, *, expires_s: int = 0) -> tuple[str, KeyRecord]:
+        """Make a second key of a name, with the same roles; KeyError where there is none."""
+        newest = self._newest(name)
+        return self.add(name, newest.roles, expires_s=expires_s)
+
+    def retire(self, name: str) -> list[str]:
+        """Remove the keys of a name but the newest, and return their ids; KeyError as above."""
+        with locked(self.path):
+            newest, records = self._newest(name), self.read()
+            old = [record for record in records if record.name == name and record != newest]
+            self._write([record for record in records if record not in old])
+        return [record.id for record in old]
+
+    def _newest(self, name: str) -> KeyRecord:
+        named = [record for record in self.read() if record.name == name]
+        if not named:
+            raise KeyError(name)
+        return named[-1]  # in the order in which they were made
+
     def revoke(self, key_id: str) -> bool:
         """Remove a key; False where no key has that id."""
         with locked(self.path):

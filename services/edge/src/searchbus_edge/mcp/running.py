@@ -23,6 +23,7 @@ from searchbus_bus import Bus, telemetry
 from searchbus_bus.transport import Subscription
 from searchbus_contracts import Cancel, Fault, decode
 
+from ..auth.signing import StateKey, StateKeys
 from ..http.answer import Answer
 from .messages import RequestId
 
@@ -63,9 +64,9 @@ class RunningRequests:
         service: whose cancellations reach every edge.
     """
 
-    def __init__(self, bus: Bus, key: bytes, *, service: str) -> None:
+    def __init__(self, bus: Bus, key: StateKey, *, service: str) -> None:
         self._bus = bus
-        self._key = key
+        self._keys = StateKeys(key, "")
         self._subject = bus.subjects.cancel(service)
         self._events: Subscription | None = None
         self._running: dict[tuple[str, RequestId], list[_Running]] = {}
@@ -146,4 +147,6 @@ class RunningRequests:
 
     def _name(self, caller: str, request_id: RequestId) -> str:
         text = f"cancel\n{caller}\n{type(request_id).__name__}\n{request_id}"
-        return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:32]
+        return hmac.new(
+            self._keys.issuing(), text.encode("utf-8", "replace"), hashlib.sha256
+        ).hexdigest()[:32]

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from searchbus_bus import KeyValue
 from searchbus_bus.live import LiveParts
+from searchbus_bus.telemetry import count_refused_credential
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_upstream import (
@@ -106,7 +108,7 @@ class ApiProvider(Provider):
         self,
         client: UpstreamClient,
         base_url: str,
-        keys: Sequence[str] = ("",),
+        keys: Sequence[str] | Callable[[], Sequence[str]] = ("",),
         *,
         kv: KeyValue | None = None,
         rate_per_minute: float = 0.0,
@@ -115,8 +117,9 @@ class ApiProvider(Provider):
         self._base_url = base_url.rstrip("/")
         self._budget = RetryBudget()
         self._next = 0
-        rate_per_s = _USED_SHARE * rate_per_minute / 60
-        self._keys = [_Key(self.title, secret, kv, rate_per_s) for secret in keys]
+        self._make = partial(_Key, self.title, kv=kv, rate_per_s=_USED_SHARE * rate_per_minute / 60)
+        self._read_keys = keys if callable(keys) else partial(tuple, keys)
+        self._made: dict[str, _Key] = {}
 
     @classmethod
     def required_setting(cls) -> str:
@@ -128,14 +131,22 @@ class ApiProvider(Provider):
         """The provider by its settings; its connections are closed with the process."""
         client = HttpClient(cls.name)
         process.resources.push_async_callback(client.close)
-        secrets = getattr(process.settings, f"{cls.name}_api_keys") if cls.keyed else ()
+        secret = process.settings.secret(cls.required_setting()) if cls.keyed else None
         return cls(
             client,
             getattr(process.settings, f"{cls.name}_url"),
-            [secret.get_secret_value() for secret in secrets] or [""],
+            secret.values if secret is not None else ("",),
             kv=await process.bus.key_value("web_pace", ttl_s=3600.0, max_bytes=2**20),
             rate_per_minute=getattr(process.settings, f"{cls.name}_rpm"),
         )
+
+    @property
+    def _keys(self) -> list[_Key]:
+        """The keys of now; one that stays keeps its pace and its refusals."""
+        texts = self._read_keys()
+        if [*self._made] != [*texts]:
+            self._made = {text: self._made.get(text) or self._make(text) for text in texts}
+        return [*self._made.values()]
 
     @property
     def usable(self) -> bool:
@@ -193,6 +204,8 @@ class ApiProvider(Provider):
         if reply.status in (401, 403, 432, 433) or fault.code == ErrorCode.QUOTA_EXHAUSTED:
             key.breaker.refused(COOLDOWN_S)
             log.error("%s: HTTP %d; the key is not used for an hour", key.name, reply.status)
+            if reply.status in (401, 403) and self.keyed:
+                count_refused_credential(self.required_setting())
             if self.usable:
                 # With another key the request may succeed.
                 raise Fault(fault.code, fault.failure.message, retryable=True)
@@ -202,12 +215,13 @@ class ApiProvider(Provider):
 
     def _choose(self) -> _Key:
         """The next key that may be used."""
-        for _ in self._keys:
-            key = self._keys[self._next % len(self._keys)]
+        keys = self._keys
+        for _ in keys:
+            key = keys[self._next % len(keys)]
             self._next += 1
             if key.breaker.usable:
                 return key
-        wait_s = min((key.breaker.remaining_s for key in self._keys), default=COOLDOWN_S)
+        wait_s = min((key.breaker.remaining_s for key in keys), default=COOLDOWN_S)
         raise Fault(
             ErrorCode.QUOTA_EXHAUSTED,
             f"{self.title} refuses every configured key, or its plan is used up. The next "
