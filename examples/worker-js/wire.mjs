@@ -35,7 +35,7 @@ const token = () => randomBytes(11).toString("hex");
 
 /** Connect and serve the tools until SIGTERM or SIGINT (§13). */
 export async function serve(offer) {
-  const seed = setting("SEARCHBUS_NATS_NKEY_SEED");
+  const seed = setting("SEARCHBUS_NATS_NKEY_SEED")?.split(/\s/)[0]; // two while it is rotated
   const nc = await connect({
     name: offer.service,
     servers: setting("SEARCHBUS_NATS_URL") ?? "nats://127.0.0.1:4222",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from functools import partial
 
@@ -120,6 +121,26 @@ def test_command_writes_a_configuration_that_the_server_accepts(
     assert seed not in config
     assert public_key(seed) in config
     own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
+
+
+def test_doctor_names_each_key_that_the_server_refuses(
+    own_nats_server: Callable, tmp_path, monkeypatch
+):
+    """With whose it is: here the service has a key that the server was not given yet."""
+    out = tmp_path / "nats"
+    assert run_command("nats-config", "--out", out).returncode == 0
+    server = own_nats_server("-c", str(out / "nats" / "nats.conf"), "-sd", str(tmp_path / "js"))
+    monkeypatch.setenv("SEARCHBUS_NATS_URL", server.url)
+    assert run_command("nats-config", "--out", out, "--rotate", "web").returncode == 0
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(out / "cli"))
+    checked = ("doctor", "--data", tmp_path / "data", "--secrets", out, "--json")
+    rows = json.loads(run_command(*checked).stdout)
+    keys = {row["check"]: row for row in rows if row["check"].startswith("key ")}
+    assert [name for name, row in keys.items() if not row["ok"]] == ["key web"]
+    assert "the key of web: nats_" in keys["key web"]["message"]
+    server.reload()
+    rows = json.loads(run_command(*checked).stdout)
+    assert all(row["ok"] for row in rows if row["check"].startswith("key "))
 
 
 async def test_written_configuration_serves_tls_and_the_settings_connect(

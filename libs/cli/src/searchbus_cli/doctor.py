@@ -13,17 +13,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
 from rich.text import Text
 
-from searchbus_bus import Bus, connect
+from searchbus_bus import Bus, Seeds, connect
 from searchbus_contracts import Actor, Fault, LivePart
 from searchbus_contracts.retrieval import ListReply, ListRequest
-from searchbus_runtime import BusAddress, StackState, data_folder, find_bus, read_state
+from searchbus_runtime import (
+    BusAddress,
+    ServiceSettings,
+    StackState,
+    data_folder,
+    find_bus,
+    load_settings,
+    read_state,
+)
 from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
+from searchbus_runtime.secret import values_of
+from searchbus_runtime.settings import check_seed
 from searchbus_runtime.wording import printable
 
 from .config import LOADING_ERRORS, Config, faults_of
@@ -42,6 +52,10 @@ def doctor(
         int, typer.Option(min=0, max=65535, help="Port that `searchbus up` will use; 0: any.")
     ] = 8080,
     config: Config = None,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(help="A folder of `searchbus nats-config`: try each key at the server."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The checks as JSON.")] = False,
 ) -> None:
     """Check this machine and the running stack.
@@ -53,6 +67,8 @@ def doctor(
     checks = [*_machine(folder), *_configuration(folder), *_plugins(folder)]
     with suppress(WrongSettingsError):  # a row of the configuration
         checks += _stack(folder, port)
+        if secrets is not None:
+            checks += _keys(secrets, folder)
     if as_json:
         rows = [{"check": name, "ok": ok, "message": text} for name, ok, text in checks]
         echo(json.dumps(rows))
@@ -142,6 +158,33 @@ def _stack(folder: Path, port: int) -> Iterator[Check]:
         yield from asyncio.run(_workers(address, _expected(state)))
     except Fault as fault:
         yield "nats", False, fault.failure.message
+
+
+def _keys(folder: Path, data: Path) -> Iterator[Check]:
+    """Whether the server accepts each seed of each service, for those of a folder of secrets."""
+    settings = load_settings(ServiceSettings)
+    address = find_bus(data)
+    url = address.url if address is not None else settings.nats_url
+    paths = sorted(folder.glob("*/SEARCHBUS_NATS_*NKEY_SEED"))
+    if not paths:
+        yield "keys", False, f"{folder} has no secrets; `searchbus nats-config --out` makes them"
+    for path in paths:
+        setting = path.name.removeprefix("SEARCHBUS_").lower()
+        fault = ""
+        try:
+            for seed in values_of(path.read_text()):
+                check_seed(seed)
+                seeds = Seeds.of(seed, user=path.parent.name, setting=setting)
+                asyncio.run(_connects(url, seeds=seeds, tls_files=settings.nats_tls))
+        except Fault as error:
+            fault = error.failure.message
+        except (OSError, ValueError) as error:
+            fault = f"{path} {error}"
+        yield f"key {path.parent.name}", not fault, fault or setting
+
+
+async def _connects(url: str, **options: Any) -> None:
+    await (await connect(url, name="doctor", connect_timeout_s=2, **options)).close()
 
 
 def _edge(url: str) -> Check:

@@ -36,7 +36,7 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
         seed = settings.secret(name, check_seed)
         if seed is not None:
             user = settings.nats_inbox_prefix.removeprefix("_INBOX_")
-            options[option] = Seeds(seed.values, user=user, setting=name)
+            options[option] = Seeds(seed.latest, user=user, setting=name)
     if settings.nats_tls is not None:
         options["tls_files"] = settings.nats_tls
     public = settings.secret("actor_public_key", check_public_key)

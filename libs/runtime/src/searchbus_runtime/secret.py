@@ -88,10 +88,10 @@ class Secret:
         self._retired = {value: end for value, end in self._retired.items() if end > now_s}
         return (*self._values, *self._retired)
 
-    def look(self) -> None:
-        """Read the file now, if it changed."""
+    def latest(self) -> tuple[str, ...]:
+        """The values in force, of a file that is looked at now: where a wrong one costs a lot."""
         self._looked_s = float("-inf")
-        self._look()
+        return self.values()
 
     def _look(self) -> None:
         if self._path is None:

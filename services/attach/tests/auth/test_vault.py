@@ -78,7 +78,7 @@ def test_a_rotated_key_seals_every_entry_anew(vault, tmp_path):
     assert first.seal_anew() == 0
     assert second.get("safe", "ann") == TOKENS
     rotated_key(path, old, new)
-    secrets[0].look()
+    secrets[0].latest()
     assert first.seal_anew() == 2
     assert second.get("safe", "ann") == TOKENS
     rotated_key(path, new)

@@ -30,7 +30,8 @@ the read loop: nothing more is received until a ping is missed | ignores such a 
 | `Client._process_connect_init` | what was left while there was no server is subscribed to \
 again on the next connection: a worker on standby got requests | can drop it without a connection |
 | `Client._select_next_server` | tries a lost server at any place among the others; one that hangs \
-accepts the connection, and costs the two seconds of its greeting | tries a lost server last |
+accepts the connection, and costs the two seconds of its greeting; it also waits before another \
+seed is tried | tries a lost server last |
 | `Client._connect_command` | signs with the seed that it was made with; a key that was rotated \
 was refused for ever | asks for the seed at each connect |
 | `Client._process_err` | a user whom the server no longer knows ends the connection for good | \
@@ -163,6 +164,7 @@ class BusClient(Client):
         super().__init__()
         self._seeds = seeds
         self._tls_files = tls_files
+        self._was_refused = False
         self._direct: dict[int, Callable[[Message], None]] = {}
         self._writing = False
         self.leaving: set[Subscription] = set()
@@ -309,6 +311,7 @@ class BusClient(Client):
 
     def _note_refusal(self) -> None:
         server = self._current_server
+        self._was_refused = True
         if self._seeds is not None and server is not None:
             self._seeds.refused(f"{server.uri.hostname}:{server.uri.port}")
 
@@ -329,6 +332,10 @@ class BusClient(Client):
 
     async def _select_next_server(self) -> None:
         self._server_pool.sort(key=lambda server: server is self._current_server)
+        if self._was_refused and self._seeds is not None and self._seeds.has_another:
+            for server in self._server_pool:
+                server.last_attempt = None  # with the other seed at once, without a pause
+        self._was_refused = False
         await super()._select_next_server()
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:

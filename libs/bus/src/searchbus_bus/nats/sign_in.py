@@ -53,6 +53,11 @@ class Seeds:
             self._in_use = next(seed for seed in seeds if seed not in self._refused)
         return self._in_use
 
+    @property
+    def has_another(self) -> bool:
+        """Whether there is a seed that the server has not refused."""
+        return not self._refused.issuperset(self._read())
+
     def accepted(self) -> None:
         """The server knows the seed."""
         if self.fault:
@@ -62,7 +67,7 @@ class Seeds:
     def refused(self, server: str) -> None:
         """The server does not know the seed."""
         self._refused.add(self._in_use)
-        if not self._refused.issuperset(self._read()):
+        if self.has_another:
             return
         telemetry.count_refused_credential(self._setting)
         import nkeys  # here, as in nats-py: few buses have keys

@@ -110,7 +110,7 @@ class Sealer:
                     continue
                 return found.plaintext if found.headers().get("typ") == purpose else None
             if isinstance(self._secret, Secret):
-                self._secret.look()  # another process may have sealed it with a key of just now
+                self._secret.latest()  # another process may have sealed it with a key of just now
         return None
 
 

@@ -102,7 +102,7 @@ class KeyFile:
         named = [record for record in self.read() if record.name == name]
         if not named:
             raise KeyError(name)
-        return named[-1]  # in the order in which they were made
+        return max(reversed(named), key=lambda record: record.created_s)
 
     def revoke(self, key_id: str) -> bool:
         """Remove a key; False where no key has that id."""

@@ -20,7 +20,7 @@ from fastapi import Request
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 
-from ...auth.signing import derived_key, to_base64url
+from ...auth.signing import StateKey, StateKeys, derived_key, to_base64url
 from ...http.head import Received
 from ..calls import HttpCalls
 
@@ -63,18 +63,21 @@ class Access:
         signed_in: whether callers need a credential.
     """
 
-    def __init__(self, calls: HttpCalls, role: str, key: bytes, *, signed_in: bool) -> None:
+    def __init__(self, calls: HttpCalls, role: str, key: StateKey, *, signed_in: bool) -> None:
         self._calls = calls
         self.role = role
         self.signed_in = signed_in
-        self._token = console_token(key)
+        self._keys = StateKeys(key, "")
 
     async def visitor(self, request: Request) -> Visitor:
         """Who sends a request; raises HttpError."""
         received = await self._calls.admit(request.scope)
         sees = received.actor.holds((self.role,))
         given = request.headers.get(TOKEN_HEADER, "")
-        proved = self.signed_in or hmac.compare_digest(given.encode(), self._token.encode())
+        proved = self.signed_in or any(
+            hmac.compare_digest(given.encode(), console_token(key).encode())
+            for key in self._keys.accepted()
+        )
         return Visitor(received, sees, sees and proved)
 
     async def seer(self, request: Request) -> Visitor:

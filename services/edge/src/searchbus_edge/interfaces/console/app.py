@@ -11,6 +11,7 @@ from searchbus_bus import Bus, Directory
 from searchbus_contracts import VERSION, encode
 from searchbus_runtime.pins import PinFile
 
+from ...auth.signing import StateKey
 from ...catalog.pinning import HeldChanges
 from ...catalog.registry import Registry
 from ...http.answer import PlainAnswer
@@ -76,7 +77,7 @@ class Console:
         calls: HttpCalls,
         arrivals: Arrivals,
         settings: EdgeSettings,
-        key: bytes,
+        key: StateKey,
         *,
         base_url: str,
         signed_in: bool,

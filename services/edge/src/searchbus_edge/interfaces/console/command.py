@@ -25,6 +25,7 @@ def command(
 
     from searchbus_runtime.config_file import find_config
     from searchbus_runtime.config_sources import Sources
+    from searchbus_runtime.secret import values_of
     from searchbus_runtime.state import data_folder, no_stack, read_state
 
     from ...auth.signing import load_key
@@ -36,7 +37,8 @@ def command(
         typer.echo(f"error: {no_stack(folder)}", err=True)
         raise typer.Exit(1)
     try:
-        key = load_key(Sources("edge", find_config(folder)).text("state_key"), folder)
+        given = Sources("edge", find_config(folder)).text("state_key")
+        key = values_of(given)[0].encode() if given is not None else load_key(folder)
     except OSError as error:
         typer.echo(f"error: {folder} cannot be read ({error.strerror}).", err=True)
         raise typer.Exit(1) from None
