@@ -80,8 +80,9 @@ def test_prometheus_scrapes_every_service_under_its_name():
         ["docker-compose.yml"],
         ["docker-compose.yml", "deploy/offline/compose.yml"],
         ["docker-compose.yml", "deploy/compose/attached.yml"],
+        ["docker-compose.yml", "deploy/compose/tls.yml"],
     ],
-    ids=["alone", "offline", "attached"],
+    ids=["alone", "offline", "attached", "tls"],
 )
 def test_compose_accepts_the_files(files):
     """Compose itself reads them, with every profile, and finds each service."""
@@ -95,6 +96,26 @@ def test_compose_accepts_the_files(files):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert set(yaml.safe_load(done.stdout)["services"]) >= set(installed_services())
+
+
+def test_every_client_of_the_bus_has_the_files_of_tls():
+    """Each from its own folder of secrets; the paths of the servers are those of their mounts."""
+    added = yaml.safe_load((ROOT / "deploy/compose/tls.yml").read_text())["services"]
+    own = COMPOSE["services"]
+    clients = {name for name, s in own.items() if "SEARCHBUS_NATS_URL" in s.get("environment", {})}
+    assert clients == {name for name, s in added.items() if "SEARCHBUS_NATS_URL" in str(s)}
+    for name in clients:
+        environment = added[name]["environment"]
+        assert environment["SEARCHBUS_NATS_URL"] == "tls://nats:4222", name
+        for variable, path in environment.items():
+            if variable.endswith("_FILE"):
+                assert path.startswith("/run/secrets/searchbus/"), name
+    (command,) = added["keys"]["command"]
+    (mounted,) = own["nats"]["volumes"]
+    assert mounted == "keys-nats:/keys:ro"
+    assert "--tls --tls-verify --tls-cert /keys/tls.crt --tls-key /keys/tls.key" in command
+    assert added["qdrant"]["volumes"] == ["keys-qdrant:/keys:ro"]
+    assert added["qdrant"]["environment"]["QDRANT__TLS__CERT"] == "/keys/tls.crt"
 
 
 def test_without_a_registry_no_service_sends_traces():

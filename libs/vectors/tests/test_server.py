@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from searchbus_bus import TlsFiles
 from searchbus_testing import free_port
+from searchbus_testing.certificates import self_signed
 from searchbus_vectors import (
     CollectionMissingError,
     StorageFullError,
@@ -67,6 +70,34 @@ async def test_server_that_goes_away_is_unavailable():
         with pytest.raises(StoreUnavailableError, match="does not respond"):
             await call
     await store.close()
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+async def test_a_certificate_of_another_authority_is_named(tmp_path):
+    """Which file is trusted, which server it is, what to set."""
+    folders = [tmp_path / name for name in ("server", "other")]
+    for folder in folders:
+        folder.mkdir()
+    (cert, key), (other, _) = map(self_signed, folders)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"https://127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(StoreUnavailableError) as raised:
+                await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", other)))
+            said = str(raised.value)
+            assert str(other) in said
+            assert url in said
+            assert "Set SEARCHBUS_QDRANT_CA_FILE" in said
+            with pytest.raises(StoreUnavailableError, match="answered 501"):
+                await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", cert)))
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")

@@ -17,6 +17,7 @@ from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
+from .authority import SERVERS, write_certificates
 from .errors import StackError
 from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
@@ -33,6 +34,19 @@ def nats_config(
     prefix: Annotated[str, typer.Option(help="Prefix of the subjects.")] = DEFAULT_PREFIX,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate of the server.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
+    tls: Annotated[
+        bool,
+        typer.Option(
+            help="Make an authority, once, and sign certificates of NATS, Qdrant and each service."
+        ),
+    ] = False,
+    tls_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name of these servers, e.g. nats.searchbus.svc."),
+    ] = None,
+    tls_verify: Annotated[
+        bool, typer.Option(help="Let NATS demand a certificate of this authority from clients.")
+    ] = False,
     kubernetes: Annotated[
         bool, typer.Option(help="Also write secrets.yaml, for `kubectl apply -f`.")
     ] = False,
@@ -93,8 +107,13 @@ def nats_config(
         text = "# Written by `searchbus nats-config`: accounts, users and their permissions.\n"
         text += 'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         text += "jetstream { max_memory_store: 512MB, max_file_store: 256MB }\n"
-        if tls_cert is not None and tls_key is not None:
-            text += f'tls {{ cert_file: "{tls_cert}", key_file: "{tls_key}" }}\n'
+        if tls:
+            write_certificates(out, services, tls_name or ())
+        if tls_cert is None and (out / "tls" / "ca.crt").exists():  # of this run or an earlier one
+            own = (out / "nats").absolute()
+            tls_cert, tls_key = own / "tls.crt", own / "tls.key"
+        if tls_cert is not None:
+            text += tls_block(tls_cert, tls_key, verify=tls_verify)
         text += authorization(keys, store_keys, services, prefix)
         write_atomically(out / "nats" / "nats.conf", text)
         if workers or remove_worker:
@@ -109,6 +128,12 @@ def nats_config(
             f"--out {out} cannot be written ({error.strerror}). Choose a folder.", 2
         ) from None
     err.print(f"{out}: nats/nats.conf and the secrets of {len(keys)} services", highlight=False)
+
+
+def tls_block(certificate: Path, key: Path | None, *, verify: bool) -> str:
+    """The part of the server's configuration; the authority lies beside the certificate."""
+    demand = f', ca_file: "{certificate.with_name("ca.crt")}", verify: true' if verify else ""
+    return f'tls {{ cert_file: "{certificate}", key_file: "{key}"{demand} }}\n'
 
 
 def _services() -> dict[str, Service]:
@@ -185,6 +210,10 @@ def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, 
         f"searchbus-{name}": {path.name: path.read_text() for path in (folder / name).iterdir()}
         for name in names
     }
+    for server in SERVERS:
+        if (folder / server / "tls.crt").exists():
+            files = ("ca.crt", "tls.crt", "tls.key")
+            contents[f"{server}-tls"] = {n: (folder / server / n).read_text() for n in files}
     # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
     contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
     # JSON is YAML.
