@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import settings
 
@@ -27,6 +30,27 @@ REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 os.environ["SEARCHBUS_CHECK_REPLIES"] = "1"
 # Tables of commands are not wrapped, neither here nor in processes.
 os.environ["COLUMNS"] = "200"
+# Compiled tests and modules are kept, whatever the shell says: four processes of tests, and the
+# hundreds that they start, would each compile them again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Every client of httpx would read the certificates of public authorities again, which takes as long
+# as a test. No test reaches a server that has one of theirs.
+_make_context = ssl.create_default_context
+_authorities = {os.environ.get("SSL_CERT_FILE"), certifi.where()}
+_made: dict[str, ssl.SSLContext] = {}
+
+
+def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
+    file = options.get("cafile")
+    if arguments or options.keys() != {"cafile"} or file not in _authorities:
+        return _make_context(*arguments, **options)
+    if file not in _made:
+        _made[file] = _make_context(cafile=file)
+    return _made[file]
+
+
+ssl.create_default_context = _default_context
 # No example of a property has a time limit: machines and their load differ.
 settings.register_profile("searchbus", deadline=None)
 settings.load_profile("searchbus")

@@ -7,8 +7,9 @@ import shlex
 from searchbus_testing import SEARCHBUS, Terminal, run_command
 
 
-def test_first_run_says_what_to_do_next_and_purge_leaves_nothing(tmp_path):
+def test_first_run_says_what_to_do_next_and_purge_leaves_nothing(tmp_path, monkeypatch):
     """Nine lines, whose commands work; then no file is left that searchbus does not know."""
+    monkeypatch.setenv("SEARCHBUS_EMBEDDER", "hash")
     data = tmp_path / "data of mine"
     with Terminal([SEARCHBUS, "up", "--port", "0", "--data", data]) as terminal:
         terminal.expect("searchbus is up at http://127.0.0.1:")

@@ -144,6 +144,12 @@ def test_arguments_of_the_tool_complete(complete, stack):
     assert complete(f"{line}limit=1 ", stack) == ["query="]
 
 
+def test_option_before_the_name_says_which_stack(complete, stack, tmp_path_factory):
+    """As it is typed, before the command converts it."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert complete(f"searchbus tools call --data {stack} fe", elsewhere) == ["fetch"]
+
+
 def test_nothing_is_offered_where_no_stack_runs(complete, tmp_path):
     """And nothing is printed that would stand in the line of a person."""
     assert complete("searchbus tools call sea", tmp_path) == []

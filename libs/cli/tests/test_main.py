@@ -81,6 +81,14 @@ def test_completion_of_commands_imports_none(words):
     assert "rich" not in modules
 
 
+def test_completion_of_a_name_converts_no_value():
+    """Typer imports Pydantic for it, which takes as long as all the rest."""
+    environment = {"COMP_WORDS": "searchbus tools call --data x sea", "COMP_CWORD": "5"}
+    _, modules = imported_by(_SEARCHBUS_COMPLETE="complete_bash", **environment)
+    assert "searchbus_cli.completion" in modules
+    assert expensive(modules) == []
+
+
 def test_help_has_panels_and_every_command_of_this_repository_is_in_one():
     """Those of other packages are in a panel of their own."""
     printed, _ = imported_by("--help")

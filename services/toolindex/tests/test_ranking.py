@@ -52,7 +52,7 @@ def test_walking_the_pages_gives_each_match_once_and_in_order(tools, query, acto
     assert len({name for _, name, *_ in walked}) == len(walked) == whole.total
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(described_tools, queries, actors)
 def test_hidden_tools_leave_no_trace(tools, query, actor):
     """All that is answered equals what an index without the hidden tools answers."""

@@ -64,7 +64,13 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, _Deferred) else command, rest
+        if isinstance(command, _Deferred):
+            command = command.load()
+        if ctx.resilient_parsing and command is not None:
+            # A shell waits for a completion, and Typer imports Pydantic to convert values.
+            for parameter in command.get_params(ctx):
+                setattr(parameter, "process_value", _as_typed)  # noqa: B010
+        return name, command, rest
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option --help, off by default: Typer imports Pydantic to convert a missing value."""
@@ -76,6 +82,10 @@ class CommandGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help; a command's line is read from its source."""
         _print_help(self, ctx, formatter, self.panels)
+
+
+def _as_typed(_: Any, value: Any) -> Any:
+    return value
 
 
 def _print_help(

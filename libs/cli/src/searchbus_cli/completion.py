@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Iterable
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -53,7 +54,8 @@ def _tools(options: dict[str, Any]) -> list[dict[str, Any]]:
         try:
             url = options.get("url")
             if url is None:
-                state = read_state(data_folder(options.get("data")))
+                data = options.get("data")  # as it was typed
+                state = read_state(data_folder(Path(data) if data else None))
                 url = state.url if state is not None else None
             if url is not None:
                 found.extend(_listed(url, options.get("toolset")))
