@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,19 @@ def test_paragraphs_are_short(page):
 def test_readme_fits_on_one_screen():
     """What is more stands in the pages that it leads to."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_every_folder_of_tests_that_is_described_is_committed():
+    """A pattern of .gitignore once left one out, and a target of make had no tests."""
+    described = re.findall(r"`([a-z0-9]+)`", "".join(_first_cells("tests/README.md")))
+    tracked = subprocess.check_output(["git", "ls-files", "tests"], cwd=ROOT, text=True).split()
+    folders = {Path(name).parts[1] for name in tracked if name.count("/") > 1}
+    assert "dist" in described
+    assert set(described) == folders
+
+
+def _first_cells(page: str) -> list[str]:
+    return re.findall(r"^\| (`.*?) \|", (ROOT / page).read_text(), re.MULTILINE)
 
 
 def test_comparison_names_a_source_for_each_statement():
