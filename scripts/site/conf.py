@@ -8,6 +8,7 @@ html_title = "searchbus"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 # Links lead to headings by the names that GitHub gives them.
 myst_heading_anchors = 4

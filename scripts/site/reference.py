@@ -79,7 +79,7 @@ def commands_page() -> str:
             for option in command.params
             if not getattr(option, "hidden", False)
         ]
-        parts.append(_table(("option", "default", ""), rows))
+        parts.append(_table(("option", "default", "what it does"), rows))
     return _joined(parts)
 
 
@@ -104,9 +104,11 @@ def _help(text: str) -> str:
     for block in inspect.cleandoc(text).replace("\b", "").split("\n\n"):
         about, _, command = block.partition("Example:")
         if command:
-            block = f"{about}\n\n```sh\n{command.strip()}\n```"
+            block = f"{_text(about)}\n\n```sh\n{command.strip()}\n```"
         elif "\n " in block or block.startswith(" "):
             block = f"```text\n{block}\n```"
+        else:
+            block = _text(block)
         blocks.append(block.strip())
     return "\n\n".join(blocks)
 
@@ -199,7 +201,7 @@ def http_page(document: Json) -> str:
         "[The OpenAPI document](openapi.json) of the tools that searchbus ships, as an edge serves "
         "it at `/openapi.json`. [Plain HTTP](../http.md) explains the forms of requests and "
         "answers; the arguments of each tool are in [Tools](tools.md).",
-        _table(("request", ""), rows),
+        _table(("request", "what it does"), rows),
         f"Statuses: {', '.join(statuses)}. [Errors](../errors.md) has what each code becomes.",
     ])  # fmt: skip
 
@@ -227,7 +229,7 @@ def _fields(schema: Json, heading: str) -> str:
         if "default" in field:
             default = f"`{json.dumps(field['default'], ensure_ascii=False)}`"
         rows.append((f"`{name}`", _kind(field), default, _cell(field.get("description", ""))))
-    return _table((heading, "type", "default", ""), rows)
+    return _table((heading, "type", "default", "meaning"), rows)
 
 
 def _kind(field: Json) -> str:
@@ -261,7 +263,7 @@ def metrics_page() -> str:
         "# Metrics",
         "Every process serves these at `/metrics` on its health port. [Running searchbus]"
         "(../deploy.md#observing-it) says which ones to watch, with their labels.",
-        _table(("metric", "kind", "", "measured by"), rows),
+        _table(("metric", "kind", "meaning", "measured by"), rows),
     ])  # fmt: skip
 
 
@@ -276,7 +278,7 @@ def packages_page() -> str:
         about = " ".join(about.split()).partition(". ")[0].rstrip(".:")
         rows.append((f"[{path.parent.name}]({path.parent.name}.md)", about.replace("|", "\\|")))
     rows.append(("[deploy/k8s](k8s.md)", "Kubernetes manifests, dashboard and alerts"))
-    return _joined(["# Packages", _table(("package", ""), rows)])
+    return _joined(["# Packages", _table(("package", "what it is"), rows)])
 
 
 # Markdown

@@ -21,7 +21,7 @@ WORD = "canaryquery0815"
 PASSWORD = "canary-proxy-password"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secured_stack(start_stack, tmp_path_factory) -> Stack:
     """A stack with keys and permissions for each service and a paid key, which logs everything."""
     return start_stack(

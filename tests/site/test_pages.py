@@ -33,6 +33,7 @@ def test_commands_are_all_described(made):
     }
     assert missing == set()
     assert "| `--data` |" in made["reference/commands.md"]
+    assert r"Writes \<data>/state.json" in made["reference/commands.md"], "no tag of HTML"
 
 
 def test_tools_are_all_described_with_their_arguments(made):
