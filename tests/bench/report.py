@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from searchbus_cli.capacity import table_of
+
 from .bars import BARS, bars_of
 from .charts import Row, chart, number
 
@@ -27,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 FOLDER = ROOT / "docs" / "performance"
 MEASUREMENTS = FOLDER / "measurements.json"
+CAPACITY = ROOT / "libs" / "cli" / "src" / "searchbus_cli" / "capacity.json"
 
 COLUMNS = {
     "calls/s": "calls/s",
@@ -88,6 +91,9 @@ def write(results: dict[str, Any]) -> None:
     MEASUREMENTS.write_text(json.dumps(benches, indent=2) + "\n")
     for name, text in render(benches).items():
         (PAGE.parent / name).write_text(text)
+    table = table_of(benches)
+    if table is not None:  # what `searchbus plan` calculates with
+        CAPACITY.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
 
 
 def _text(name: str) -> str:

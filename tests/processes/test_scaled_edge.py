@@ -23,7 +23,7 @@ HEADERS = {
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack = Stack(
         tmp_path_factory.mktemp("scaled") / "data",
-        ("--scale", "edge=2", "--fake-upstreams"),
+        ("--workers", "2", "--fake-upstreams"),
         {
             "SEARCHBUS_EMBEDDER": "hash",
             "SEARCHBUS_PAGE_SIZE": "2",

@@ -35,6 +35,7 @@ COMMANDS = {
     "config.init": "searchbus_cli.config:init",
     "config.check": "searchbus_cli.config:check",
     "nats-config": "searchbus_cli.nats_config:nats_config",
+    "plan": "searchbus_cli.plan:plan",
 }
 GROUPS = {
     "tools": "List and call the tools of the running stack.",
@@ -44,7 +45,7 @@ PANELS = {
     "Start": ("init", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
-    "Operate": ("console", "doctor", "trace", "config", "keys", "pins", "nats-config"),
+    "Operate": ("console", "doctor", "trace", "config", "keys", "pins", "nats-config", "plan"),
 }
 """The order of the help; a command of another package is below, where it is not named here."""
 

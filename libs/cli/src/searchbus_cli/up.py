@@ -56,6 +56,10 @@ def up(
     scale: Annotated[
         list[str] | None, typer.Option(help="SERVICE=N processes; may be repeated.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Edge processes on the one port, one for each core: edge=N."),
+    ] = None,
     fake_upstreams: Annotated[
         bool, typer.Option(help="Use fake search engines and pages on loopback.")
     ] = False,
@@ -89,7 +93,7 @@ def up(
         folder = open_data_folder(data)
     except UnusableFolderError as error:
         raise fail(str(error), 2) from None
-    counts = _scale(scale or [])
+    counts = _scale([*(scale or []), *([f"edge={workers}"] if workers is not None else [])])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
     if extra:
         _tell_settings_of(extra)
