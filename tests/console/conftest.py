@@ -24,7 +24,7 @@ from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing.folders import locked
 
-from .hostile import Thing, hostile_worker, parts
+from .hostile import Thing, documents_worker, hostile_worker, parts
 
 ROOT = Path(__file__).parents[2]
 AXE_VERSION = "4.11.0"
@@ -118,6 +118,7 @@ async def serve_console(tmp_path) -> AsyncIterator[Any]:
         async def start(**settings: Any) -> Console:
             broker = MemoryBroker()
             await broker.connect(name="hostile").serve(hostile_worker())
+            await broker.connect(name="retrieval").serve(documents_worker())
             given = EdgeSettings(data_dir=tmp_path, state_key=KEY, **settings)
             edge = await stack.enter_async_context(open_edge(broker.connect(name="edge"), given))
             await edge.bus.serve(edge.connector)

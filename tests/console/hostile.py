@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from searchbus_bus import Call, Toolset, Worker, prompt, resource_template, tool
+from searchbus_bus import Call, Toolset, Worker, endpoint, prompt, resource_template, tool
 from searchbus_bus.live import LiveParts
 from searchbus_contracts import (
     LivePart,
@@ -15,6 +15,13 @@ from searchbus_contracts import (
     ResourceReadRequest,
     ToolAnnotations,
     ToolDescriptor,
+)
+from searchbus_contracts.retrieval import (
+    Explanation,
+    Leg,
+    SearchHit,
+    SearchReply,
+    SearchRequest,
 )
 
 CORPUS = (
@@ -105,6 +112,31 @@ class Thing:
 parts: LiveParts[Any] = LiveParts(
     lambda thing: LivePart(kind="egress", name=EVIL, state="open", until_ms=4_000_000_000_000)
 )
+
+
+class Documents:
+    """Stands for the service of documents."""
+
+    @endpoint
+    async def search(self, call: Call, request: SearchRequest) -> SearchReply:
+        """One passage that is markup."""
+        why = Explanation(
+            rank=1, meaning=Leg(rank=1, score=0.5, share=0.4), words=Leg(score=2.0, share=0.1),
+            boosts={"literal": 0.2},
+        )  # fmt: skip
+        hit = SearchHit(
+            collection="hostile", document_id="d1", chunk_id="c1", title=EVIL,
+            text=f"gloves {EVIL}", score=0.7, cosine=0.5, relevance=0.9, section=EVIL,
+            explanation=why,
+        )  # fmt: skip
+        return SearchReply(hits=(hit,), searched=("hostile",))
+
+
+def documents_worker() -> Worker:
+    """The worker of the documents."""
+    worker = Worker("retrieval")
+    worker.add(Documents())
+    return worker
 
 
 def hostile_worker() -> Worker:

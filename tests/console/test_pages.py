@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +18,7 @@ from searchbus_testing import until
 from .hostile import CORPUS
 
 pytestmark = pytest.mark.slow
-PAGES = ["overview", "connect", "catalogue", "catalogue/tool/say"]
+PAGES = ["overview", "connect", "catalogue", "catalogue/tool/say", "search", "traces"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -154,3 +155,73 @@ async def test_keyboard_alone_reaches_everything(serve_console, visit):
     await page.keyboard.press("Enter")
     await page.wait_for_selector("h1 >> text=whisper")
     await tab.check()
+
+
+async def test_search_shows_why_and_keeps_judgements(serve_console, visit, axe, tmp_path):
+    """Each part by itself: a part that fails says why. A judgement is a line that the bench reads."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("search")
+    await page.fill("#query", "gloves <b>needed</b>")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    documents = page.locator("section", has=page.get_by_role("heading", name="Documents"))
+    await documents.locator(".passage").first.wait_for()
+    assert await documents.locator("mark").first.inner_text() == "gloves"
+    await documents.locator("summary", has_text="Score").first.click()
+    scores = await documents.locator(".scores").first.inner_text()
+    assert "meaning" in scores
+    assert "literal" in scores
+    tools = page.locator("section", has=page.get_by_role("heading", name="Tools"))
+    await tools.get_by_text("No tool index is running").wait_for()
+    await documents.get_by_role("button", name="Fits").first.click()
+    await page.wait_for_selector(".toast.ok")
+    file = tmp_path / "judgements" / "documents" / "queries.jsonl"
+    line = json.loads(file.read_text())
+    assert line == {
+        "text": "gloves <b>needed</b>", "relevant": ["hostile/d1/c1"], "irrelevant": [],
+    }  # fmt: skip
+    await documents.get_by_role("button", name="Fits").first.click()
+    await until(lambda: file.read_text() == "")
+    await tab.accessible(axe)
+    await tab.check()
+
+
+async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):
+    """From the list to a span; names, errors and attributes of others are text."""
+    _write_trace(tmp_path / "traces.jsonl")
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("traces")
+    await page.fill("[data-search]", "say")
+    await page.locator("tbody tr", has_text="tools/call say").get_by_role("link").click()
+    await page.wait_for_selector("svg.waterfall")
+    assert await page.locator(".spans tbody tr").count() == 3
+    widths = await page.locator(".waterfall rect").evaluate_all(
+        "all => all.map(r => r.width.baseVal.value)"
+    )
+    assert widths[0] > widths[1] > widths[2] > 0
+    await page.locator(".span").nth(2).click()
+    await page.get_by_text("evil.attribute").wait_for()
+    await tab.accessible(axe)
+    await tab.check()
+
+
+def _write_trace(file: Path) -> None:
+    evil = CORPUS[0]
+    spans = [
+        ("aa", None, "tools/call say", "edge", 0, 100, None),
+        ("bb", "aa", f"request {evil}", "edge", 10, 80, None),
+        ("cc", "bb", f"tool.hostile.say {CORPUS[5]}", "<b>hostile</b>", 20, 30, evil),
+    ]
+    lines = [
+        {
+            "trace_id": "ab" * 16, "span_id": span, "parent_id": parent, "name": name,
+            "kind": "server", "service": service, "start_ns": start * 10**6,
+            "end_ns": (start + length) * 10**6, "error": error,
+            "attributes": {"evil.attribute": evil, "number": 1},
+        }
+        for span, parent, name, service, start, length, error in spans
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"torn": ')

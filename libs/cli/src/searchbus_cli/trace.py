@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans, read_state
+from searchbus_runtime.traces import by_trace, is_question, subject_of
 
 from .output import Terminal, echo, fail, out
 
@@ -118,16 +119,7 @@ def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
 
 def _latest(spans: list[SpanRecord]) -> str:
     """The newest trace of a tool call or a search, or of anything where there is none."""
-    return max(list(filter(_asks, spans)) or spans, key=_start_ns).trace_id
-
-
-def _asks(span: SpanRecord) -> bool:
-    return span.name.startswith("tools/call") or span.name.endswith(".search")
-
-
-def _subject(trace: list[SpanRecord]) -> SpanRecord:
-    """The span that says what a trace is about: the call or search, not the list before it."""
-    return min(filter(_asks, trace), default=None, key=_start_ns) or min(trace, key=_start_ns)
+    return max(list(filter(is_question, spans)) or spans, key=_start_ns).trace_id
 
 
 def _start_ns(span: SpanRecord) -> int:
@@ -135,10 +127,8 @@ def _start_ns(span: SpanRecord) -> int:
 
 
 def _list(spans: list[SpanRecord], as_json: bool) -> None:
-    traces: dict[str, list[SpanRecord]] = {}
-    for span in spans:
-        traces.setdefault(span.trace_id, []).append(span)
-    newest = sorted(map(_subject, traces.values()), key=lambda span: -span.start_ns)[:20]
+    subjects = map(subject_of, by_trace(spans).values())
+    newest = sorted(subjects, key=lambda span: -span.start_ns)[:20]
     if as_json:
         echo(json.dumps([asdict(span) for span in newest]))
         return

@@ -56,11 +56,16 @@ class ToolLine(msgspec.Struct, rename="camel"):
 
 
 class QueryLine(msgspec.Struct):
-    """One line of queries.jsonl."""
+    """One line of queries.jsonl.
+
+    Args:
+        irrelevant: judged as wrong; a line with nothing else is left out.
+    """
 
     text: str
     relevant: list[str]
     id: str = ""
+    irrelevant: list[str] = []
 
 
 @dataclass
@@ -84,6 +89,7 @@ def read_catalogue(
     queries_file = queries or tools_file.with_name("queries.jsonl")
     tools: list[ToolLine] = _lines(tools_file, ToolLine)
     cases: list[QueryLine] = _lines(queries_file, QueryLine)
+    cases = [case for case in cases if case.relevant or not case.irrelevant]
     known = {tool.id for tool in tools}
     if len(known) < len(tools):
         raise CatalogueError(f"{tools_file}: ids must be unique.")

@@ -51,6 +51,56 @@ def read_spans(path: Path) -> Iterator[SpanRecord]:
                     continue
 
 
+def read_newest(path: Path, most_bytes: int) -> Iterator[SpanRecord]:
+    """The spans at the end of both files, in order of writing.
+
+    Args:
+        most_bytes: how much is read; of the first line that this cuts, nothing.
+    """
+    parts = []
+    for part in (path, path.with_name(path.name + ".1")):
+        try:
+            with part.open("rb") as file:
+                size = file.seek(0, 2)
+                start = max(0, size - most_bytes)
+                file.seek(start)
+                text = file.read(most_bytes)
+        except OSError:
+            continue
+        parts.append(text.partition(b"\n")[2] if start else text)
+        most_bytes -= len(text)
+        if most_bytes <= 0:
+            break
+    for text in reversed(parts):
+        for line in text.splitlines():
+            try:
+                yield SpanRecord(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+
+
+def by_trace(spans: Iterable[SpanRecord]) -> dict[str, list[SpanRecord]]:
+    """Trace id → its spans."""
+    found: dict[str, list[SpanRecord]] = {}
+    for span in spans:
+        found.setdefault(span.trace_id, []).append(span)
+    return found
+
+
+def is_question(span: SpanRecord) -> bool:
+    """Whether a span is a tool call or a search."""
+    return span.name.startswith("tools/call") or span.name.endswith(".search")
+
+
+def subject_of(trace: list[SpanRecord]) -> SpanRecord:
+    """The span that says what a trace is about: the call or search, not the list before it."""
+    return min(filter(is_question, trace), default=None, key=_start_ns) or min(trace, key=_start_ns)
+
+
+def _start_ns(span: SpanRecord) -> int:
+    return span.start_ns
+
+
 def build_tree(spans: Iterable[SpanRecord]) -> list[SpanNode]:
     """The roots of one trace. A span whose parent is unknown, e.g. in the client, is a root."""
     nodes = {span.span_id: SpanNode(span) for span in spans}

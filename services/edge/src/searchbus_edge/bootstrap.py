@@ -181,7 +181,7 @@ async def open_edge(
         console = None
         if "console" in settings.http_interfaces:
             console = Console(
-                bus, tools.directory, tools.registry, http_calls, policy.arrivals, settings, key,
+                bus, tools.directory, http_calls, policy.arrivals, tools.finder, settings, key,
                 base_url=base_url, signed_in=not authenticator.open,
             )  # fmt: skip
         yield Edge(
@@ -236,6 +236,7 @@ class _Tools:
         self.limits = _Limits(settings, store, clock, edges)
         cursors = Cursors(key)
         finder = Finder(bus, self.directory, cursors, self.limits.search, enabled=settings.search)
+        self.finder = finder
         self.search = SearchMethods(finder)
         self.pages = Pages(cursors, page_size=settings.page_size)
         self.resources = Resources(bus, cursors, page_size=settings.page_size)

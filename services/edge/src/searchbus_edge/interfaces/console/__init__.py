@@ -6,6 +6,8 @@
 | `GET events` | what runs, live: an event stream (overview.py) |
 | `GET catalogue`, `GET entry` | what the caller may use (catalogue.py) |
 | `POST call` | a tool's progress and result as an event stream |
+| `POST search`, `POST judge` | tools, documents and the web; judgements (searching.py) |
+| `GET traces`, `GET trace` | the stack's own traces (tracing.py) |
 | `GET connect`, `GET, POST keys` … | what a client needs (connecting.py) |
 | `GET, POST held` | held definitions, and their approval |
 

@@ -13,9 +13,9 @@ from searchbus_runtime.pins import PinFile
 
 from ...auth.signing import StateKey
 from ...catalog.pinning import HeldChanges
-from ...catalog.registry import Registry
 from ...http.answer import PlainAnswer
 from ...http.faults import PROBLEM
+from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ...tools.arrivals import Arrivals
 from ..calls import HttpCalls, plain_app
@@ -25,6 +25,8 @@ from .assets import asset
 from .catalogue import add_catalogue, visible_toolsets
 from .connecting import add_connecting
 from .overview import Overview
+from .searching import add_searching
+from .tracing import add_tracing
 
 
 class Me(Struct, frozen=True, kw_only=True):
@@ -73,9 +75,9 @@ class Console:
         self,
         bus: Bus,
         directory: Directory,
-        registry: Registry,
         calls: HttpCalls,
         arrivals: Arrivals,
+        finder: Finder,
         settings: EdgeSettings,
         key: StateKey,
         *,
@@ -92,6 +94,8 @@ class Console:
         self.app = plain_app(calls, PROBLEM)
         self._add_pages()
         add_catalogue(self.app, self._access, calls)
+        add_searching(self.app, self._access, calls, finder, bus, settings.data_dir)
+        add_tracing(self.app, self._access, settings.trace_file)
         add_connecting(self.app, self._access, calls, settings, base_url)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

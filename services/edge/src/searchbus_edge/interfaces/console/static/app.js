@@ -7,10 +7,12 @@ const PAGES = [
   ["overview", "Overview", "o"],
   ["connect", "Connect", "c"],
   ["catalogue", "Catalogue", "t"],
+  ["search", "Search", "s"],
+  ["traces", "Traces", "r", true],
 ];
 const SHORTCUTS = "searchbus.shortcuts";
 const main = document.getElementById("main");
-const app = { live: new Live(), me: null, pages: PAGES.map(([name]) => name) };
+const app = { live: new Live(), me: null };
 let leave = null, turn = 0;
 
 function route() {
@@ -94,7 +96,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "g") going = Date.now();
   else if (event.key === "/") {
     const field = main.querySelector("[data-search]");
-    if (field) { field.focus(); field.select?.(); } else location.hash = PAGES.some(([name]) => name === "search") ? "#/search" : "#/catalogue";
+    if (field) { field.focus(); field.select?.(); } else location.hash = "#/search";
     event.preventDefault();
   } else if (event.key === "j" || event.key === "k") {
     const rows = [...main.querySelectorAll("[data-row]")];

@@ -118,7 +118,7 @@ class Call {
   outcome(kind, data, time) {
     const { trace_id: id } = data;
     const template = this.app.me.trace_link;
-    const trace = /^0*$/.test(id ?? "") ? null : template ? h("a", { href: template.replace("{trace_id}", id), rel: "noreferrer", target: "_blank" }, "Trace") : this.app.me.sees && this.app.pages.includes("traces") ? link(`#/traces/${id}`, "Trace") : code(id);
+    const trace = /^0*$/.test(id ?? "") ? null : template ? h("a", { href: template.replace("{trace_id}", id), rel: "noreferrer", target: "_blank" }, "Trace") : this.app.me.sees ? link(`#/traces/${id}`, "Trace") : code(id);
     const head = h("p", { class: "row" }, badge(kind === "result" ? "ok" : data.code, kind === "result" ? "ok" : "bad"), time, trace);
     if (kind !== "result") return [head, failure({ message: data.detail })];
     const texts = (data.content ?? []).filter((c) => c.type === "text").map((c) => block(c.text, "Text"));

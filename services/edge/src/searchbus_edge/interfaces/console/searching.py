@@ -1,0 +1,215 @@
+"""One query over tools, documents and the web side by side, with what decided about each hit.
+
+Each part is searched for the caller, within its limits; a part that fails says why, and the others
+are shown. A person's judgements are kept as JSON Lines, in the form that `searchbus tools bench`
+reads: `<data>/judgements/<part>/queries.jsonl`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import FastAPI, Request
+from mcp.shared.exceptions import MCPError
+from msgspec import Meta, Struct
+
+from searchbus_bus import Bus
+from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.retrieval import SearchReply, SearchRequest
+from searchbus_runtime.files import locked, write_atomically
+
+from ...catalog.view import View
+from ...http.answer import INERT, PlainAnswer
+from ...http.faults import HttpError, problem_of
+from ...search.finder import Finder
+from ..calls import HttpCalls, failure_of
+from .access import Access, Visitor
+from .answers import API, body_of
+
+Part = Literal["tools", "documents", "web"]
+_RETRIEVAL = "retrieval"
+_WEB_TOOL = "web_search"
+_TIMEOUT_S = 20.0
+_MAX_BYTES = 4 * 2**20
+"""Of a file of judgements: one that is full takes no more."""
+_Line = dict[str, Any]
+
+
+class Question(Struct, frozen=True):
+    """Search.
+
+    Args:
+        parts: that are asked.
+        collections: of documents; empty: all.
+    """
+
+    query: Annotated[str, Meta(min_length=1, max_length=1000)]
+    parts: tuple[Part, ...] = ("tools", "documents", "web")
+    collections: Annotated[tuple[str, ...], Meta(max_length=50)] = ()
+    limit: Annotated[int, Meta(ge=1, le=20)] = 8
+
+
+class Judgement(Struct, frozen=True):
+    """Whether a hit answers a query.
+
+    Args:
+        id: a tool's name, a document's passage, or an address.
+        relevant: None takes the judgement back.
+    """
+
+    query: Annotated[str, Meta(min_length=1, max_length=1000)]
+    part: Part
+    id: Annotated[str, Meta(min_length=1, max_length=2048)]
+    relevant: bool | None
+
+
+def add_searching(
+    app: FastAPI, access: Access, calls: HttpCalls, finder: Finder, bus: Bus, data: Path | None
+) -> None:
+    """Add the requests of this module to the console's application.
+
+    Args:
+        data: the folder in which judgements are kept.
+    """
+
+    async def tools(visitor: Visitor, asked: Question) -> _Line:
+        view = calls.everything
+        if not finder.offered():
+            raise Fault(ErrorCode.UNAVAILABLE, "No tool index is running. Start it: searchbus up.")
+        await finder.admit(visitor.actor)
+        found = await finder.explain_tools(visitor.actor, view, asked.query)
+        hits = []
+        for one in found.considered if found is not None else ():
+            listed = view.tool_of.get((one.toolset, one.name))
+            if listed is not None and visitor.actor.holds(listed.required_roles):
+                title = listed.descriptor.title or ""
+                hits.append({**msgspec.to_builtins(one), "id": listed.name, "title": title})
+        return {"hits": hits, "texts": list(found.texts) if found is not None else []}
+
+    async def documents(visitor: Visitor, asked: Question) -> _Line:
+        await finder.admit(visitor.actor)
+        reply = await bus.request(
+            bus.subjects.endpoint(_RETRIEVAL, "search"),
+            SearchRequest(
+                query=asked.query, collections=asked.collections, limit=asked.limit, explain=True
+            ),
+            SearchReply, service=_RETRIEVAL, timeout_s=_TIMEOUT_S, actor=visitor.actor,
+        )  # fmt: skip
+        found: _Line = msgspec.to_builtins(reply)
+        for hit in found["hits"]:
+            hit["id"] = f"{hit['collection']}/{hit['document_id']}/{hit['chunk_id']}"
+        return found
+
+    async def web(visitor: Visitor, asked: Question) -> _Line:
+        arguments = {"query": asked.query, "maxResults": min(asked.limit, 10), "explain": True}
+        view = calls.everything
+        served = await calls.call(
+            visitor.received, view, _WEB_TOOL, arguments, timeout_s=_TIMEOUT_S
+        )
+        value = served.reply.value or {}
+        hits = [{**hit, "id": hit.get("url", "")} for hit in value.get("results", ())]
+        return {"hits": hits, "meta": served.reply.meta}
+
+    searches: dict[str, Callable[[Visitor, Question], Awaitable[_Line]]] = {
+        "tools": tools, "documents": documents, "web": web,
+    }  # fmt: skip
+
+    @app.post(f"{API}/search")
+    async def search(request: Request) -> PlainAnswer:
+        visitor = await access.visitor(request)
+        asked = await body_of(calls, visitor, request, Question)
+        parts = tuple(dict.fromkeys(asked.parts))
+        found = await asyncio.gather(*(_part(searches[part], visitor, asked) for part in parts))
+        return PlainAnswer(encode(dict(zip(parts, found, strict=True))), headers=INERT)
+
+    @app.post(f"{API}/judge")
+    async def judge(request: Request) -> PlainAnswer:
+        visitor = await access.manager(request)
+        wanted = await body_of(calls, visitor, request, Judgement)
+        if data is None:
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "There is no data folder for judgements. Set "
+                "SEARCHBUS_DATA_DIR.", retryable=False,
+            )  # fmt: skip
+        folder = data / "judgements" / wanted.part
+        view = calls.everything if wanted.part == "tools" else None
+        try:
+            lines = await asyncio.to_thread(_judge, folder, wanted, view)
+        except OSError as error:
+            raise Fault(
+                ErrorCode.STORAGE_FULL, f"{folder} cannot be written ({error.strerror}). Free some "
+                "space.", retryable=False,
+            ) from None  # fmt: skip
+        return PlainAnswer(encode({"queries": lines, "folder": str(folder)}))
+
+
+async def _part(
+    search: Callable[[Visitor, Question], Awaitable[_Line]], visitor: Visitor, asked: Question
+) -> _Line:
+    try:
+        return await search(visitor, asked)
+    except (Fault, HttpError) as error:
+        return {"problem": problem_of(error)}
+    except MCPError as error:
+        return {"problem": problem_of(failure_of(error, "tools/search"))}
+
+
+def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
+    """Write one judgement; returns how many queries have some. Raises OSError, Fault.
+
+    Args:
+        view: of tools, which are written beside the queries.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / "queries.jsonl"
+    with locked(file):
+        lines = _read(file)
+        line = lines.setdefault(wanted.query, {"text": wanted.query})
+        for name, value in (("relevant", True), ("irrelevant", False)):
+            ids = [one for one in line.get(name, []) if one != wanted.id]
+            line[name] = [*ids, wanted.id] if wanted.relevant is value else ids
+        kept = [line for line in lines.values() if line["relevant"] or line["irrelevant"]]
+        text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in kept)
+        if len(text) > _MAX_BYTES:
+            raise Fault(
+                ErrorCode.STORAGE_FULL, f"{file} is full. Move it away to begin another one.",
+                retryable=False,
+            )  # fmt: skip
+        if view is not None:
+            tools = (
+                {
+                    "id": name, "name": tool.descriptor.name, "server": tool.descriptor.toolset,
+                    "description": tool.descriptor.description,
+                    "inputSchema": tool.descriptor.input_schema,
+                }
+                for name, tool in view.tools.items()
+            )  # fmt: skip
+            listed = "".join(json.dumps(tool) + "\n" for tool in tools)
+            write_atomically(folder / "tools.jsonl", listed, mode=0o600)
+        write_atomically(file, text, mode=0o600)
+    return len(kept)
+
+
+def _read(file: Path) -> dict[str, _Line]:
+    """Query → its line; a line that is not one of ours is left out."""
+    found: dict[str, _Line] = {}
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return found
+    for line in text.splitlines():
+        try:
+            one = json.loads(line)
+            found[str(one["text"])] = {
+                "text": str(one["text"]),
+                "relevant": [str(item) for item in one.get("relevant", [])],
+                "irrelevant": [str(item) for item in one.get("irrelevant", [])],
+            }
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return found

@@ -1,0 +1,157 @@
+"""Traces of the stack's own file: the newest, filtered, and one with all its spans.
+
+The file is bounded (setting TRACE_FILE_BYTES), and only its end is read. Where spans go to a
+collector there is none, and the page leads there (setting CONSOLE_TRACE_LINK).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from msgspec import Struct
+
+from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_runtime.traces import (
+    SpanNode,
+    SpanRecord,
+    build_tree,
+    by_trace,
+    read_newest,
+    subject_of,
+)
+
+from ...http.answer import PlainAnswer
+from .access import Access
+from .answers import API
+
+_MAX_READ_BYTES = 8 * 2**20
+_MAX_TRACES = 100
+_MAX_SPANS = 1_000
+_MAX_CHARS = 500
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """A trace by the span that says what it is about.
+
+    Args:
+        services: that took part.
+        error: of any span; empty: none failed.
+    """
+
+    id: str
+    name: str
+    start_ms: float
+    duration_ms: float
+    spans: int
+    services: list[str]
+    error: str
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A span of a trace.
+
+    Args:
+        depth: below how many others it is.
+        start_ms: after the start of the trace.
+    """
+
+    depth: int
+    service: str
+    name: str
+    start_ms: float
+    duration_ms: float
+    error: str
+    attributes: dict[str, str]
+
+
+def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
+    """Add the requests of this module to the console's application.
+
+    Args:
+        file: None where spans go to a collector.
+    """
+
+    async def spans() -> list[SpanRecord]:
+        if file is None:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "This stack sends its traces to a collector (SEARCHBUS_OTLP_ENDPOINT). Look there.",
+            )
+        path = file
+        return await asyncio.to_thread(lambda: list(read_newest(path, _MAX_READ_BYTES)))
+
+    @app.get(f"{API}/traces")
+    async def traces(
+        request: Request,
+        text: Annotated[str, Query(max_length=200)] = "",
+        least_ms: Annotated[float, Query(ge=0)] = 0.0,
+        failed: bool = False,
+    ) -> PlainAnswer:
+        await access.seer(request)
+        found = [_trace(of_one) for of_one in by_trace(await spans()).values()]
+        words = text.lower().split()
+        found = [
+            trace
+            for trace in found
+            if trace.duration_ms >= least_ms
+            and (trace.error or not failed)
+            and all(word in f"{trace.id} {trace.name} {trace.services}".lower() for word in words)
+        ]
+        found.sort(key=lambda trace: -trace.start_ms)
+        return PlainAnswer(encode({"total": len(found), "traces": found[:_MAX_TRACES]}))
+
+    @app.get(f"{API}/trace")
+    async def trace(request: Request, id: Annotated[str, Query(max_length=64)]) -> PlainAnswer:
+        await access.seer(request)
+        found = [span for span in await spans() if span.trace_id == id]
+        if not found:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "There is no such trace any more. Spans are written a moment after a call: try "
+                "again.",
+                retryable=True,
+            )
+        start_ns = min(span.start_ns for span in found)
+        shown = [_span(span, depth, start_ns) for span, depth in _flat(build_tree(found), 0)]
+        head = _trace(found)
+        return PlainAnswer(encode({"trace": head, "spans": shown[:_MAX_SPANS]}))
+
+
+def _trace(spans: list[SpanRecord]) -> Trace:
+    subject = subject_of(spans)
+    start_ns = min(span.start_ns for span in spans)
+    return Trace(
+        id=subject.trace_id,
+        name=subject.name[:_MAX_CHARS],
+        start_ms=start_ns / 1e6,
+        duration_ms=(max(span.end_ns for span in spans) - start_ns) / 1e6,
+        spans=len(spans),
+        services=sorted({span.service for span in spans}),
+        error=next((span.error for span in spans if span.error), ""),
+    )
+
+
+def _flat(nodes: list[SpanNode], depth: int) -> Iterator[tuple[SpanRecord, int]]:
+    """The spans in order, each with its depth; a stack, since a trace may be deep."""
+    waiting = [(node, depth) for node in reversed(nodes)]
+    while waiting:
+        node, level = waiting.pop()
+        yield node.span, level
+        waiting += [(child, level + 1) for child in reversed(node.children)]
+
+
+def _span(span: SpanRecord, depth: int, origin_ns: int) -> Span:
+    attributes: dict[str, Any] = span.attributes
+    return Span(
+        depth=depth,
+        service=span.service,
+        name=span.name[:_MAX_CHARS],
+        start_ms=(span.start_ns - origin_ns) / 1e6,
+        duration_ms=span.duration_ms,
+        error=span.error or "",
+        attributes={key: str(value)[:_MAX_CHARS] for key, value in attributes.items()},
+    )
