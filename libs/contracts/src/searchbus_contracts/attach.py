@@ -1,4 +1,5 @@
-"""What the service that attaches MCP servers says about them: `attach.status` (§14)."""
+"""The service that attaches MCP servers: what it says about them, `attach.status`, and what an
+operator changes, `attach.manage` (§14)."""
 
 from __future__ import annotations
 
@@ -75,3 +76,34 @@ class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
         str, doc("Why the file cannot be used; the last valid one counts then.")
     ] = ""
     unconfined: Annotated[str, doc("Why commands are not confined; empty where they are.")] = ""
+
+
+class ManageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Change what is attached, or read what a server printed; for operators."""
+
+    action: Literal["diff", "approve", "restart", "log", "add", "remove"]
+    servers: Annotated[tuple[Name, ...], doc("Which; of diff, approve and log one.")] = ()
+    digits: Annotated[
+        tuple[str, ...], doc("With approve: the definitions, by the digits of their hashes.")
+    ] = ()
+    text: Annotated[
+        str, doc("With add: the JSON of a desktop host's mcpServers.", max_length=262_144)
+    ] = ""
+
+
+class HeldDefinition(Struct, frozen=True, kw_only=True):
+    """A definition that differs from the approved one."""
+
+    name: str
+    digits: Annotated[str, doc("They name this very definition.")]
+    reasons: tuple[str, ...]
+    lines: Annotated[tuple[str, ...], doc("The difference, line by line.")]
+
+
+class ManageReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done."""
+
+    done: Annotated[tuple[str, ...], doc("Names of the servers or definitions.")] = ()
+    left_out: Annotated[dict[str, str], doc("With add: server → why it is not attached.")] = {}
+    held: tuple[HeldDefinition, ...] = ()
+    log: Annotated[str, doc("With log: the last lines of its standard error.")] = ""

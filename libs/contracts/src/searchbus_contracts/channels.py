@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .attach import StatusReply, StatusRequest
+from .attach import ManageReply, ManageRequest, StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .headers import Cancel, Ping, Pong
 from .ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
@@ -80,6 +80,7 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
     Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),
     Channel("attach.status", "Get the state of attached MCP servers.", StatusRequest, StatusReply),
+    Channel("attach.manage", "Change what is attached.", ManageRequest, ManageReply),
     Channel(
         "evt.catalog.{service}", "A worker started, stopped or changed its tools.", CatalogEvent
     ),

@@ -178,6 +178,7 @@ def declarations_from_json(text: bytes) -> dict[str, Service]:
 
 _EVERY_REQUEST = (
     "tool.>", "resource.>", "prompt.>", "retrieval.*", "toolindex.search", "attach.status",
+    "attach.manage",
 )  # fmt: skip
 OPERATOR = Service(
     name="cli",

@@ -9,7 +9,7 @@ SERVICE = Service(
     description="Other MCP servers, each as a toolset.",
     start="searchbus_attach.service:start",
     settings="searchbus_attach.settings:AttachSettings",
-    endpoints=("status",),
+    endpoints=("status", "manage"),
     # `searchbus attach list` runs beside the service where that is a container, with its key.
     calls=("attach.status",),
     attaches_toolsets=True,

@@ -33,7 +33,7 @@ from searchbus_contracts.resources import (
     PromptGetReply,
     PromptGetRequest,
 )
-from searchbus_runtime.pins import Reviewed
+from searchbus_runtime.pins import Held, Reviewed
 
 from .declare.views import DeclaredView
 from .definitions.describe import ServerTools
@@ -315,12 +315,18 @@ class Attached:
             fitting.missed = True
             self._on_change()
 
+    @property
+    def changed(self) -> dict[str, Held]:
+        """What differs from the approved definitions, by name."""
+        tools = self.upstream.lists.tools or ServerTools()
+        return self._approvals.changed(self.server, tools.descriptors)
+
     def status(self, *, with_tools: bool) -> AttachedServer:
         """Its state, for the operator."""
         upstream, lists, sessions = self.upstream, self.upstream.lists, self._sessions
         tools = lists.tools or ServerTools()
         refused = {**tools.refused, **lists.contents.refused}
-        changed = self._approvals.changed(self.server, tools.descriptors)
+        changed = self.changed
         tool_list: list[AttachedTool] = []
         problem = str(upstream.problem)  # a Problem is no JSON
         if problem and upstream.state == "starting":

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from searchbus_bus import Worker
 from searchbus_bus.telemetry import LiveGauge
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_runtime.pins import Held
 
 from .attached import Attached
 from .declare.attach_file import AttachFile
@@ -129,6 +131,35 @@ class Gateway:
         """A running server, with its variables expanded. Raises DeclarationError."""
         found = self._attached.get(name)
         return None if found is None else found.server.expanded(self._context.variable)
+
+    def held(self, name: str) -> list[Held]:
+        """What of a server differs from what was approved; raises Fault(not_found)."""
+        return list(self._find(name).changed.values())
+
+    def approve(self, name: str, digits: Collection[str]) -> list[str]:
+        """Approve definitions of a server, as they are now; their names.
+
+        Raises:
+            Fault: not_found; nothing differs that has these digits.
+            OSError, ValueError: the file of pins cannot be used.
+        """
+        attached = self._find(name)
+        return self._approvals.approve(attached.server, attached.changed.values(), digits)
+
+    async def restart(self, name: str) -> None:
+        """Stop a server and start it anew; raises Fault(not_found)."""
+        attached = self._find(name)
+        views = {one: found.view for one, found in self._attached.items()}
+        servers = {one: found.server for one, found in self._attached.items()}
+        others = {one: server for one, server in servers.items() if server is not attached.server}
+        await self._apply(others, views)
+        await self._apply(servers, views)
+
+    def _find(self, name: str) -> Attached:
+        found = self._attached.get(name)
+        if found is None:
+            raise Fault(ErrorCode.NOT_FOUND, f"No server {name} is attached. List them again.")
+        return found
 
     async def _look(self) -> None:
         while True:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from searchbus_bus import Call, Worker, end_task, endpoint
-from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, StatusRequest
 from searchbus_runtime import Process
 from searchbus_runtime.pins import PinFile
 from searchbus_runtime.process import keep_freed_memory
@@ -21,6 +21,7 @@ from .declare.attach_file import AttachFile, reserved_names
 from .definitions.pinning import Approvals
 from .errors import AuthError
 from .gateway import Gateway
+from .managing import Managing
 from .sessions.leases import Leases
 from .sessions.sessions import Handover
 from .settings import AttachSettings
@@ -30,18 +31,27 @@ QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 """They log whole messages of servers, headers, and addresses with their queries."""
 log = logging.getLogger("searchbus.attach")
 _SEAL_EVERY_S = 1.0
+OPERATORS = ("searchbus-operator",)
+"""Roles of who changes what is attached; the command line has every role."""
 
 
 class AttachEndpoints:
     """The typed requests of the service."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, managing: Managing | None = None) -> None:
         self._gateway = gateway
+        self._managing = managing
 
     @endpoint
     async def status(self, call: Call, request: StatusRequest) -> StatusReply:
         """The state of the attached servers."""
         return self._gateway.status(request)
+
+    @endpoint(required_roles=OPERATORS)
+    async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
+        """Change what is attached; for operators."""
+        assert self._managing is not None
+        return await self._managing.manage(request)
 
 
 async def start(process: Process[AttachSettings]) -> None:
@@ -54,13 +64,15 @@ async def start(process: Process[AttachSettings]) -> None:
         process.service, max_in_flight=settings.max_in_flight, description="Other MCP servers."
     )
     credentials = settings.credentials()
+    file = AttachFile(settings.file, reserved_names(known_services()))
+    logs = settings.data_dir / "logs" if settings.data_dir else None
     gateway = await process.enter(
         Gateway(
             worker,
-            AttachFile(settings.file, reserved_names(known_services())),
+            file,
             Approvals(PinFile(settings.pins)),
             ConnectionContext(
-                logs=settings.data_dir / "logs" if settings.data_dir else None,
+                logs=logs,
                 credentials=credentials,
                 own=settings.own_paths,
             ),
@@ -70,7 +82,7 @@ async def start(process: Process[AttachSettings]) -> None:
             grace_s=settings.attach_grace_s,
         )
     )
-    worker.add(AttachEndpoints(gateway))
+    worker.add(AttachEndpoints(gateway, Managing(gateway, file, logs)))
     serving = await process.serve(worker)
     gateway.follow(serving.refresh, serving.instance)
     process.after_drain(gateway.end_sessions)

@@ -351,3 +351,20 @@ def test_a_file_in_another_encoding_is_named(imported):
     """With what to do."""
     done, _ = imported('{"\u00e9": 1}', "latin-1")
     assert "mcp.json is not text in UTF-8: open it in an editor and save it" in done.stderr
+
+
+def test_address_needs_no_option_and_several_servers_are_removed(attach, tmp_path):
+    """As one types it first."""
+    assert attach("add", "near", "https://near.example/mcp").returncode == 0
+    assert attach("add", "far", "http://127.0.0.1:9/mcp").returncode == 0
+    assert added(tmp_path)["near"].url == "https://near.example/mcp"
+    assert attach("remove", "near", "far").returncode == 0
+    assert added(tmp_path) == {}
+
+
+@pytest.mark.parametrize("command", ["restart", "logs"])
+def test_what_needs_the_service_says_that_it_does_not_run(attach, command):
+    """And how to start it."""
+    done = attach(command, "files")
+    assert done.returncode != 0
+    assert "searchbus up" in done.stderr

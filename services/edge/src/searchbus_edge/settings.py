@@ -164,12 +164,6 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="Interfaces of plain HTTP that are served beside MCP. api: /api/v1, "
         "/openapi.json and /docs; each other one: the paths below its name.",
     )
-    console_role: str = Field(
-        "searchbus-operator",
-        min_length=1,
-        description="The role that the console asks for where callers sign in: it shows what is "
-        "about others, and changes things.",
-    )
     console_trace_link: str = Field(
         "",
         description="The address of a trace in the collector's pages, with {trace_id}. Default: "

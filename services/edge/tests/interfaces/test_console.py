@@ -186,7 +186,7 @@ async def test_hidden_names_are_nowhere(start, tmp_path):
 
 
 async def test_what_is_about_others_needs_the_role(start, tmp_path):
-    """Of the setting CONSOLE_ROLE; whoever has it sees and changes."""
+    """Whoever has it sees and changes."""
     http = await start(auth="static")
     file = KeyFile(tmp_path / "keys.json")
     plain, _ = file.add("plain", ("HIDDEN-ROLE",))

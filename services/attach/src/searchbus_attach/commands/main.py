@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from searchbus_contracts.attach import ManageRequest
 from searchbus_runtime import data_folder
 from searchbus_runtime.wording import printable
 
@@ -36,6 +37,7 @@ from .options import (
     server_of,
 )
 from .status import (
+    ask_manage,
     ask_status,
     masked,
     not_running,
@@ -59,7 +61,8 @@ _NOTHING_DIFFERS = "nothing differs from what was approved"
 def add(
     name: NewNameArgument,
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --: the command and its arguments.")
+        list[str] | None,
+        typer.Argument(help="The address; or after --: the command."),
     ] = None,
     url: Annotated[str, typer.Option(help="The address of a remote server.")] = "",
     header: Annotated[
@@ -102,6 +105,8 @@ def add(
     Example: searchbus attach add files -- npx -y @modelcontextprotocol/server-filesystem /srv
     """
     keys: dict[str, Any] = {}
+    if command and len(command) == 1 and command[0].startswith(("https://", "http://")) and not url:
+        url, command = command[0], None
     if command:
         keys |= {"command": command[0], "args": command[1:]}
     given = {
@@ -297,13 +302,49 @@ def approve(
 
 
 @attach.command("remove")
-def remove(name: NameArgument, file: FileOption = None, data: DataOption = None) -> None:
-    """Detach a server; a running stack ends it within seconds.
+def remove(
+    names: Annotated[list[str], typer.Argument(help="Servers.")],
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Detach servers; a running stack ends them within seconds.
 
     Example: searchbus attach remove files
     """
-    file_of(file, data).remove(name)
-    typer.echo(f"{name} is removed")
+    found = file_of(file, data)
+    for name in names:
+        found.remove(name)
+        typer.echo(f"{name} is removed")
+
+
+@attach.command("restart")
+def restart(
+    names: Annotated[list[str], typer.Argument(help="Servers.")], data: DataOption = None
+) -> None:
+    """Stop servers of the running stack and start them anew.
+
+    Example: searchbus attach restart files
+    """
+    folder = data_folder(data)
+    if ask_manage(folder, ManageRequest(action="restart", servers=tuple(names))) is None:
+        raise ServerDeclarationError(not_running(folder))
+    typer.echo(f"{', '.join(names)}: started anew")
+
+
+@attach.command("logs")
+def logs(name: NameArgument, data: DataOption = None) -> None:
+    """Print what a server's command wrote to standard error last.
+
+    Example: searchbus attach logs files
+    """
+    folder = data_folder(data)
+    found = ask_manage(folder, ManageRequest(action="log", servers=(name,)))
+    if found is None:
+        raise ServerDeclarationError(not_running(folder))
+    if not found.log:
+        typer.echo(f"{name} has printed nothing to standard error", err=True)
+    for line in found.log.splitlines():
+        typer.echo(printable(line))
 
 
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:

@@ -8,12 +8,18 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts.attach import (
+    AttachedServer,
+    ManageReply,
+    ManageRequest,
+    StatusReply,
+    StatusRequest,
+)
 from searchbus_runtime.state import no_stack
 from searchbus_runtime.wording import printable
 
@@ -24,6 +30,7 @@ from ..declare.views import Selection
 if TYPE_CHECKING:
     from searchbus_runtime import BusAddress
 
+T = TypeVar("T")
 _TIMEOUT_S = 10.0
 _MASK = "***"
 _NOT_RUNNING = "not running"
@@ -37,29 +44,45 @@ def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
     Raises:
         Fault: it does not answer, or the bus cannot be reached.
     """
+    # Without an actor: no role is needed, and in the service's container the command has its
+    # keys, which cannot sign one.
+    return _ask(data, "status", StatusRequest(server=server), StatusReply)
+
+
+def ask_manage(data: Path, request: ManageRequest) -> ManageReply | None:
+    """Have the running service change something; None where none is running.
+
+    Raises:
+        Fault: it refuses or does not answer, or the bus cannot be reached.
+    """
+    return _ask(data, "manage", request, ManageReply, Actor(subject="cli", roles=("*",)))
+
+
+def _ask(
+    data: Path, verb: str, request: Any, reply: type[T], actor: Actor | None = None
+) -> T | None:
     from searchbus_runtime import find_bus
 
     address = find_bus(data)
-    return None if address is None else asyncio.run(_ask(address, server))
 
+    async def ask(address: BusAddress) -> T:
+        from searchbus_bus import connect
 
-async def _ask(address: BusAddress, server: str | None) -> StatusReply | None:
-    from searchbus_bus import connect
+        bus = await connect(address.url, name="cli", **address.options)
+        try:
+            return await bus.request(
+                bus.subjects.endpoint("attach", verb), request, reply,
+                service="attach", timeout_s=_TIMEOUT_S, actor=actor,
+            )  # fmt: skip
+        finally:
+            await bus.close()
 
-    bus = await connect(address.url, name="cli", **address.options)
     try:
-        # Without an actor: no role is needed, and in the service's container the command has its
-        # keys, which cannot sign one.
-        return await bus.request(
-            bus.subjects.endpoint("attach", "status"), StatusRequest(server=server), StatusReply,
-            service="attach", timeout_s=_TIMEOUT_S,
-        )  # fmt: skip
+        return None if address is None else asyncio.run(ask(address))
     except Fault as fault:
-        if fault.code == ErrorCode.UNAVAILABLE:
+        if fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable:
             return None
         raise
-    finally:
-        await bus.close()
 
 
 def state_of(server: Server, found: AttachedServer | None = None) -> str:

@@ -11,8 +11,9 @@ that differs, also a tool that is new, is held, or taken and logged, as the poli
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable
 
-from searchbus_contracts import ToolDescriptor
+from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
 from searchbus_runtime.pins import Held, PinFile, Pins, Reviewed
 
 from ..declare.servers import Server
@@ -65,6 +66,23 @@ class Approvals:
     def changed(self, server: Server, tools: tuple[ToolDescriptor, ...]) -> dict[str, Held]:
         """What differs from the approved definitions, whatever the policy."""
         return dict(self._read().review(server.name, server.target, tools).held)
+
+    def approve(self, server: Server, found: Iterable[Held], digits: Collection[str]) -> list[str]:
+        """Approve those of the definitions that differ which the digits name; their names.
+
+        Raises:
+            Fault: not_found; digits that name none of them.
+            OSError, ValueError: the file cannot be used.
+        """
+        named = {given: [one for one in found if one.is_named_by(given)] for given in digits}
+        if not named or not all(named.values()):
+            raise Fault(
+                ErrorCode.NOT_FOUND, "Nothing differs that has these digits any more. Look again."
+            )
+        tools = [one.tool for held in named.values() for one in held]
+        with self._file.changing() as pins:
+            pins.approve(server.name, server.target, tools)
+        return [tool.name for tool in tools]
 
     def _approve(
         self, server: Server, tools: tuple[ToolDescriptor, ...], what: str, *, first: bool = False

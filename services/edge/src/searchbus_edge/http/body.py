@@ -65,7 +65,7 @@ class BodyLimits:
         timeout_s: float = 30.0,
         held_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._call_bytes = min(most_bytes, call_bytes)
         # A smaller body has neither too many bytes nor too many texts, whatever it asks for:
         # it needs no `check`.
@@ -85,7 +85,7 @@ class BodyLimits:
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdecimal() else None
         if length is None or length > limit:
-            limit = min(self._most_bytes, max(limit, most_declared()))
+            limit = min(self.most_bytes, max(limit, most_declared()))
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()

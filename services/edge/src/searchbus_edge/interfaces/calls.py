@@ -115,6 +115,14 @@ class HttpCalls:
             raise HttpError.of(found)
         return found
 
+    async def file(self, received: Received, receive: Any) -> bytes:
+        """A body that is a file, up to the limit of any request; raises HttpError."""
+        limits = self._policy.limits
+        found = await limits.read(received.head, receive, lambda: limits.most_bytes)
+        if isinstance(found, HttpRefusal):
+            raise HttpError.of(found)
+        return found
+
     async def json(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:

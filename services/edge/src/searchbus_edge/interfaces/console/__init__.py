@@ -8,9 +8,11 @@
 | `POST call` | a tool's progress and result as an event stream |
 | `POST search`, `POST judge` | tools, documents and the web; judgements (searching.py) |
 | `GET traces`, `GET trace` | the stack's own traces (tracing.py) |
+| `GET, POST attached` | attached servers: state, log, changes (attached.py) |
+| `GET documents`, `GET document`, `POST documents/…` | collections and documents (documents.py) |
 | `GET connect`, `GET, POST keys` … | what a client needs (connecting.py) |
 | `GET, POST held` | held definitions, and their approval |
 
-Calls take the way of every interface, `HttpCalls`. What is about others needs the role of the
-setting CONSOLE_ROLE (access.py). Without "console" in HTTP_INTERFACES nothing of it is there.
+Calls take the way of every interface, `HttpCalls`. What is about others needs the role
+`searchbus-operator` (access.py). Without "console" in HTTP_INTERFACES nothing of it is there.
 """

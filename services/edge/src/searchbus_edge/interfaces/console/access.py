@@ -3,8 +3,8 @@
 | | without sign-in | with sign-in |
 | --- | --- | --- |
 | what the caller may use | everyone | whoever is signed in |
-| what is about others | everyone who reaches the edge | the role of CONSOLE_ROLE |
-| changes | the console's token | the role of CONSOLE_ROLE |
+| what is about others | everyone who reaches the edge | the role `searchbus-operator` |
+| changes | the console's token | the role `searchbus-operator` |
 
 Without sign-in every program of this machine reaches the edge, an attached server too, which must
 not approve its own changes. The token shows that a caller can read the data folder; `searchbus
@@ -24,6 +24,8 @@ from ...auth.signing import StateKey, StateKeys, derived_key, to_base64url
 from ...http.head import Received
 from ..calls import HttpCalls
 
+OPERATOR = "searchbus-operator"
+"""The role of operators; services ask for the same one."""
 TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
 
 
@@ -59,20 +61,18 @@ class Access:
     """Admits requests to the console.
 
     Args:
-        role: of operators.
         signed_in: whether callers need a credential.
     """
 
-    def __init__(self, calls: HttpCalls, role: str, key: StateKey, *, signed_in: bool) -> None:
+    def __init__(self, calls: HttpCalls, key: StateKey, *, signed_in: bool) -> None:
         self._calls = calls
-        self.role = role
         self.signed_in = signed_in
         self._keys = StateKeys(key, "")
 
     async def visitor(self, request: Request) -> Visitor:
         """Who sends a request; raises HttpError."""
         received = await self._calls.admit(request.scope)
-        sees = received.actor.holds((self.role,))
+        sees = received.actor.holds((OPERATOR,))
         given = request.headers.get(TOKEN_HEADER, "")
         proved = self.signed_in or any(
             hmac.compare_digest(given.encode(), console_token(key).encode())
@@ -84,9 +84,7 @@ class Access:
         """The same, where what is about others is shown; raises HttpError, Fault(forbidden)."""
         found = await self.visitor(request)
         if not found.sees:
-            raise Fault(
-                ErrorCode.FORBIDDEN, f"The role {self.role} is missing. Ask an operator for it."
-            )
+            raise Fault(ErrorCode.FORBIDDEN, f"The role {OPERATOR} is missing. Ask for it.")
         return found
 
     async def manager(self, request: Request) -> Visitor:

@@ -19,11 +19,13 @@ from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ...tools.arrivals import Arrivals
 from ..calls import HttpCalls, plain_app
-from .access import Access
+from .access import OPERATOR, Access
 from .answers import API, Streamed, body_of, send_overview
 from .assets import asset
+from .attached import add_attached
 from .catalogue import add_catalogue, visible_toolsets
 from .connecting import add_connecting
+from .documents import add_documents
 from .overview import Overview
 from .searching import add_searching
 from .tracing import add_tracing
@@ -87,7 +89,7 @@ class Console:
         self._calls = calls
         self._settings = settings
         self._base_url = base_url
-        self._access = Access(calls, settings.console_role, key, signed_in=signed_in)
+        self._access = Access(calls, key, signed_in=signed_in)
         pins = settings.pin_file if settings.hold_changes else None
         self._held = HeldChanges(directory, None if pins is None else PinFile(pins))
         self._overview = Overview(bus, directory, arrivals, self._held)
@@ -96,6 +98,8 @@ class Console:
         add_catalogue(self.app, self._access, calls)
         add_searching(self.app, self._access, calls, finder, bus, settings.data_dir)
         add_tracing(self.app, self._access, settings.trace_file)
+        add_attached(self.app, self._access, calls, bus, directory, settings.data_dir)
+        add_documents(self.app, self._access, calls, bus, settings.data_dir)
         add_connecting(self.app, self._access, calls, settings, base_url)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -129,7 +133,7 @@ class Console:
                 sees=visitor.sees,
                 manages=visitor.manages,
                 mode=settings.mode,
-                role=self._access.role,
+                role=OPERATOR,
                 version=VERSION,
                 url=self._base_url,
                 trace_link=settings.console_trace_link,

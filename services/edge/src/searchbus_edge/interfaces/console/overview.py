@@ -272,7 +272,8 @@ def _waits_of(server: AttachedServer) -> dict[str, Any]:
         found |= _wait("sign_in", name, server.problem, command=command)
     elif server.state == "down":
         command = f"searchbus attach show {name}"
-        found |= _wait("failed", name, server.problem or f"{name} is down.", command=command)
+        text = f"{name}: {server.problem or 'it is down.'}"
+        found |= _wait("failed", name, text, command=command)
     return found
 
 

@@ -36,7 +36,7 @@ _RETRIEVAL = "retrieval"
 _WEB_TOOL = "web_search"
 _TIMEOUT_S = 20.0
 _MAX_BYTES = 4 * 2**20
-"""Of a file of judgements: one that is full takes no more."""
+"""A file of judgements of this size takes no more."""
 _Line = dict[str, Any]
 
 
@@ -80,7 +80,9 @@ def add_searching(
     async def tools(visitor: Visitor, asked: Question) -> _Line:
         view = calls.everything
         if not finder.offered():
-            raise Fault(ErrorCode.UNAVAILABLE, "No tool index is running. Start it: searchbus up.")
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "No tool index is running. Start one, and try again."
+            )
         await finder.admit(visitor.actor)
         found = await finder.explain_tools(visitor.actor, view, asked.query)
         hits = []
@@ -133,8 +135,8 @@ def add_searching(
         wanted = await body_of(calls, visitor, request, Judgement)
         if data is None:
             raise Fault(
-                ErrorCode.UNAVAILABLE, "There is no data folder for judgements. Set "
-                "SEARCHBUS_DATA_DIR.", retryable=False,
+                ErrorCode.UNAVAILABLE, "There is no data folder for judgements. Start the "
+                "edge with SEARCHBUS_DATA_DIR.", retryable=False,
             )  # fmt: skip
         folder = data / "judgements" / wanted.part
         view = calls.everything if wanted.part == "tools" else None
@@ -177,7 +179,7 @@ def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
         text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in kept)
         if len(text) > _MAX_BYTES:
             raise Fault(
-                ErrorCode.STORAGE_FULL, f"{file} is full. Move it away to begin another one.",
+                ErrorCode.STORAGE_FULL, f"{file} is full. Put it elsewhere to begin another one.",
                 retryable=False,
             )  # fmt: skip
         if view is not None:

@@ -53,6 +53,23 @@ export async function post(path, body, signal) {
   return answer.json();
 }
 
+// Sends a file; calls back with the share that was sent. XMLHttpRequest, since fetch does not say.
+export function upload(path, params, file, onshare) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", new URL(`${path}?${query(params)}`, API));
+    for (const [name, value] of Object.entries(headers({ "Content-Type": "application/octet-stream" }))) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => event.lengthComputable && onshare(event.loaded / event.total);
+    request.onerror = () => reject(new Problem(0, "The edge does not answer."));
+    request.onload = () => {
+      let found = {};
+      try { found = JSON.parse(request.responseText); } catch { /* a proxy's own page */ }
+      request.status < 300 ? resolve(found) : reject(new Problem(request.status, found.detail ?? `HTTP ${request.status}`, found.code));
+    };
+    request.send(file);
+  });
+}
+
 // Calls back for each event of a stream, until it ends or the signal aborts it.
 export async function events(path, { body, signal, onevent }) {
   const answer = await send(path, {

@@ -8,7 +8,9 @@ const PAGES = [
   ["connect", "Connect", "c"],
   ["catalogue", "Catalogue", "t"],
   ["search", "Search", "s"],
+  ["documents", "Documents", "d"],
   ["traces", "Traces", "r", true],
+  ["attached", "Attached", "a", true],
 ];
 const SHORTCUTS = "searchbus.shortcuts";
 const main = document.getElementById("main");

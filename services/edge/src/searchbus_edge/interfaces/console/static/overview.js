@@ -67,6 +67,7 @@ function action(wait, app) {
   if (wait.kind === "held") {
     return h("button", { class: "main small", "data-row": true, onclick: () => review(wait, app).catch((e) => toast(e.message, "bad")) }, "Review");
   }
+  if (wait.kind === "attached_held" || wait.kind === "failed") return h("a", { href: `#/attached/${encodeURIComponent(wait.name)}`, "data-row": true }, "Look at it");
   const button = wait.command && copyButton(() => wait.command, "Copy command");
   button?.setAttribute("data-row", "");
   return button || h("span");
@@ -126,11 +127,11 @@ export function show(root, _, app) {
     .map(([name, [rate, burst]]) => `${name} ${rate ? `${rate} a second, ${count(burst)} at once` : "without a limit"}`).join("; "), ".");
   cards.limit.card.append(limits);
   const attached = table("Attached servers", [
-    { name: "Server", cell: (s) => words(s.name) },
+    { name: "Server", sign: (s) => s.name, cell: (s) => link(`#/attached/${encodeURIComponent(s.name)}`, words(s.name)) },
     { name: "State", cell: (s) => badge(s.state, s.state === "down" ? "bad" : s.state === "starting" ? "warn" : "ok") },
     { name: "Tools", class: "num", cell: (s) => count(s.tools ?? 0) },
     { name: "Calls now", class: "num", cell: (s) => count(s.in_flight ?? 0) },
-  ], (s) => s.name, empty("No server is attached.", code("searchbus attach add NAME -- COMMAND")));
+  ], (s) => s.name, empty("No server is attached.", "Add one on the page ", link("#/attached", "Attached"), "."));
   root.append(section("Waits for you", waits), section("Services", services),
     h("div", { class: "grid" }, Object.values(cards).map((c) => c.card), section("Attached servers", attached)));
 

@@ -34,7 +34,7 @@ const BY = {
     const why = hit.explanation;
     const leg = (name, part) => (part ? [[name, part.share, `${part.rank ? `rank ${part.rank}, ` : ""}${name === "words" ? "BM25" : "cosine"} ${part.score.toFixed(3)}`]] : []);
     return {
-      title: hit.title || hit.document_id, about: hit.section, place: hit.collection, text: hit.text, score: hit.score,
+      href: `#/documents/${encodeURIComponent(hit.collection)}/${encodeURIComponent(hit.document_id)}?start=${hit.start ?? 0}&end=${hit.end ?? 0}`, title: hit.title || hit.document_id, about: hit.section, place: hit.collection, text: hit.text, score: hit.score,
       parts: [["score", hit.score], ["relevance", hit.relevance ?? 0, "probability"], ...leg("meaning", why?.meaning), ...leg("words", why?.words), ...Object.entries(why?.boosts ?? {})],
     };
   },

@@ -1,0 +1,107 @@
+"""What an operator changes while the service runs: `attach.manage`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.attach import HeldDefinition, ManageReply, ManageRequest
+from searchbus_runtime.pins import DIGITS
+
+from .declare.attach_file import AttachFile
+from .declare.host_files import parse_host_file, starts_searchbus
+from .errors import ServerDeclarationError
+from .gateway import Gateway
+
+_MAX_LOG_BYTES = 32 * 1024
+_MAX_HELD = 50
+_MAX_LINES = 400
+_ITSELF = "it is searchbus itself"
+
+
+class Managing:
+    """Carries out the requests of operators.
+
+    Args:
+        logs: the folder for what commands print; None: it is not kept.
+    """
+
+    def __init__(self, gateway: Gateway, file: AttachFile, logs: Path | None) -> None:
+        self._gateway = gateway
+        self._file = file
+        self._logs = logs
+
+    async def manage(self, request: ManageRequest) -> ManageReply:
+        """Do what is asked; raises Fault."""
+        try:
+            if request.action == "add":
+                return await asyncio.to_thread(self._add, request.text)
+            if request.action == "remove":
+                await asyncio.to_thread(self._remove, request.servers)
+                return ManageReply(done=request.servers)
+        except ServerDeclarationError as fault:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{fault}") from None
+        except OSError as error:
+            raise _unwritable(error) from None
+        if request.action == "restart":
+            for name in request.servers:
+                await self._gateway.restart(name)
+            return ManageReply(done=request.servers)
+        if len(request.servers) != 1:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, "servers: Send the name of one server.")
+        name = request.servers[0]
+        if request.action == "log":
+            self._gateway.held(name)  # it exists
+            return ManageReply(log=await asyncio.to_thread(self._log, name))
+        if request.action == "approve":
+            try:
+                return ManageReply(done=tuple(self._gateway.approve(name, request.digits)))
+            except (OSError, ValueError) as error:
+                raise _unwritable(error) from None
+        held = [
+            HeldDefinition(
+                name=one.tool.name,
+                digits=one.sha256[:DIGITS],
+                reasons=one.reasons,
+                lines=tuple(one.difference("offered"))[:_MAX_LINES],
+            )
+            for one in self._gateway.held(name)[:_MAX_HELD]
+        ]
+        return ManageReply(held=tuple(held))
+
+    def _add(self, text: str) -> ManageReply:
+        servers = parse_host_file(text)
+        left_out = {name: _ITSELF for name, one in servers.items() if starts_searchbus(one)}
+        added = [one for name, one in servers.items() if name not in left_out]
+        unchanged = self._file.add(added)
+        left_out |= dict.fromkeys(unchanged, "it is attached already, with the same keys")
+        done = tuple(one.name for one in added if one.name not in unchanged)
+        return ManageReply(done=done, left_out=left_out)
+
+    def _remove(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._file.remove(name)
+
+    def _log(self, name: str) -> str:
+        if self._logs is None:
+            return ""
+        try:
+            with (self._logs / f"attach-{name}.log").open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - _MAX_LOG_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise Fault(
+                ErrorCode.UNAVAILABLE, f"The log cannot be read ({error.strerror}). Make it "
+                "readable.", retryable=False,
+            ) from None  # fmt: skip
+
+
+def _unwritable(error: Exception) -> Fault:
+    return Fault(
+        ErrorCode.UNAVAILABLE, f"Nothing is changed: {error} Correct that, and send it again.",
+        retryable=False,
+    )  # fmt: skip

@@ -1,0 +1,178 @@
+"""Collections and documents: lists, a document's text, files that are dropped, deletions.
+
+A dropped file is read by `searchbus ingest` in a process of its own, as any file from outside: this
+process parses none. Where that command is not installed, the page names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import FastAPI, Query, Request
+from msgspec import Meta, Struct
+
+from searchbus_bus import Bus
+from searchbus_contracts import Actor, ErrorCode, Fault, encode, is_token
+from searchbus_contracts.ingest import DeleteReply, DeleteRequest
+from searchbus_contracts.retrieval import Document, GetRequest, ListReply, ListRequest
+from searchbus_runtime.files import write_atomically
+
+from ...http.answer import INERT, PlainAnswer
+from ..calls import HttpCalls
+from .access import Access
+from .answers import API, body_of
+
+_RETRIEVAL = "retrieval"
+_TIMEOUT_S = 30.0
+_INGEST_S = 300.0
+_SHOWN_CHARS = 50_000
+_AT_ONCE = 2
+_FOLDER = "dropped"
+"""Dropped files, by collection, in the data folder."""
+_KEPT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SEARCHBUS_CONFIG")
+"""Variables of the process that reads a file: it connects as an operator, not as an edge."""
+
+
+class Deletion(Struct, frozen=True):
+    """Delete documents of a collection; without ids the collection."""
+
+    collection: str
+    ids: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
+
+
+def add_documents(
+    app: FastAPI, access: Access, calls: HttpCalls, bus: Bus, data: Path | None
+) -> None:
+    """Add the requests of this module to the console's application.
+
+    Args:
+        data: the folder of the stack, for the command that reads files.
+    """
+    reading = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(verb: str, message: Any, reply: type[Any], actor: Actor) -> PlainAnswer:
+        found = await bus.request(
+            bus.subjects.endpoint(_RETRIEVAL, verb), message, reply,
+            service=_RETRIEVAL, timeout_s=_TIMEOUT_S, actor=actor,
+        )  # fmt: skip
+        return PlainAnswer(encode(found), headers=INERT)
+
+    @app.get(f"{API}/documents")
+    async def documents(
+        request: Request,
+        collection: Annotated[str, Query(max_length=64)] = "",
+        cursor: Annotated[str, Query(max_length=1024)] = "",
+    ) -> PlainAnswer:
+        visitor = await access.visitor(request)
+        _check(collection)
+        wanted = ListRequest(collection=collection or None, cursor=cursor or None)
+        return await ask("list", wanted, ListReply, visitor.actor)
+
+    @app.get(f"{API}/document")
+    async def document(
+        request: Request,
+        collection: Annotated[str, Query(max_length=64)],
+        id: Annotated[str, Query(min_length=1, max_length=512)],
+        start: Annotated[int, Query(ge=0)] = 0,
+    ) -> PlainAnswer:
+        visitor = await access.visitor(request)
+        _check(collection)
+        wanted = GetRequest(
+            document_id=id, collection=collection, start=start, end=start + _SHOWN_CHARS
+        )
+        return await ask("get", wanted, Document, visitor.actor)
+
+    @app.post(f"{API}/documents/delete")
+    async def delete(request: Request) -> PlainAnswer:
+        visitor = await access.manager(request)
+        wanted = await body_of(calls, visitor, request, Deletion)
+        _check(wanted.collection)
+        message = DeleteRequest(collection=wanted.collection, document_ids=wanted.ids)
+        return await ask("delete", message, DeleteReply, visitor.actor)
+
+    @app.post(f"{API}/documents/file")
+    async def file(
+        request: Request,
+        collection: Annotated[str, Query(min_length=1, max_length=64)],
+        name: Annotated[str, Query(min_length=1, max_length=200)],
+    ) -> PlainAnswer:
+        visitor = await access.manager(request)
+        _check(collection)
+        body = await calls.file(visitor.received, request.receive)
+        if data is None or importlib.util.find_spec("searchbus_ingest") is None:
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                "This edge reads no files. Run searchbus ingest beside the stack.",
+                retryable=False,
+            )
+        async with reading:
+            found = await _ingest(body, _file_name(name), collection, data)
+        return PlainAnswer(encode(found), headers=INERT)
+
+
+def _check(collection: str) -> None:
+    """Refuse what cannot be a collection; raises Fault(invalid_argument)."""
+    if collection and not is_token(collection):
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            "collection: Give 1 to 64 letters, digits, _ and -.",
+        )
+
+
+def _file_name(name: str) -> str:
+    """A name without folders that no option of a command begins like."""
+    found = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name).lstrip(".-")
+    return found[-150:] or "file"
+
+
+async def _ingest(body: bytes, name: str, collection: str, data: Path) -> dict[str, Any]:
+    """The summary of the command; raises Fault."""
+    # It is kept, so that the document's address leads to it, and the same content stays the same.
+    path = data / _FOLDER / collection / name
+    try:
+        await asyncio.to_thread(_write, path, body)
+    except OSError as error:
+        raise Fault(
+            ErrorCode.STORAGE_FULL,
+            f"{path.parent} cannot be written ({error.strerror}). Free some space.",
+            retryable=False,
+        ) from None
+    environment = {key: os.environ[key] for key in _KEPT_NAMES if key in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "searchbus_cli", "ingest", str(path), "--collection", collection,
+        "--data", str(data), "--json",
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, env=environment, cwd=path.parent,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(_INGEST_S):
+            out, err = await process.communicate()
+    except TimeoutError:
+        raise Fault(
+            ErrorCode.DEADLINE_EXCEEDED,
+            f"{name} was not read within {_INGEST_S:g} s. Try again with searchbus ingest.",
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    try:
+        return msgspec.json.decode(out, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError):
+        lines = err.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1].removeprefix("error: ") if lines else f"exit code {process.returncode}"
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, f"{name} was not stored: {why} Correct that, and send it."
+        ) from None
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Write a file of the owner alone; raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(path, body, mode=0o600)

@@ -1,0 +1,102 @@
+// Attached servers: their state, tools and log; restart, approve, add and remove.
+
+import { get, post } from "./api.js";
+import { badge, block, code, confirmed, count, empty, failure, h, link, section, table, toast, words } from "./dom.js";
+import { diff } from "./overview.js";
+
+const STATES = { up: "ok", idle: "ok", starting: "warn", down: "bad" };
+const state = (server) => badge(server.state, STATES[server.state] ?? "plain");
+const href = (name) => `#/attached/${encodeURIComponent(name)}`;
+const attempt = async (work, done) => { try { await work(); if (done) toast(done, "ok"); return true; } catch (error) { toast(error.message, "bad"); return false; } };
+
+export function show(root, { parts }, app) {
+  return parts[0] ? showServer(root, parts[0], app) : showAll(root, app);
+}
+
+function showAll(root, { live, me }) {
+  const list = table("Attached servers", [
+    { name: "Server", sign: (s) => s.name, cell: (s) => h("a", { href: href(s.name), "data-row": true }, words(s.name)) },
+    { name: "State", cell: state },
+    { name: "Target", class: "grow wide", cell: (s) => words(s.target) },
+    { name: "Tools", class: "num", cell: (s) => count(s.tools ?? 0) },
+    { name: "Held", class: "num", cell: (s) => (s.held ? badge(String(s.held), "warn") : "0") },
+    { name: "Restarts", class: "num wide", cell: (s) => count(s.restarts ?? 0) },
+  ], (s) => s.name, empty("No server is attached.", "Paste the JSON of a desktop program below: its servers become toolsets here."));
+  const text = h("textarea", { id: "servers", rows: 8, class: "mono", spellcheck: "false", required: true,
+    placeholder: '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]}}}' });
+  const said = h("div", { "aria-live": "polite" });
+  const button = h("button", { class: "main", disabled: !me.manages }, "Attach");
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    if (!(await confirmed("Attach these servers?", "A command runs on the machine of the stack, with its rights but for what its confinement takes away. Attach only what you trust.", "Attach"))) return;
+    button.disabled = true;
+    said.replaceChildren(h("p", { class: "muted" }, "Attaching …"));
+    try {
+      const { done = [], left_out: out = {} } = await post("attached", { action: "add", text: text.value });
+      said.replaceChildren(h("div", { class: "note ok" }, h("p", {}, done.length ? ["Attached: ", words(done.join(", ")), ". They start within seconds."] : "Nothing is new."),
+        Object.entries(out).map(([name, why]) => h("p", {}, words(`${name}: ${why}`)))));
+      text.value = "";
+    } catch (error) { said.replaceChildren(failure(error)); }
+    button.disabled = !me.manages;
+  } }, h("label", { for: "servers" }, "JSON with mcpServers, as Claude Desktop, Cursor and VS Code have it"), text,
+  h("div", { class: "row gap" }, button, h("span", { class: "muted" }, me.manages ? ["In a terminal: ", code("searchbus attach add NAME https://…")] : ["To change things, open this page by ", code("searchbus console"), "."])), said);
+  root.append(h("h1", {}, "Attached"), section("Servers", list), section("Attach more", form));
+  const draw = () => list.update(live.of("attached"));
+  draw();
+  live.addEventListener("change", draw);
+  return () => live.removeEventListener("change", draw);
+}
+
+async function showServer(root, name, { live, me }) {
+  const ask = (action, more) => post("attached", { action, servers: [name], ...more });
+  const facts = h("dl", { class: "facts" });
+  const problem = h("div");
+  const tools = table("Tools", [
+    { name: "Tool", class: "name", cell: (t) => h("span", { class: "mono" }, words(t.name)) },
+    { name: "Listed as", sign: (t) => t.listed_as, cell: (t) => (t.listed_as ? link(`#/catalogue/tool/${encodeURIComponent(t.listed_as)}`, words(t.listed_as)) : h("span", { class: "muted" }, "not listed")) },
+    { name: "Problem", class: "grow", cell: (t) => words(t.problem ?? "") },
+  ], (t) => t.name + (t.sha256 ?? ""), empty("No tools are known.", "The server has not been asked yet, or offers none."));
+  const held = h("div");
+  const log = h("div", {}, empty("Not read yet.", "What the command printed to standard error."));
+  const off = !me.manages;
+  const note = off ? "Open this page by: searchbus console" : undefined;
+  async function draw() {
+    const { servers = [] } = await get("attached", { server: name });
+    const [server] = servers;
+    if (!server) { root.replaceChildren(h("h1", {}, words(name)), empty("This server is not attached any more.", link("#/attached", "All servers"))); return; }
+    problem.replaceChildren(...(server.problem ? [h("div", { class: `note ${server.state === "down" ? "bad" : "warn"}` }, words(server.problem))] : []), ...(server.view_problems ?? []).map((p) => h("div", { class: "note warn" }, words(p))));
+    facts.replaceChildren(...[["State", state(server)], ["Target", words(server.target)], ["Says it is", words(server.server_info || "–")], ["Protocol", words(server.protocol || "–")],
+      ["Tools", count(server.tools ?? 0)], ["Prompts", count(server.prompts ?? 0)], ["Resources", count(server.resources ?? 0)], ["Calls now", count(server.in_flight ?? 0)], ["Restarts", count(server.restarts ?? 0)], ["Dropped messages", count(server.dropped ?? 0)]]
+      .flatMap(([term, what]) => [h("dt", {}, term), h("dd", {}, what)]));
+    tools.update(server.tool_list ?? []);
+    if (server.held && !off) await drawHeld();
+    else held.replaceChildren(server.held ? h("p", {}, `${server.held} definitions changed. To read them, open this page by `, code("searchbus console"), ".") : empty("Nothing differs from what was approved.", "A definition that the server changes waits here."));
+  }
+  async function drawHeld() {
+    const { held: found = [] } = await ask("diff");
+    held.replaceChildren(...found.map((one) => h("details", { open: found.length === 1 }, h("summary", {}, h("span", { class: "mono" }, words(one.name)), " ", words(one.reasons.join("; "))), diff(one.lines),
+      h("div", { class: "row gap" }, h("button", { class: "main", type: "button", onclick: async () => {
+        if (await attempt(() => ask("approve", { digits: [one.digits] }), `${one.name} is approved.`)) setTimeout(() => draw().catch(() => {}), 1500);
+      } }, "Approve"), h("span", { class: "muted" }, "Or leave it held: calls stay refused.")))));
+  }
+  const readLog = async () => {
+    try { const { log: text } = await ask("log"); log.replaceChildren(text ? block(text, "Standard error") : empty("It has printed nothing.", "Standard error of the command is kept in the data folder.")); } catch (error) { log.replaceChildren(failure(error)); }
+  };
+  root.append(h("nav", { "aria-label": "Way here", class: "crumbs" }, link("#/attached", "Attached"), " / ", words(name)), h("h1", {}, words(name)), problem,
+    h("div", { class: "row actions" },
+      h("button", { type: "button", disabled: off, title: note, onclick: async () => { if (await attempt(() => ask("restart"), `${name} starts anew.`)) setTimeout(() => draw().catch(() => {}), 1500); } }, "Restart"),
+      h("button", { type: "button", disabled: off, title: note, onclick: readLog }, "Read its log"),
+      h("button", { type: "button", class: "bad", disabled: off, title: note, onclick: async () => {
+        if (!(await confirmed(`Remove ${name}?`, "Its tools are not listed any more, and its entry leaves the file of servers.", "Remove it"))) return;
+        if (await attempt(() => ask("remove"), `${name} is removed.`)) location.hash = "#/attached";
+      } }, "Remove")),
+    h("div", { class: "columns" }, h("div", {}, section("Changes", held), section("Tools", tools)), h("div", {}, section("State", facts), section("Log", log))));
+  await draw();
+  let last = JSON.stringify(live.state.get(`attached/${name}`));
+  const changed = () => {
+    const now = JSON.stringify(live.state.get(`attached/${name}`));
+    if (now !== last) { last = now; draw().catch((error) => toast(error.message, "bad")); }
+  };
+  live.addEventListener("change", changed);
+  return () => live.removeEventListener("change", changed);
+}

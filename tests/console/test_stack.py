@@ -1,0 +1,117 @@
+"""The console of a whole stack: documents are dropped and deleted, servers attached and changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from searchbus_testing import until
+
+from .hostile import CORPUS
+
+pytestmark = pytest.mark.slow
+_SERVER = """
+import json, os, sys
+print({evil!r}, file=sys.stderr, flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {{}}
+    if message["method"] == "initialize":
+        result = {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
+                  "serverInfo": {{"name": {evil!r}, "version": "1"}}}}
+    elif message["method"] == "tools/list":
+        text = open({said!r}).read()
+        result = {{"tools": [{{"name": "echo", "description": text, "inputSchema": {{"type": "object"}}}}]}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": result}}), flush=True)
+"""
+
+
+@pytest.fixture
+def stack(start_stack, tmp_path):
+    """A stack whose data folder has a token for the console."""
+    return start_stack(tmp_path / "data", "--fake-upstreams")
+
+
+@pytest.fixture
+async def tab(stack, visit):
+    """A tab at its console, opened as the command does it."""
+    printed = await asyncio.to_thread(stack.command, "console", "--print")
+    url, _, token = printed.stdout.strip().partition("/console#token=")
+    return await visit(url, token)
+
+
+async def test_documents_are_dropped_read_found_and_deleted(tab, axe, tmp_path):
+    """By the real service; a file without text says why it is left out."""
+    page = tab.page
+    files = []
+    for name, text in (
+        ("gloves.md", f"# Gloves\n\nWear gloves when cutting metal. {CORPUS[0]} {CORPUS[1]}\n"),
+        ("noise.bin", "\x00\x01"),
+    ):
+        file = tmp_path / name
+        file.write_text(text)
+        files.append(file)
+    await tab.go("documents")
+    await page.get_by_text("There is no collection.").wait_for()
+    await page.fill("#collection", "kit")
+    await page.set_input_files("#files", files)
+    await page.locator("li", has_text="gloves.md").locator(".badge.ok").wait_for()
+    refused = page.locator("li", has_text="noise.bin").locator(".badge")
+    await refused.wait_for()
+    assert await refused.inner_text() in ("skipped", "failed")
+    await tab.accessible(axe)
+    await page.locator("tbody").get_by_role("link", name="kit").click()
+    await page.get_by_role("link", name="Gloves").click()
+    await page.wait_for_selector(".text")
+    assert CORPUS[1] in await page.inner_text(".text")
+    await tab.accessible(axe)
+    await tab.go("search?q=when%20are%20gloves%20needed")
+    documents = page.locator("section", has=page.get_by_role("heading", name="Documents"))
+    await documents.get_by_role("link", name="Gloves").first.click()
+    await page.locator(".text mark").wait_for()
+    await page.get_by_role("button", name="Delete this document").click()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await page.get_by_text("The collection is empty.").wait_for()
+    await page.get_by_role("button", name="Delete the collection").click()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await page.get_by_text("There is no collection.").wait_for()
+    await tab.check()
+
+
+async def test_server_is_attached_changed_approved_and_removed(stack, tab, axe, tmp_path):
+    """From pasted JSON on; its name, its log and its changes are text."""
+    page, said, program = tab.page, tmp_path / "said", tmp_path / "server.py"
+    said.write_text("Harmless.")
+    program.write_text(_SERVER.format(evil=" ".join(CORPUS), said=str(said)))
+    servers = {"mcpServers": {"odd": {"command": sys.executable, "args": ["-I", str(program)]}}}
+    await tab.go("attached")
+    await page.fill("#servers", json.dumps(servers))
+    await page.get_by_role("button", name="Attach", exact=True).click()
+    await page.locator("dialog").get_by_role("button", name="Attach").click()
+    await page.get_by_role("link", name="odd").click(timeout=120_000)
+    await page.get_by_role("link", name="odd__echo").wait_for()
+    await page.get_by_role("button", name="Read its log").click()
+    await page.locator("pre[aria-label='Standard error']").wait_for()
+    assert CORPUS[1] in await page.inner_text("pre[aria-label='Standard error']")
+    said.write_text(f"Harmful. {CORPUS[0]}")
+    await page.get_by_role("button", name="Restart").click()
+    await page.locator(".diff .add", has_text="Harmful.").wait_for()
+    await tab.accessible(axe)
+    await tab.check()
+    await page.get_by_role("button", name="Approve").click()
+    await page.get_by_text("Nothing differs from what was approved.").wait_for()
+    log = await asyncio.to_thread(stack.command, "attach", "logs", "odd")
+    assert "\x1b" not in log.stdout
+    assert CORPUS[1] in log.stdout
+    again = await asyncio.to_thread(stack.command, "attach", "restart", "odd")
+    assert again.returncode == 0, again.stderr
+    await page.get_by_role("button", name="Remove").click()
+    await page.get_by_role("button", name="Remove it").click()
+    await page.get_by_text("No server is attached.").wait_for()
+    await until(lambda: "odd" not in (stack.data / "attach.toml").read_text())
+    await tab.check()
