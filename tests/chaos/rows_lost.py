@@ -28,7 +28,7 @@ from .rows_attach import qualified, toml
 from .rows_workers import silent
 from .scorecard import Measurement, at_most
 
-__all__ = ["lost_workers"]
+__all__ = ["ingest", "lost_workers"]
 
 PLAIN = ROOT / "services" / "attach" / "tests" / "programs" / "plain_server.py"
 TEXT = "The Committee decided to lower the target range. Whales sing at night. " * 20
@@ -95,7 +95,7 @@ async def lost_workers(folder: Path, *, short: bool) -> list[Measurement]:
         for name, workers in running.items():
             tool = OF_SERVICE[name][0][0]
             await fleet.ready(tool, service=name, workers=len(workers))
-        await _ingest(fleet)
+        await ingest(fleet)
         async with Client(fleet.ports, short=short) as client:
             # What each worker does once only, it has done.
             await _call(client, [call for calls in OF_SERVICE.values() for call in calls], 2)
@@ -161,7 +161,8 @@ async def _call(client: Client, calls: Sequence[Call], attempts: int) -> list[Ou
     )
 
 
-async def _ingest(fleet: Fleet) -> None:
+async def ingest(fleet: Fleet) -> None:
+    """Store a document about whales."""
     bus = await connect(fleet.nats_url, name="chaos-lost")
     document = NewDocument(
         document_id=DOCUMENT, title="About whales", text=TEXT,

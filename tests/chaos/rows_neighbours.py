@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from searchbus_bus import connect
+import psutil
+
+from searchbus_bus import Bus, connect
 from searchbus_testing import until
 
 from .client import Client, Outcome, counts
@@ -37,56 +41,134 @@ COMMANDS = (
     "hang",
     "crash",
     "forks",
+    "spins",
 )
 URLS = ("giant", "values", "logs", "events", "cookies", "redirects", "hang")
 RATE_PER_S = 100.0
+ROUNDS, CALLS = 5, 240
 
 
 async def neighbours(folder: Path, *, short: bool) -> list[Measurement]:
-    """What the others notice of it."""
-    calls, file = 200 if short else 2_000, folder / "attach.toml"
-    good = {name: _command("plain_server.py") for name in GOOD}
+    """What the others notice of it.
+
+    Quiet and hostile rounds take turns, and the ratios of their medians count: the machine is not
+    equally busy all the time.
+    """
+    rounds, calls = (1, 200) if short else (ROUNDS, CALLS)
     ways = [(way, False) for way in COMMANDS] + [(way, True) for way in URLS]
+    measured: list[Measurement] = []
     async with Fleet(folder) as fleet:
-        file.write_text(toml(good))
-        service = fleet.start("searchbus_attach", attach_file=file, data_dir=folder)
+        setup = await _Setup.start(fleet, short=short)
+        for way, by_url in ways:
+            found = [await setup.round(way, calls, by_url=by_url) for _ in range(rounds)]
+            where = f"{way} (URL)" if by_url else way
+            measured += [
+                at_most(NAME, f"{where}: failed of {rounds * calls} calls of the others",
+                        sum(one.failed for one in found), 0),
+                at_most(NAME, f"{where}: their p99 / that of quiet rounds between",
+                        _ratio([one.p99_s for one in found]), 2, "x"),
+                at_most(NAME, f"{where}: CPU time of the service for them / that of quiet ones",
+                        _ratio([one.cpu_s for one in found]), 4, "x"),
+                at_most(NAME, f"{where}: memory of the service / that before all",
+                        max(one.mib for one in found) / setup.first_mib, 1.5, "x"),
+            ]  # fmt: skip
+        await setup.close()
+    return measured
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Of its quiet part and its hostile one; `failed`, `mib`: in the hostile one."""
+
+    failed: int
+    p99_s: tuple[float, float]
+    cpu_s: tuple[float, float]
+    mib: float
+
+
+def _ratio(pairs: list[tuple[float, float]]) -> float:
+    """The median of the second values, by that of the first."""
+    quiet, hostile = zip(*pairs, strict=True)
+    return statistics.median(hostile) / statistics.median(quiet)
+
+
+class _Setup:
+    """The good servers, a client, and the process that they share."""
+
+    def __init__(self, fleet: Fleet, service: int, bus: Bus, *, short: bool) -> None:
+        self.first_mib = 0.0
+        self._folder = fleet.folder
+        self._service = psutil.Process(service)
+        self._bus = bus
+        self._client = Client(fleet.ports, short=short)
+
+    @classmethod
+    async def start(cls, fleet: Fleet, *, short: bool) -> _Setup:
+        file = fleet.folder / "attach.toml"
+        file.write_text(toml(_good()))
+        service = fleet.start(
+            "searchbus_attach", attach_file=file, data_dir=fleet.folder, attach_poll_s=0.5
+        )
         await fleet.edge()
         for name in GOOD:
             await fleet.ready(qualified(name, "echo"))
         bus = await connect(fleet.nats_url, name="chaos-neighbours")
-        async with Client(fleet.ports, short=short) as client:
-            measured: list[Measurement] = []
-            first_mib = 0.0
-            for way, by_url in ways:
-                # Before each, because the machine is not equally busy all the time.
-                quiet, mib = await _called(client, calls, service.pid)
-                first_mib = first_mib or mib
-                with _hostile(folder, way, by_url=by_url) as keys:
-                    file.write_text(toml({**good, "hostile": keys | {"policy": "accept"}}))
+        return cls(fleet, service.pid, bus, short=short)
 
-                    async def started() -> bool:
-                        servers = (await status_of(bus)).servers
-                        return any(s.name == "hostile" and s.state != "starting" for s in servers)
+    async def close(self) -> None:
+        self._client.close()
+        await self._bus.close()
 
-                    await until(started, timeout_s=READY_S)
-                    attack = asyncio.create_task(_attack(client))
-                    try:
-                        where = f"{way} (URL)" if by_url else way
-                        outcomes, mib = await _called(client, calls, service.pid)
-                    finally:
-                        attack.cancel()
-                        await asyncio.gather(attack, return_exceptions=True)
-                    file.write_text(toml(good))
-                failed = counts(outcomes)["failed"]
-                measured += [
-                    at_most(NAME, f"{where}: failed of {calls} calls of the others", failed, 0),
-                    at_most(NAME, f"{where}: their p99 / that of a quiet run before",
-                            _p99_s(outcomes) / _p99_s(quiet), 2, "x"),
-                    at_most(NAME, f"{where}: memory of the service / that before all",
-                            mib / first_mib, 1.5, "x"),
-                ]  # fmt: skip
-        await bus.close()
-    return measured
+    async def round(self, way: str, calls: int, *, by_url: bool) -> _Round:
+        """A quiet part, then one beside the hostile server."""
+        quiet, quiet_cpu_s, mib = await self._called(calls)
+        self.first_mib = self.first_mib or mib
+        with _hostile(self._folder, way, by_url=by_url) as keys:
+            self._attach({"hostile": keys | {"policy": "accept"}})
+            await until(lambda: self._lists("hostile"), timeout_s=READY_S)
+            attack = asyncio.create_task(_attack(self._client))
+            try:
+                outcomes, cpu_s, mib = await self._called(calls)
+            finally:
+                attack.cancel()
+                await asyncio.gather(attack, return_exceptions=True)
+            self._attach({})
+            await until(lambda: self._is_removed("hostile"), timeout_s=READY_S)
+        return _Round(
+            counts(outcomes)["failed"],
+            (_p99_s(quiet), _p99_s(outcomes)),
+            (quiet_cpu_s, cpu_s),
+            mib,
+        )
+
+    def _attach(self, more: dict[str, Any]) -> None:
+        (self._folder / "attach.toml").write_text(toml(_good() | more))
+
+    async def _lists(self, name: str) -> bool:
+        servers = (await status_of(self._bus)).servers
+        return any(s.name == name and s.state != "starting" for s in servers)
+
+    async def _is_removed(self, name: str) -> bool:
+        return all(s.name != name for s in (await status_of(self._bus)).servers)
+
+    async def _called(self, calls: int) -> tuple[list[Outcome], float, float]:
+        """Call the good servers in turn; the outcomes, CPU time and most memory of the service."""
+        started_s, most_mib, tasks = time.monotonic(), 0.0, []
+        before = self._service.cpu_times()
+        for number, name in zip(range(calls), itertools.cycle(GOOD), strict=False):
+            await asyncio.sleep(max(0.0, started_s + number / RATE_PER_S - time.monotonic()))
+            call = self._client.echo(qualified(name, "echo"), deadline_s=30.0)
+            tasks.append(asyncio.create_task(call))
+            if not number % 10:
+                most_mib = max(most_mib, rss_mib(self._service.pid))
+        outcomes = list(await asyncio.gather(*tasks))
+        after = self._service.cpu_times()
+        cpu_s = after.user + after.system - before.user - before.system
+        return outcomes, cpu_s, most_mib
+
+
+def _good() -> dict[str, dict[str, Any]]:
+    return {name: _command("plain_server.py") for name in GOOD}
 
 
 def _command(program: str, *arguments: str) -> dict[str, Any]:
@@ -116,17 +198,6 @@ async def _attack(client: Client) -> None:
     while True:
         await client.call(qualified("hostile", "act"), {}, deadline_s=5.0)
         await asyncio.sleep(0.1)
-
-
-async def _called(client: Client, calls: int, pid: int) -> tuple[list[Outcome], float]:
-    """Call the good servers in turn; the outcomes, and the most memory of the service."""
-    started_s, most_mib, tasks = time.monotonic(), 0.0, []
-    for number, name in zip(range(calls), itertools.cycle(GOOD), strict=False):
-        await asyncio.sleep(max(0.0, started_s + number / RATE_PER_S - time.monotonic()))
-        tasks.append(asyncio.create_task(client.echo(qualified(name, "echo"), deadline_s=30.0)))
-        if not number % 10:
-            most_mib = max(most_mib, rss_mib(pid))
-    return list(await asyncio.gather(*tasks)), most_mib
 
 
 def _p99_s(outcomes: list[Outcome]) -> float:

@@ -80,7 +80,7 @@ async def state_of_hostile(world: World) -> Any:
     [
         ("flood", False), ("giant", False), ("values", False), ("slow", False),
         ("garbage", False), ("schema", False), ("logs", False), ("events", False),
-        ("crash", False), ("forks", False), ("hang", False),
+        ("crash", False), ("forks", False), ("spins", False), ("hang", False),
         ("flood", True), ("giant", True), ("values", True), ("logs", True), ("events", True),
         ("cookies", True), ("redirects", True), ("hang", True),
     ],
@@ -126,6 +126,21 @@ async def test_a_server_that_sends_too_much_is_held(new_world, hostile, way, htt
         await world.call("hostile", "act")
     assert 0 < fault.value.failure.retry_after_ms <= 60_000
     assert (await state_of_hostile(world)).dropped >= 5
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes cannot be counted")
+async def test_a_command_that_starts_too_many_processes_is_ended(new_world, hostile):
+    """With all of them; the operator sees why."""
+    world = await new_world(hostile={**hostile("forks"), "processes": 20})
+    await world.until_up("hostile")
+    with suppress(Fault):
+        await world.call("hostile", "act", timeout_s=5.0)
+
+    async def ended() -> bool:
+        problem = (await state_of_hostile(world)).problem
+        return "it was ended, because it started more than 20 processes" in problem
+
+    await until(ended)
 
 
 @pytest.mark.parametrize("http", [False, True])

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from searchbus_bus import ActorSigner, ActorVerifier, new_actor_keys
+from searchbus_bus.client import parts as client_parts
 from searchbus_bus.client.inbox import Inbox
 from searchbus_bus.client.parts import Assembly, ChunkMark
 from searchbus_bus.client.requester import Requester
@@ -290,6 +291,18 @@ async def test_a_receiver_that_wants_no_more_or_is_gone_ends_the_reply(transport
     await sending.credit(data, **headers)
     await sending.task
     assert await sending.parts(3) == [b"a", b"b", b"c"]
+
+
+async def test_a_receiver_that_gives_no_more_credit_ends_the_reply(transport, monkeypatch):
+    """It was killed; the request would keep its slot until its deadline."""
+    sending = Sending(transport)
+    await sending.parts(0)
+    await sending.credit(b"3")
+    await sending.parts(3)
+    monkeypatch.setattr(client_parts, "CREDIT_S", 0.01)
+    await sending.credit(b"4")
+    await sending.task
+    assert await sending.parts(4) == [b"a", b"b", b"c", b"d"]
 
 
 async def test_a_failure_stands_in_headers_and_body(transport):

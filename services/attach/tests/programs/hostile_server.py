@@ -18,6 +18,7 @@ It answers initialize, tools/list and tools/call well, and from then on does one
     hang        stops all of its threads
     crash       ends with the first call
     forks       starts a hundred processes that start further ones
+    spins       starts four processes that take all CPU time that they get
 """
 
 import http.server
@@ -88,6 +89,9 @@ def answer(message: dict) -> str | None:
             forked.append(number)
             for _ in range(20):
                 subprocess.Popen(["sh", "-c", "sleep 300 & sleep 300 & wait"])
+        if WAY == "spins" and not forked:
+            for _ in range(4):
+                forked.append(subprocess.Popen(["sh", "-c", "while :; do :; done"]))
         result = {"content": [{"type": "text", "text": "done"}]}
     elif method == "ping":
         result = {}

@@ -174,15 +174,15 @@ async def test_a_lost_session_is_closed_and_its_calls_fail(pair):
 async def test_the_end_of_an_unused_session_frees_its_lease(new_pair):
     """Another worker opens the next one."""
     pair = await new_pair(plain=plain_keys(state="stateful", idle_s=0.3))
-    await session_at(pair.a)
+    first = await session_at(pair.a)
 
     async def free() -> bool:
         return await pair.store.keys() == []
 
     await until(free)
     assert pair.sessions == (0, 0)
-    await session_at(pair.b)
-    assert pair.sessions == (0, 1)
+    # How many sessions there are now, the machine decides: this one ends soon, too.
+    assert await session_at(pair.b) != first
 
 
 async def test_a_worker_that_ends_gives_its_sessions_up(pair):

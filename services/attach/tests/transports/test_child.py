@@ -20,6 +20,7 @@ from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports import child as child_log
 from searchbus_attach.transports import child as module
 from searchbus_attach.transports.child import (
+    NICE,
     ChildLog,
     Reaper,
     ServerProcess,
@@ -75,6 +76,7 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     server = plain(env={"GIVEN": "z"}, pass_env=["PASSED"], memory_mib=512, open_files=64)
     child = await ServerProcess.start(server, reaper, print)
     found = await ask(child, "environment")
+    assert psutil.Process(child.pid).nice() == min(19, psutil.Process().nice() + NICE)
     await child.end()
     assert found["limits"] == {"data": 512 * 2**20, "files": 64}
     assert found["group"] == child.pid != os.getpgid(0)

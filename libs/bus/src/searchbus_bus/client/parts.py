@@ -21,6 +21,7 @@ from searchbus_contracts.headers import CHUNK, SIZE
 from searchbus_contracts.subjects import is_credit_subject
 
 from .. import telemetry
+from ..tasks import wait_for_event
 from ..transport import Message
 
 DEFAULT_BYTES = 64 * 1024 * 1024
@@ -32,6 +33,8 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 """A larger body is refused with invalid_argument before any part is requested."""
 WINDOW_PARTS = 4
 """Parts of one reply that may be on their way to its receiver."""
+CREDIT_S = 10.0
+"""A receiver that gives no credit for so long is gone: a busy one takes parts as they come."""
 _HEADER_BYTES = 8 * 1024
 _MARK = re.compile(r"(\d{1,5})/(\d{1,5}) (\d{1,10}) ([0-9a-f]{64})")
 _SIZE = re.compile(r"[0-9]{1,10}")
@@ -97,10 +100,10 @@ class Credit:
         self._changed.set()
 
     async def covers(self, index: int) -> bool:
-        """Wait until a part may be sent; False where the receiver takes no more."""
+        """Wait until a part may be sent; False where the receiver takes no more, or is gone."""
         while not self._ended and self._parts <= index:
             self._changed.clear()
-            await self._changed.wait()
+            self._ended = not await wait_for_event(self._changed, CREDIT_S) or self._ended
         return not self._ended
 
 

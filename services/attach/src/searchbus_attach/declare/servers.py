@@ -66,6 +66,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         max_in_flight: calls at once; further ones fail with `overloaded`.
         memory_mib: that each process of a command may have (RLIMIT_DATA).
         open_files: that each process of a command may have open.
+        processes: that a command may have in its session, itself included.
         confine: what a command cannot reach; see confinement.py.
         paths: files and folders that a command may read and write, with `confine` = `files`.
     """
@@ -93,6 +94,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_in_flight: Annotated[int, Meta(ge=1, le=1000)] = 32
     memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 2048
     open_files: Annotated[int, Meta(ge=16, le=1_048_576)] = 1024
+    processes: Annotated[int, Meta(ge=1, le=65_536)] = 256
     confine: Confine = "processes"
     paths: tuple[str, ...] = ()
 

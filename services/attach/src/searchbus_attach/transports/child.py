@@ -33,6 +33,8 @@ log = logging.getLogger("searchbus.attach")
 
 READ_AHEAD_BYTES = 256 * 1024
 """The most that is read of a command's output before it is processed."""
+NICE = 5
+"""Where all CPUs are busy, a process of searchbus gets three times as much as one of a command."""
 _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
@@ -62,34 +64,47 @@ def has_program(server: Server) -> bool:
 
 
 class Reaper:
-    """The process that ends the groups of commands if this one is killed; it runs while there are
-    groups.
+    """The process that ends the groups of commands if this one is killed, and those that start too
+    many processes; it runs while there are groups.
     """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
-        self._groups: set[int] = set()
+        self._groups: dict[int, int] = {}
+        self._ended: set[int] = set()
 
-    def watch(self, group: int) -> None:
-        """End this group with this process."""
-        self._groups.add(group)
+    def watch(self, group: int, most_processes: int) -> None:
+        """End this group with this process, and where it has more processes."""
+        self._groups[group] = most_processes
         told = [group]
         if self._process is None or self._process.poll() is not None:
             told = [*self._groups]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
                 stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
                 env=public_environment(),
             )
+            assert self._process.stdout is not None
+            os.set_blocking(self._process.stdout.fileno(), False)
         for one in told:
-            self._tell(f"+{one}")
+            self._tell(f"+{one} {self._groups[one]}")
+
+    def has_ended(self, group: int) -> bool:
+        """Whether the group was killed, since it started too many processes."""
+        if self._process is not None and self._process.stdout is not None:
+            with suppress(BlockingIOError):
+                told = os.read(self._process.stdout.fileno(), 65_536)
+                self._ended |= {int(line) for line in told.split()}
+        return group in self._ended
 
     def forget(self, group: int) -> None:
         """The group has ended."""
         self._tell(f"-{group}")
-        self._groups.discard(group)
+        self._groups.pop(group, None)
+        self._ended.discard(group)
         if not self._groups:
             self.close()
 
@@ -100,6 +115,8 @@ class Reaper:
             with suppress(OSError):
                 process.stdin.close()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
     def _tell(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -147,6 +164,7 @@ class ServerProcess:
         def limit() -> None:
             # Between fork and exec.
             end_with_parent(signal.SIGKILL)
+            os.nice(NICE)
             for kind, most in (
                 (resource.RLIMIT_DATA, server.memory_mib * 2**20),
                 (resource.RLIMIT_NOFILE, server.open_files),
@@ -180,7 +198,7 @@ class ServerProcess:
         finally:
             if confinement is not None:
                 os.close(confinement)
-        reaper.watch(process.pid)
+        reaper.watch(process.pid, server.processes)
         child = cls(process, reaper)
         child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
         return child
@@ -199,6 +217,11 @@ class ServerProcess:
         if self._reading is not None and self.code is not None:
             await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
         return self.code
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether it was killed, since it started too many processes."""
+        return self._reaper.has_ended(self.pid)
 
     async def end(self) -> None:
         """End it and all that it started; raises nothing."""

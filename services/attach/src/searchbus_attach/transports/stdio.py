@@ -66,7 +66,7 @@ async def stdio_transport(
 
     async def read() -> None:
         async with to_session:
-            async for message in _messages(child, log, budget):
+            async for message in _messages(child, server.processes, log, budget):
                 try:
                     await to_session.send(message)
                 except anyio.BrokenResourceError:
@@ -94,7 +94,7 @@ async def stdio_transport(
 
 
 async def _messages(
-    child: ServerProcess, log: ChildLog, budget: Budget
+    child: ServerProcess, most_processes: int, log: ChildLog, budget: Budget
 ) -> AsyncGenerator[SessionMessage]:
     """What the command prints, until it ends.
 
@@ -118,6 +118,8 @@ async def _messages(
             yield SessionMessage(message)
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
+    if child.has_too_many:
+        ended = f"it was ended, because it started more than {most_processes} processes"
     raise ServerError(ended, log.told)
 
 
