@@ -116,7 +116,7 @@ def test_each_service_has_its_key_and_its_own_lists():
 
 def test_block_is_one_setting_of_the_server():
     """Its value is JSON, which NATS reads too."""
-    name, _, value = authorization(KEYS, STORE_KEYS, SERVICES).partition(": ")
+    name, _, value = authorization(accounts(KEYS, STORE_KEYS, SERVICES)).partition(": ")
     assert name == "accounts"
     assert accounts(KEYS, STORE_KEYS, SERVICES) == json.loads(value)
 

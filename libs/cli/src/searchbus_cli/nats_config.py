@@ -23,15 +23,27 @@ from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
 from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotated
 from .secure import accounts, authorization, new_seed, public_key, with_buckets
+from .tenants import FILE as TENANTS
+from .tenants import read_tenants, tenant_folder, with_tenant
 
 INBOX_PREFIX = "SEARCHBUS_NATS_INBOX_PREFIX"
+SUBJECT_PREFIX = "SEARCHBUS_SUBJECT_PREFIX"
 
 
 def nats_config(
     out: Annotated[
         Path, typer.Option(help="Folder for nats/nats.conf and one folder of secrets per service.")
     ],
-    prefix: Annotated[str, typer.Option(help="Prefix of the subjects.")] = DEFAULT_PREFIX,
+    prefix: Annotated[
+        str, typer.Option(help="Prefix of the subjects.", show_default=DEFAULT_PREFIX)
+    ] = "",
+    tenant: Annotated[
+        str,
+        typer.Option(
+            help="Make, or rotate, the secrets of a tenant: a bus of its own; see --prefix."
+        ),
+    ] = "",
+    remove_tenant: Annotated[str, typer.Option(help="Admit this tenant no more.")] = "",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate of the server.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     tls: Annotated[
@@ -80,7 +92,8 @@ def nats_config(
     again after a service was added.
 
     A worker in another language is admitted by `--worker`, now and in later runs; what Compose and
-    Kubernetes need of it is written beside nats.conf.
+    Kubernetes need of it is written beside nats.conf. A tenant is another installation on the same
+    server, in accounts of its own; its secrets are in tenants/NAME.
 
     Example: searchbus nats-config --out ./secrets
     """
@@ -88,8 +101,16 @@ def nats_config(
         raise fail("--tls-cert and --tls-key belong together.", 2)
     if (toolset or calls) and not worker:
         raise fail("--toolset and --calls belong to a --worker.", 2)
+    if tenant and (worker or remove_worker):
+        raise fail("--worker admits to the bus of the installation itself, not of a --tenant.", 2)
     services = _services()
     try:
+        tenants = read_tenants(out)
+        own_prefix = tenants.pop("", DEFAULT_PREFIX) if tenant or not prefix else prefix
+        tenants = {name: p for name, p in tenants.items() if name not in ("", remove_tenant)}
+        if tenant:
+            tenants = with_tenant(tenants, tenant, prefix, own_prefix)
+        declared = dict(services)  # of each tenant
         workers = external_workers(out)
         for name in filter(None, (worker, remove_worker)):
             workers.pop(name, None)
@@ -97,37 +118,59 @@ def nats_config(
             others = {**services, **workers}
             workers[worker] = declare_worker(worker, toolset or (), calls or (), others)
         services |= workers
-        changed = rotated(out, services, add=rotating or (), remove=retiring or ())
+        home = tenant_folder(out, tenant)
+        holders = declared if tenant else services
+        changed = rotated(home, holders, add=rotating or (), remove=retiring or ())
         for path, text in changed.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             _write_secret(path, text)
-        keys = _write_secrets(out, services)
-        store_keys = {name: _own_key(out / name / STORE_SEED) for name in with_buckets(services)}
+        found = _accounts(out, services, own_prefix)
+        for name, its_prefix in tenants.items():
+            found |= _accounts(tenant_folder(out, name), declared, its_prefix, name)
         (out / "nats").mkdir(exist_ok=True)
         text = "# Written by `searchbus nats-config`: accounts, users and their permissions.\n"
         text += 'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         text += "jetstream { max_memory_store: 512MB, max_file_store: 256MB }\n"
         if tls:
-            write_certificates(out, services, tls_name or ())
+            clients = [f"tenants/{one}/{name}" for one in tenants for name in declared]
+            write_certificates(out, [*services, *clients], tls_name or ())
         if tls_cert is None and (out / "tls" / "ca.crt").exists():  # of this run or an earlier one
-            own = (out / "nats").absolute()
-            tls_cert, tls_key = own / "tls.crt", own / "tls.key"
+            beside = (out / "nats").absolute()
+            tls_cert, tls_key = beside / "tls.crt", beside / "tls.key"
         if tls_cert is not None:
             text += tls_block(tls_cert, tls_key, verify=tls_verify)
-        text += authorization(keys, store_keys, services, prefix)
+        text += authorization(found)
         write_atomically(out / "nats" / "nats.conf", text)
+        if tenants or remove_tenant or own_prefix != DEFAULT_PREFIX:
+            write_atomically(out / TENANTS, json.dumps({"": own_prefix, **tenants}))
         if workers or remove_worker:
             write_workers(out, workers)
         if kubernetes:
-            manifests = secret_manifests(out, keys, accounts(keys, store_keys, services, prefix))
-            _write_secret(out / "secrets.yaml", manifests)
+            _write_secret(out / "secrets.yaml", secret_manifests(out, services, found))
+            for name in tenants:
+                own_folder = tenant_folder(out, name)
+                manifests = secret_manifests(own_folder, declared)
+                _write_secret(own_folder / "secrets.yaml", manifests)
     except (StackError, ValueError) as error:
         raise fail(str(error), 2) from None
     except OSError as error:
         raise fail(
             f"--out {out} cannot be written ({error.strerror}). Choose a folder.", 2
         ) from None
-    err.print(f"{out}: nats/nats.conf and the secrets of {len(keys)} services", highlight=False)
+    err.print(f"{out}: nats/nats.conf and the secrets of {len(services)} services", highlight=False)
+    for name in tenants:
+        err.print(f"{tenant_folder(out, name)}: those of the tenant {name}", highlight=False)
+
+
+def _accounts(
+    folder: Path, services: Mapping[str, Service], prefix: str, tenant: str = ""
+) -> dict[str, dict[str, object]]:
+    """The accounts of one installation, whose secrets are written."""
+    keys = _write_secrets(folder, services)
+    store_keys = {name: _own_key(folder / name / STORE_SEED) for name in with_buckets(services)}
+    for name in services if tenant else ():
+        _write_secret(folder / name / SUBJECT_PREFIX, prefix)
+    return accounts(keys, store_keys, services, prefix, tenant)
 
 
 def tls_block(certificate: Path, key: Path | None, *, verify: bool) -> str:
@@ -198,13 +241,15 @@ def _keep_secret(path: Path, text: str) -> None:
         _write_secret(path, text)
 
 
-def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, object]) -> str:
+def secret_manifests(
+    folder: Path, names: Iterable[str], accounts: Mapping[str, object] | None = None
+) -> str:
     """A Secret for each service, and one with the accounts for the NATS chart; YAML.
 
     Args:
         folder: with one folder of secrets for each name.
         names: of the services.
-        accounts: of the NATS server.
+        accounts: of the NATS server; `None` for a tenant, who has none.
     """
     contents = {
         f"searchbus-{name}": {path.name: path.read_text() for path in (folder / name).iterdir()}
@@ -215,7 +260,8 @@ def secret_manifests(folder: Path, names: Iterable[str], accounts: Mapping[str, 
             files = ("ca.crt", "tls.crt", "tls.key")
             contents[f"{server}-tls"] = {n: (folder / server / n).read_text() for n in files}
     # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
-    contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
+    if accounts is not None:
+        contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
     # JSON is YAML.
     return "".join(
         "---\n" + json.dumps(_secret(name, data), indent=1) + "\n"

@@ -71,9 +71,11 @@ class Security:
         """The block for the server's configuration."""
         seeds, store_seeds = self._keys.seeds, self._keys.store_seeds
         return authorization(
-            {name: public_key(seeds[name]) for name in self._services},
-            {name: public_key(store_seeds[name]) for name in with_buckets(self._services)},
-            self._services,
+            accounts(
+                {name: public_key(seeds[name]) for name in self._services},
+                {name: public_key(store_seeds[name]) for name in with_buckets(self._services)},
+                self._services,
+            )
         )
 
     def environment(self, name: str) -> dict[str, str]:
@@ -110,9 +112,14 @@ def _read(path: Path) -> _Keys | None:
 BUS = "BUS"
 
 
-def store_account(service: str) -> str:
-    """The account that holds the buckets of a service."""
-    return f"STORE_{service}"
+def bus_account(tenant: str = "") -> str:
+    """The account of everyone on a tenant's bus; the installation itself has the empty name."""
+    return f"{BUS}_{tenant}" if tenant else BUS
+
+
+def store_account(service: str, tenant: str = "") -> str:
+    """The account that holds the buckets of a service. No name of a tenant has an underscore."""
+    return f"STORE_{tenant}_{service}" if tenant else f"STORE_{service}"
 
 
 def with_buckets(services: Mapping[str, Service]) -> list[str]:
@@ -120,15 +127,9 @@ def with_buckets(services: Mapping[str, Service]) -> list[str]:
     return [name for name, service in services.items() if service.buckets]
 
 
-def authorization(
-    public_keys: Mapping[str, str],
-    store_keys: Mapping[str, str],
-    services: Mapping[str, Service],
-    prefix: str = DEFAULT_PREFIX,
-) -> str:
-    """The `accounts` block of a server's configuration; the arguments are those of `accounts`."""
+def authorization(found: Mapping[str, object]) -> str:
+    """The block of a server's configuration, of what `accounts` returns."""
     # JSON is a form of NATS's configuration language.
-    found = accounts(public_keys, store_keys, services, prefix)
     return f"accounts: {json.dumps(found, indent=1)}\n"
 
 
@@ -137,6 +138,7 @@ def accounts(
     store_keys: Mapping[str, str],
     services: Mapping[str, Service],
     prefix: str = DEFAULT_PREFIX,
+    tenant: str = "",
 ) -> dict[str, dict[str, object]]:
     """Name → account. On the bus the server denies what is not in a user's lists.
 
@@ -145,16 +147,17 @@ def accounts(
             one is rotated.
         store_keys: the second keys, of the services that have buckets.
         prefix: of the subjects.
+        tenant: whose accounts they are; empty for those of the installation itself.
     """
     users = [
         {"nkey": key, "permissions": permissions(services[name], services.values(), prefix)}
         for name, keys in public_keys.items()
         for key in keys.split()
     ]
-    found: dict[str, dict[str, object]] = {BUS: {"users": users}}
+    found: dict[str, dict[str, object]] = {bus_account(tenant): {"users": users}}
     for name, keys in store_keys.items():
         store_users = [{"nkey": key} for key in keys.split()]
-        found[store_account(name)] = {"jetstream": "enabled", "users": store_users}
+        found[store_account(name, tenant)] = {"jetstream": "enabled", "users": store_users}
     return found
 
 
