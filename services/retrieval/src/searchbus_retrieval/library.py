@@ -288,10 +288,15 @@ class Library:
         """
         with typed(collection):
             try:
-                return await self._writer.store(collection, document, fields or {})
+                result = await self._writer.store(collection, document, fields or {})
             except CollectionMissingError:  # another replica deleted it: it is made anew
                 self._schemas.forget(collection)
-                return await self._writer.store(collection, document, fields or {})
+                result = await self._writer.store(collection, document, fields or {})
+            if result.outcome in ("stored", "replaced"):
+                schema = await self._schemas.get(collection)
+                embedder = await self._models.embedder(collection, schema.model)
+                self._backgrounds.changed(collection, embedder)
+            return result
 
     async def begin_rebuild(self, collection: str) -> int:
         """Begin a copy of a collection, or continue one; returns how many documents it has."""

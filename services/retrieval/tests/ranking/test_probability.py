@@ -5,10 +5,15 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from searchbus_contracts.retrieval import SearchHit
+from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.question.dates import Period
 from searchbus_retrieval.question.profiles import Profile
+from searchbus_retrieval.ranking import probability
 from searchbus_retrieval.ranking.probability import (
     UNRELATED,
     Backgrounds,
@@ -17,6 +22,7 @@ from searchbus_retrieval.ranking.probability import (
     Probability,
 )
 from searchbus_testing import until
+from searchbus_vectors import embedder as embedding
 from searchbus_vectors.hash_embedder import HashEmbedder
 
 from ..conftest import document
@@ -78,6 +84,32 @@ async def test_background_is_measured_again_when_the_collection_has_grown(librar
 
     await until(is_measured_again)
     assert sum(query == UNRELATED[0] for query in asked.queries) == 1
+
+
+async def test_background_is_measured_behind_an_ingest(library, store, monkeypatch):
+    """Before the first search, not while documents arrive, and in a trace of its own."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+    monkeypatch.setattr(probability, "_tracer", tracer)
+    monkeypatch.setattr(embedding, "_tracer", tracer)
+    kept = point_id("background", "c")
+    with tracer.start_as_current_span("ingest"):
+        await fill(library, 0, 3)
+        assert await store.get("c", [kept]) == []
+
+        async def is_kept() -> bool:
+            return bool(await store.get("c", [kept]))
+
+        await until(is_kept)
+    with tracer.start_as_current_span("search"):
+        await library.search("c", "whales")
+    spans = exporter.get_finished_spans()
+    traces = {span.name: span.context.trace_id for span in spans}
+    own = [span for span in spans if span.context.trace_id == traces["measure background"]]
+    assert len(own) > len(UNRELATED)
+    queries = [s for s in spans if s.name == "embed query" and s not in own]
+    assert {span.context.trace_id for span in queries} == {traces["search"]}
 
 
 async def test_background_is_no_document(library, store):

@@ -13,6 +13,8 @@ from statistics import median
 
 import msgspec
 from msgspec import Struct
+from opentelemetry import trace
+from opentelemetry.context import Context
 
 from searchbus_contracts.retrieval import SearchHit
 from searchbus_vectors import Embedder, Point, QueryVectors, VectorStore, terms
@@ -22,6 +24,7 @@ from ..question.date_words import MONTHS
 from ..question.dates import Period
 
 log = logging.getLogger("searchbus.retrieval")
+_tracer = trace.get_tracer("searchbus.retrieval")
 
 _VERSION = 1
 """Version of the questions and of what is kept; another one is measured again."""
@@ -33,6 +36,8 @@ _OWN_SPREADS = 2.0
 """Nine in ten of a collection's own sentences are at least so many spreads above the typical."""
 _GROWN = 1.5
 _CHECKED_S = 30.0
+_QUIET_S = 1.0
+"""Nothing was stored for so long: an ingest has ended, or waits for its reader."""
 _WAIT_S = 3.0
 """A search waits no longer for the first measurement; then what most collections have counts."""
 _CANDIDATES = 10
@@ -119,22 +124,36 @@ class Backgrounds:
         self._known: dict[str, NoiseBackground] = {}
         self._checked_s: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._asked: dict[str, list[QueryVectors]] = {}
 
     def forget(self, collection: str) -> None:
         """Call it when the collection is deleted."""
+        if timer := self._timers.pop(collection, None):
+            timer.cancel()
         self._known.pop(collection, None)
         self._checked_s.pop(collection, None)
+
+    def changed(self, collection: str, embedder: Embedder) -> None:
+        """Call it when passages were stored: they are measured before somebody searches them."""
+        if timer := self._timers.get(collection):
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[collection] = loop.call_later(_QUIET_S, self._begin, collection, embedder)
+
+    def _begin(self, collection: str, embedder: Embedder) -> None:
+        self._timers.pop(collection, None)
+        self._checked_s[collection] = self._clock()
+        if collection not in self._running:
+            task = asyncio.get_running_loop().create_task(self._refresh(collection, embedder))
+            self._running[collection] = task
+            task.add_done_callback(lambda _: self._running.pop(collection, None))
 
     async def of(self, collection: str, embedder: Embedder) -> NoiseBackground:
         """What is known of the collection; a first measurement is waited for, some seconds long."""
         checked_s = self._checked_s.get(collection)
         if checked_s is None or self._clock() - checked_s >= _CHECKED_S:
-            self._checked_s[collection] = self._clock()
-            if collection not in self._running:
-                task = asyncio.get_running_loop().create_task(self._refresh(collection, embedder))
-                self._running[collection] = task
-                task.add_done_callback(lambda _: self._running.pop(collection, None))
+            self._begin(collection, embedder)
         running = self._running.get(collection)
         if running is not None and collection not in self._known:
             await asyncio.wait([running], timeout=_WAIT_S)
@@ -148,11 +167,13 @@ class Backgrounds:
             if known is not None:
                 self._known[collection] = known
             if passages and (known is None or not known.fits(passages)):
-                measured = await self._measure(collection, embedder, passages)
-                self._known[collection] = measured
-                payload = {"kind": "background", **msgspec.to_builtins(measured)}
-                point = Point(point_id("background", collection), payload)
-                await self._store.upsert(collection, [point])
+                # A trace of its own: a hundred spans in that of a search would hide the search.
+                with _tracer.start_as_current_span("measure background", Context()):
+                    measured = await self._measure(collection, embedder, passages)
+                    self._known[collection] = measured
+                    payload = {"kind": "background", **msgspec.to_builtins(measured)}
+                    point = Point(point_id("background", collection), payload)
+                    await self._store.upsert(collection, [point])
         except Exception as error:  # of either engine: a search answers without it
             log.warning("the background of %s was not measured or kept: %s", collection, error)
 
