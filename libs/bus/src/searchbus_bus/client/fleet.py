@@ -12,7 +12,7 @@ request that has been silent for a second is watched, so that a lost one ends be
 | by an instance | it answers | wait |
 | | no responders, twice | the request is lost |
 | | no answer, twice | ask another instance, if the request may be repeated |
-| | no answer, also not to a ping of two seconds | the worker hangs: the request fails |
+| | no answer, also not within two seconds, and there is no other | it hangs: the request fails |
 | by none | some instance does not answer, or is gone | the same |
 | | all answer, or there is none | it is lost: whoever has it acknowledges it before it answers |
 
@@ -262,18 +262,18 @@ class Fleet:
             return await self._loss_at(instance, service, may_repeat=may_repeat)
         if not acknowledges:
             return None
-        states = await self.probe(service)
+        states, timeout_s = await self.probe(service), None
         if State.SILENT in states:
             await asyncio.sleep(PING_AGAIN_S)
-            states = await self.probe(service)
+            timeout_s = None if may_repeat and self.pick(service) is not None else HUNG_S
+            states = await self.probe(service, timeout_s)
         if pending.instance or State.UNKNOWN in states:
             return None
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
             return "worker_lost"
         if State.SILENT not in states:
             return "worker_lost"
-        states = await self.probe(service, HUNG_S)  # who is silent may have the request
-        return "worker_hung" if State.SILENT in states and not pending.instance else None
+        return "worker_hung" if timeout_s is not None else None  # who is silent may have it
 
     async def _loss_at(self, instance: str, service: str, *, may_repeat: bool) -> Loss | None:
         self.heard(service, instance)
@@ -285,11 +285,13 @@ class Fleet:
         if state is not State.SILENT:
             return None
         await asyncio.sleep(PING_AGAIN_S)
-        # Others may be behind the same server or on the same machine: the next attempt avoids them.
-        await (self.probe(service) if may_repeat else self.check(service, instance))
-        if instance not in self._silent.get(service, ()):
-            return None
-        if may_repeat and self.pick(service, avoid={instance}) is not None:
+        others = may_repeat and self.pick(service, avoid={instance}) is not None
+        if others:
+            # They may be behind the same server: the next attempt avoids those that are silent.
+            await self.probe(service)
+            is_silent = instance in self._silent.get(service, ())
+        else:
+            is_silent = await self.check(service, instance, HUNG_S) is State.SILENT
+        if is_silent and may_repeat and self.pick(service, avoid={instance}) is not None:
             return "worker_lost"
-        hangs = await self.check(service, instance, HUNG_S) is State.SILENT
-        return "worker_hung" if hangs else None
+        return "worker_hung" if is_silent and not others else None
