@@ -86,3 +86,23 @@ async def test_tool_that_costs_money_has_a_limit_of_its_own_and_fails_closed(sec
     secured.store.away = True
     assert await code("paid_tool") == "rate_limited"
     assert await code("open_tool") == "ok"
+
+
+@pytest.mark.parametrize(
+    "secured", [{"daily_budgets": {"caller_calls": 2, "tenant_calls": 3}}], indirect=True
+)
+async def test_a_budget_of_a_day_is_refused_by_its_name(secured):
+    """Of one caller first, then of all together; the refusal is a result that a model can read."""
+    tokens = {name: secured.provider.token(sub=name) for name in ("ann", "bob")}
+
+    async def call(who):
+        found = await secured.result("tools/call", tokens[who], name="open_tool", arguments={})
+        return found["result"]
+
+    for _ in range(2):
+        assert not (await call("ann")).get("isError")
+    refused = await call("ann")
+    assert refused["isError"]
+    assert "budget caller_calls" in refused["content"][0]["text"]
+    assert not (await call("bob")).get("isError")
+    assert "budget tenant_calls" in (await call("bob"))["content"][0]["text"]

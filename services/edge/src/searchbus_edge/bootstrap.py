@@ -51,8 +51,9 @@ from .settings import EdgeSettings, check_state_key
 from .sharing import pinning, shared_files
 from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
+from .tools.budgets import Budgets
 from .tools.call import ToolCalls
-from .tools.limits import LocalLimiter, SharedLimiter
+from .tools.limits import CallerLimits
 from .tools.resolve import Resolver
 from .tools.telemetry import Tracing
 
@@ -157,7 +158,12 @@ async def open_edge(
         if store is None:
             store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
         held = pinning(settings, shared)
-        tools = _Tools(bus, settings, key, store, clock, declared, expected, held)
+        budgets = None
+        if settings.daily_budgets:
+            spent = await bus.key_value("budgets", ttl_s=172_800.0, max_bytes=16 * 2**20)
+            budgets = Budgets(settings.daily_budgets, spent, clock=clock)
+            await stack.enter_async_context(budgets.keeping())
+        tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)
         stack.callback(tools.audit.close)
         documents = _add_composites(tools, bus, settings, key, base_url, sources)
         await tools.directory.start()
@@ -220,6 +226,7 @@ class _Tools:
         declared: Mapping[str, str] | None,
         expected: Collection[str] | None,
         pinning: Pinning | None,
+        budgets: Budgets | None,
     ) -> None:
         self.worker = build_worker()
         self.changes = ListChanges()
@@ -233,7 +240,14 @@ class _Tools:
             declared=declared,
         )
         edges = partial(self.directory.count, self.worker.service)
-        self.limits = _Limits(settings, store, clock, edges)
+        self.limits = CallerLimits(
+            settings.rates_per_s,
+            (settings.search_burst, settings.call_burst, settings.abuse_burst),
+            (settings.costly_rate_per_s, settings.costly_burst),
+            store,
+            clock=clock,
+            edges=edges,
+        )
         cursors = Cursors(key)
         finder = Finder(bus, self.directory, cursors, self.limits.search, enabled=settings.search)
         self.finder = finder
@@ -257,6 +271,7 @@ class _Tools:
             costly=self.limits.costly,
             audit=self.audit,
             timeout_cap_s=settings.call_timeout_cap_s,
+            budgets=budgets,
         )
         if settings.search:
             self.worker.add(Lazy(finder, self.registry, self.calls))
@@ -344,33 +359,6 @@ def _interfaces(
         if name in settings.http_interfaces:
             found[name] = make(http_calls)
     return found
-
-
-class _Limits:
-    """The four limits of the settings."""
-
-    def __init__(
-        self,
-        settings: EdgeSettings,
-        store: KeyValue,
-        clock: Callable[[], float],
-        edges: Callable[[], int],
-    ) -> None:
-        def shared(
-            name: str, rate_per_s: float, burst: int, fail_closed: bool = False
-        ) -> SharedLimiter:
-            return SharedLimiter(
-                name, store, rate_per_s, burst, fail_closed=fail_closed, clock=clock, edges=edges
-            )
-
-        search_rate_per_s, call_rate_per_s, abuse_rate_per_s = settings.rates_per_s
-        self.search = shared("search", search_rate_per_s, settings.search_burst)
-        self.call = shared("call", call_rate_per_s, settings.call_burst)
-        self.costly = shared(
-            "costly", settings.costly_rate_per_s, settings.costly_burst, fail_closed=True
-        )
-        # Each edge counts on its own: this limit applies before a request is read.
-        self.abuse = LocalLimiter(abuse_rate_per_s, settings.abuse_burst)
 
 
 def _authenticator(

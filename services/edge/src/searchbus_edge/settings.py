@@ -12,6 +12,7 @@ from searchbus_runtime import FollowingSettings, SigningSettings
 from searchbus_runtime.secret import values_of
 
 from .auth.identity import DEFAULT_PATHS
+from .tools.budgets import BUDGETS
 
 __all__ = ["EdgeSettings"]
 
@@ -151,6 +152,12 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="Calls of a caller to a tool that costs money at once, before the sustained "
         "rate counts.",
     )
+    daily_budgets: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        {},
+        description="Budgets of a day (UTC) of each caller and of all, JSON: calls, costly_calls "
+        "(that cost money) and tokens (of answers, estimated): "
+        '{"caller_calls": 2000, "tenant_tokens": 5000000}.',
+    )
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: "
@@ -205,6 +212,14 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         120.0, description="The longest time that a call may take."
     )
+
+    @field_validator("daily_budgets")
+    @classmethod
+    def _budgets_exist(cls, given: dict[str, int]) -> dict[str, int]:
+        for name in given:
+            if name not in BUDGETS:
+                raise ValueError(f"there is no budget {name[:40]!r}: use {', '.join(BUDGETS)}")
+        return given
 
     @field_validator("state_key")
     @classmethod

@@ -22,6 +22,7 @@ from searchbus_runtime.line_queue import LineQueue
 from searchbus_runtime.logs import log_lines, timestamp
 
 from ..catalog.view import ListedTool
+from .budgets import tokens_of
 
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.1
@@ -34,6 +35,9 @@ _tools = _meter.create_histogram(
     unit="s",
     description="Calls by toolset, tool and outcome: ok, or the code of the failure.",
     explicit_bucket_boundaries_advisory=SECONDS,
+)
+_tokens = _meter.create_counter(
+    "searchbus.tool.tokens", description="Tokens of answers by toolset, as estimated of their size."
 )
 _dropped = _meter.create_counter(
     "searchbus.audit.dropped",
@@ -53,6 +57,7 @@ class _Line(Struct):
     outcome: str
     duration_ms: float
     bytes: int
+    tokens: int
     event: str
     trace_id: str | UnsetType = UNSET
     span_id: str | UnsetType = UNSET
@@ -100,10 +105,11 @@ class AuditLog:
         if listed is not None:
             descriptor = listed.descriptor
             _measure(descriptor.toolset, descriptor.name, outcome, duration_s)
+            _tokens.add(tokens_of(size_bytes), {"toolset": descriptor.toolset})
         subject = actor.subject
         line = _Line(
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
-            f"{subject} called {tool}: {outcome}",
+            tokens_of(size_bytes), f"{subject} called {tool}: {outcome}",
         )  # fmt: skip
         if span.get_span_context().is_valid:
             ids = traceparent(span)

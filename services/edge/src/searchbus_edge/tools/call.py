@@ -41,6 +41,7 @@ from searchbus_contracts import (
 from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
+from .budgets import Budgets, tokens_of
 from .faults import failed_reply, internal_error
 from .limits import Limiter
 from .reply import RawReply, Reply, shown
@@ -146,6 +147,7 @@ class ToolCalls:
         own: serves the edge's own tools, in this process; it offers them on the bus too.
         limiter: of all calls of one caller.
         costly: of one caller's calls to each tool that costs money.
+        budgets: of a day; `None`: there are none.
         audit: records every call.
         timeout_cap_s: the most that a call may take, whatever its descriptor says.
     """
@@ -160,12 +162,14 @@ class ToolCalls:
         costly: Limiter,
         audit: AuditLog,
         timeout_cap_s: float,
+        budgets: Budgets | None = None,
     ) -> None:
         self.resolver = resolver
         self._bus = bus
         self._own = own
         self._limiter = limiter
         self._costly = costly
+        self._budgets = budgets
         self._audit = audit
         self._timeout_cap_s = timeout_cap_s
 
@@ -211,8 +215,10 @@ class ToolCalls:
             require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
             ask = self._serve if listed.own else self._ask
-            reply = await ask(listed, request)
-            return Served(listed, shown(listed, reply))
+            reply = shown(listed, await ask(listed, request))
+            if self._budgets is not None and not listed.own:
+                self._budgets.spend(request.actor.subject, tokens_of(_outcome(reply)[1]))
+            return Served(listed, reply)
         except Fault as fault:
             if not request.for_composite:
                 span.set_attribute("error.type", fault.code)
@@ -253,6 +259,8 @@ class ToolCalls:
         descriptor = listed.descriptor
         if descriptor.costly:
             await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
+        if self._budgets is not None:
+            await self._budgets.admit(actor.subject, costly=descriptor.costly)
 
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""

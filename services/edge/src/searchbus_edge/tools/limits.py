@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -270,6 +270,33 @@ class SharedLimiter:
         part = common_s * self.rate_per_s / max(1, self._edges()) + 1
         owed_s = min(min(admitted, part) * gcra.interval, _MOST_OWED_S)
         return _Count(max(counted.arrival_s + owed_s, known_s), counted.since_s)
+
+
+class CallerLimits:
+    """The four limits of an edge.
+
+    Args:
+        rates_per_s, bursts: of searches, calls and HTTP requests.
+        costly: rate and burst of calls to a tool that costs money.
+        edges: how many share them.
+    """
+
+    def __init__(
+        self,
+        rates_per_s: tuple[float, float, float],
+        bursts: tuple[int, int, int],
+        costly: tuple[float, int],
+        store: KeyValue,
+        *,
+        clock: Callable[[], float],
+        edges: Callable[[], int],
+    ) -> None:
+        shared = partial(SharedLimiter, store=store, clock=clock, edges=edges)
+        self.search = shared("search", rate_per_s=rates_per_s[0], burst=bursts[0])
+        self.call = shared("call", rate_per_s=rates_per_s[1], burst=bursts[1])
+        self.costly = shared("costly", rate_per_s=costly[0], burst=costly[1], fail_closed=True)
+        # Each edge counts on its own: this limit applies before a request is read.
+        self.abuse = LocalLimiter(rates_per_s[2], bursts[2])
 
 
 def _limited(wait_s: float) -> Fault:

@@ -1,0 +1,191 @@
+"""Budgets of a day (UTC) of each caller and of all: calls, calls that cost money, answers' tokens.
+
+Edges add what they served to common counts in the key-value store, once a second: a budget may be
+exceeded by what is served in that time. While the store is unreachable, each edge counts on from
+what it last knew, and adds that when the store is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+from cachetools import LRUCache
+from opentelemetry import metrics
+
+from searchbus_bus import KeyValue, end_task
+from searchbus_contracts import ErrorCode, Fault
+
+log = logging.getLogger(__name__)
+BUDGETS = {
+    f"{scope}_{kind}": (scope, kind)
+    for scope in ("caller", "tenant")
+    for kind in ("calls", "costly_calls", "tokens")
+}
+"""Name → whose it is, and what is counted. The tenant is everyone who uses this installation."""
+BYTES_PER_TOKEN = 4
+"""An average of English text for common tokenizers; good enough for a budget."""
+_DAY_S = 86_400
+_WRITE_EVERY_S = 1.0
+_READ_WITHIN_S = 0.1
+_ATTEMPTS = 5
+_MAX_OWNERS = 50_000
+_refused = metrics.get_meter("searchbus.edge").create_counter(
+    "searchbus.budget.refused", description="Calls that a budget of a day refused, by its name."
+)
+
+
+def tokens_of(size_bytes: int) -> int:
+    """An estimate of the tokens of a text."""
+    return math.ceil(size_bytes / BYTES_PER_TOKEN)
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What one owner spent on a day: as the store knows it, and what is not written yet."""
+
+    day: int
+    stored: Counter[str] = field(default_factory=Counter)
+    own: Counter[str] = field(default_factory=Counter)
+    is_read: bool = False
+
+
+class Budgets:
+    """Admits calls while no budget is used up. `keeping` writes the counts meanwhile.
+
+    Args:
+        limits: by the names of `BUDGETS`; one that is absent does not exist.
+        store: shared by the edges; entries must live for two days.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(
+        self, limits: Mapping[str, int], store: KeyValue, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._limits = limits
+        self._scopes = {BUDGETS[name][0] for name in limits}
+        self._store = store
+        self._clock = clock
+        self._spent: LRUCache[str, _Spent] = LRUCache(_MAX_OWNERS)
+        self._away_until_s = 0.0
+
+    async def admit(self, caller: str, *, costly: bool) -> None:
+        """Count one call; raises Fault(rate_limited), which names the budget, until midnight."""
+        owners = self._owners(caller)
+        for scope, owner in owners.items():
+            spent = await self._of(owner)
+            for name, limit in self._limits.items():
+                whose, kind = BUDGETS[name]
+                if whose != scope or (kind == "costly_calls" and not costly):
+                    continue
+                if spent.stored[kind] + spent.own[kind] >= limit:
+                    raise self._used_up(name, limit)
+        for owner in owners.values():
+            self._add(owner, "calls", 1)
+            if costly:
+                self._add(owner, "costly_calls", 1)
+
+    def spend(self, caller: str, tokens: int) -> None:
+        """Count the tokens of an answer."""
+        for owner in self._owners(caller).values():
+            self._add(owner, "tokens", tokens)
+
+    @asynccontextmanager
+    async def keeping(self) -> AsyncIterator[Budgets]:
+        """Write the counts every second, and at the end."""
+        task = asyncio.create_task(self._keep())
+        try:
+            yield self
+        finally:
+            await end_task(task)
+            await self.write()
+
+    async def write(self) -> None:
+        """Add what is not written yet to the common counts; what cannot be written is kept."""
+        for owner, spent in [*self._spent.items()]:
+            if not spent.own:
+                continue
+            try:
+                await self._write(owner, spent)
+            except Fault as fault:
+                log.debug("budgets are written later: %s", fault)
+                return
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(_WRITE_EVERY_S)
+            await self.write()
+
+    def _owners(self, caller: str) -> dict[str, str]:
+        owners = {"caller": f"caller/{caller}", "tenant": "tenant"}
+        return {scope: owner for scope, owner in owners.items() if scope in self._scopes}
+
+    def _today(self) -> int:
+        return int(self._clock() // _DAY_S)
+
+    def _known(self, owner: str) -> _Spent:
+        day = self._today()
+        spent = self._spent.get(owner)
+        if spent is None or spent.day != day:  # the last second of yesterday is forgotten
+            spent = self._spent[owner] = _Spent(day)
+        return spent
+
+    async def _of(self, owner: str) -> _Spent:
+        spent = self._known(owner)
+        if not spent.is_read and time.monotonic() >= self._away_until_s:
+            try:
+                async with asyncio.timeout(_READ_WITHIN_S):
+                    entry = await self._store.get(_key(spent.day, owner))
+            except (Fault, TimeoutError):
+                # Counted alone for now; calls do not wait for a store that hangs.
+                self._away_until_s = time.monotonic() + _WRITE_EVERY_S
+                return spent
+            spent.stored, spent.is_read = _decoded(entry.value if entry else None), True
+        return spent
+
+    def _add(self, owner: str, kind: str, count: int) -> None:
+        self._known(owner).own[kind] += count
+
+    async def _write(self, owner: str, spent: _Spent) -> None:
+        key = _key(spent.day, owner)
+        for _ in range(_ATTEMPTS):
+            entry = await self._store.get(key)
+            new = Counter(spent.own)
+            total = _decoded(entry.value if entry else None) + new
+            value = msgspec.json.encode(total)
+            if entry is None:
+                written = await self._store.create(key, value)
+            else:
+                written = await self._store.update(key, value, entry.revision)
+            if written is not None:
+                spent.stored, spent.is_read = total, True
+                spent.own -= new  # calls may have come meanwhile
+                return
+
+    def _used_up(self, name: str, limit: int) -> Fault:
+        _refused.add(1, {"budget": name})
+        scope, kind = BUDGETS[name]
+        whose = "this caller" if scope == "caller" else "all callers together"
+        left_s = _DAY_S - self._clock() % _DAY_S
+        return Fault(
+            ErrorCode.RATE_LIMITED,
+            f"The budget {name} of today is used up: {limit} {kind.replace('_', ' ')} of {whose}. "
+            "Try again after midnight UTC, or ask the operator for more.",
+            retry_after_ms=int(left_s * 1000) + 1,
+        )
+
+
+def _key(day: int, owner: str) -> str:
+    return hashlib.sha256(f"{day}/{owner}".encode("utf-8", "replace")).hexdigest()[:40]
+
+
+def _decoded(value: bytes | None) -> Counter[str]:
+    return Counter(msgspec.json.decode(value, type=dict[str, int])) if value else Counter()

@@ -1,0 +1,117 @@
+"""Budgets of a day, over several edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from searchbus_bus.store.keyvalue import MemoryKeyValue
+from searchbus_contracts import Fault
+from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.budgets import Budgets, tokens_of
+
+DAY_S = 86_400
+NOON_S = 20_000 * DAY_S + DAY_S / 2
+
+
+class Clock:
+    now_s = NOON_S
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(clock):
+    return MemoryKeyValue(ttl_s=2 * DAY_S, clock=clock)
+
+
+def refused(raised) -> str:
+    assert raised.value.code == "rate_limited"
+    return raised.value.failure.message
+
+
+async def test_a_budget_that_is_used_up_is_named_until_midnight(store, clock):
+    """Another caller has a budget of its own; the next day begins with nothing spent."""
+    budgets = Budgets({"caller_calls": 2}, store, clock=clock)
+    for _ in range(2):
+        await budgets.admit("ann", costly=False)
+    with pytest.raises(Fault) as raised:
+        await budgets.admit("ann", costly=False)
+    assert "The budget caller_calls of today is used up: 2 calls of this caller" in refused(raised)
+    assert raised.value.failure.retry_after_ms == DAY_S / 2 * 1000 + 1
+    assert raised.value.failure.retryable
+    await budgets.admit("bob", costly=False)
+    clock.now_s += DAY_S / 2
+    await budgets.admit("ann", costly=False)
+
+
+async def test_edges_count_together(store, clock):
+    """What one wrote, another one knows; a restart forgets nothing that was written."""
+    first, second = [Budgets({"tenant_calls": 3}, store, clock=clock) for _ in range(2)]
+    for budgets in (first, second):
+        await budgets.admit("ann", costly=False)
+        await budgets.write()
+    await first.admit("bob", costly=False)
+    await first.write()
+    await second.write()
+    with pytest.raises(Fault, match="3 calls of all callers together"):
+        await Budgets({"tenant_calls": 3}, store, clock=clock).admit("new", costly=False)
+    with pytest.raises(Fault, match="tenant_calls"):
+        await first.admit("ann", costly=False)
+
+
+async def test_calls_that_cost_money_and_tokens_have_budgets_of_their_own(store, clock):
+    """A refused call counts for none of them."""
+    limits = {"caller_costly_calls": 1, "caller_tokens": 10, "tenant_calls": 100}
+    budgets = Budgets(limits, store, clock=clock)
+    await budgets.admit("ann", costly=True)
+    with pytest.raises(Fault, match="caller_costly_calls of today is used up: 1 costly calls"):
+        await budgets.admit("ann", costly=True)
+    await budgets.admit("ann", costly=False)
+    budgets.spend("ann", tokens_of(37))
+    with pytest.raises(Fault, match="caller_tokens"):
+        await budgets.admit("ann", costly=False)
+    await budgets.write()
+    other = Budgets({"tenant_calls": 3}, store, clock=clock)
+    await other.admit("bob", costly=False)
+    with pytest.raises(Fault, match="tenant_calls"):
+        await other.admit("bob", costly=False)
+
+
+async def test_without_the_store_each_edge_counts_on(store, clock):
+    """And adds that when the store is back."""
+    budgets = Budgets({"caller_calls": 3}, store, clock=clock)
+    await budgets.admit("ann", costly=False)
+    await budgets.write()
+    store.away = True
+    await budgets.admit("ann", costly=False)
+    await budgets.write()
+    fresh = Budgets({"caller_calls": 3}, store, clock=clock)
+    await fresh.admit("ann", costly=False)
+    store.away = False
+    await budgets.write()
+    await fresh.write()
+    for one in (budgets, fresh):
+        with pytest.raises(Fault):
+            await one.admit("ann", costly=False)
+            await one.write()
+            await one.admit("ann", costly=False)
+
+
+async def test_counts_are_written_while_and_when_it_ends(store, clock):
+    """The last second before an orderly end is counted too."""
+    async with Budgets({"caller_calls": 1}, store, clock=clock).keeping() as budgets:
+        await budgets.admit("ann", costly=False)
+    with pytest.raises(Fault):
+        await Budgets({"caller_calls": 1}, store, clock=clock).admit("ann", costly=False)
+
+
+def test_unknown_budgets_are_refused():
+    """With the names that there are."""
+    with pytest.raises(ValueError, match="there is no budget 'calls': use caller_calls"):
+        EdgeSettings(daily_budgets={"calls": 1})
