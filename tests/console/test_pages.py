@@ -18,7 +18,16 @@ from searchbus_testing import until
 from .hostile import CORPUS
 
 pytestmark = pytest.mark.slow
-PAGES = ["overview", "connect", "catalogue", "catalogue/tool/say", "search", "traces"]
+PAGES = [
+    "overview",
+    "connect",
+    "catalogue",
+    "catalogue/tool/say",
+    "search",
+    "documents",
+    "traces",
+    "attached",
+]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

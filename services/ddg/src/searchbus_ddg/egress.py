@@ -188,7 +188,7 @@ def blocked(remaining_s: float, code: ErrorCode | str = ErrorCode.UPSTREAM_BLOCK
 
 _egresses: LiveParts[Egress] = LiveParts(
     lambda egress: egress.breaker.part(
-        "egress", {"waiting": egress.pace.waiting, "interval_s": egress.pace.interval_s}
+        "egress", {"waiting": egress.pace.waiting, "interval_s": round(egress.pace.interval_s, 1)}
     )
 )
 

@@ -180,6 +180,13 @@ async def test_hidden_names_are_nowhere(start, tmp_path):
                 shown = shown.replace(given, "") if answer.status_code == 404 else shown
             assert not any(text in shown for text in HIDDEN), (path, shown[:300])
             seen += answer.status_code == 200
+    for path, body in (
+        ("search", {"query": "hidden tool"}), ("seen", {"roles": ["HIDDEN-ROLE"]}),
+        ("call", {"name": "greet"}), ("attached", {"action": "log", "servers": ["x"]}),
+        ("documents/delete", {"collection": "x"}),
+    ):  # fmt: skip
+        shown = (await http.post(f"{API}/{path}", json=body, headers=sent)).text
+        assert not any(text in shown for text in HIDDEN), (path, shown[:300])
     assert seen >= 8
     changes = await first_changes(http.edge, everything=False)
     assert changes.keys() == {OPEN_TO_ALL}

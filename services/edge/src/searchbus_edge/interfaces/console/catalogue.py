@@ -16,7 +16,7 @@ from msgspec import Struct
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent, encode
 
 from ...catalog import render
-from ...catalog.view import ListedTool, View
+from ...catalog.view import View
 from ...http.answer import INERT, DisconnectWatch, EventStream, PlainAnswer
 from ...http.faults import HttpError, problem_of
 from ...tools.call import ForwardedEvents
@@ -96,12 +96,13 @@ def add_catalogue(app: FastAPI, access: Access, calls: HttpCalls) -> None:
         visitor = await access.visitor(request)
         words = text.lower().split()
         found = [
-            entry
-            for entry, searched in _entries(calls.everything, visitor.actor, kind)
-            if (not toolset or entry.toolset == toolset)
-            and all(word in searched.lower() for word in words)
+            (name, item)
+            for name, item in _visible(calls.everything, visitor.actor, kind)
+            if (not toolset or item.toolset == toolset)
+            and (not words or _matches(f"{name} {item.title}".lower(), words))
         ]
-        return PlainAnswer(encode(Page(total=len(found), entries=found[offset : offset + _PAGE])))
+        shown = [_entry(calls.everything, kind, *one) for one in found[offset : offset + _PAGE]]
+        return PlainAnswer(encode(Page(total=len(found), entries=shown)))
 
     @app.get(f"{API}/entry")
     async def entry(request: Request, name: str, kind: Kind = "tool") -> PlainAnswer:
@@ -121,50 +122,44 @@ def add_catalogue(app: FastAPI, access: Access, calls: HttpCalls) -> None:
 def visible_toolsets(view: View, actor: Actor) -> list[str]:
     """The toolsets of which an actor may use something, sorted."""
     kinds: tuple[Kind, ...] = ("tool", "prompt", "resource")
-    found = {entry.toolset for kind in kinds for entry, _ in _entries(view, actor, kind)}
-    return sorted(found)
+    return sorted({item.toolset for kind in kinds for _, item in _visible(view, actor, kind)})
 
 
-def visible_tools(view: View, actor: Actor, toolset: str | None = None) -> list[Entry]:
-    """The tools that an actor may call.
-
-    Args:
-        toolset: only of this one.
-    """
-    found = [entry for entry, _ in _entries(view, actor, "tool")]
-    return [entry for entry in found if toolset in (None, entry.toolset)]
+def visible_tools(view: View, actor: Actor) -> list[tuple[str, str]]:
+    """Name and toolset of the tools that an actor may call."""
+    return [(name, item.toolset) for name, item in _visible(view, actor, "tool")]
 
 
-def _entries(view: View, actor: Actor, kind: Kind) -> Iterator[tuple[Entry, str]]:
-    """The entries that an actor may use, and the text in which words are looked for."""
+def _visible(view: View, actor: Actor, kind: Kind) -> Iterator[tuple[str, Any]]:
+    """Name and descriptor of what an actor may use; of thousands few are shown."""
+    named: Iterator[tuple[str, Any]]
     if kind == "tool":
-        for name, listed in view.tools.items():
-            if actor.holds(listed.required_roles):
-                yield _tool(name, listed), f"{name} {listed.descriptor.title}"
-        return
-    if kind == "prompt":
-        named: Iterator[tuple[str, Any]] = iter(view.prompts.items())
+        named = ((name, listed.descriptor) for name, listed in view.tools.items())
+    elif kind == "prompt":
+        named = iter(view.prompts.items())
     else:
         templates = ((t.uri_template, t) for _, t in view.templates if t.listed)
         named = iter([*view.resources.items(), *templates])
-    for name, item in named:
-        if actor.holds(item.required_roles):
-            title, line = item.title or "", _line(item.description)
-            shown = Entry(kind=kind, name=name, toolset=item.toolset, title=title, line=line)
-            yield shown, f"{name} {title}"
+    return ((name, item) for name, item in named if actor.holds(item.required_roles))
 
 
-def _tool(name: str, listed: ListedTool) -> Entry:
-    descriptor, hints = listed.descriptor, listed.descriptor.annotations
-    return Entry(
-        kind="tool",
-        name=name,
-        toolset=descriptor.toolset,
-        title=descriptor.title or "",
-        line=_line(descriptor.description),
-        held=listed.held,
+def _matches(text: str, words: list[str]) -> bool:
+    return all(word in text for word in words)
+
+
+def _entry(view: View, kind: Kind, name: str, item: Any) -> Entry:
+    found = Entry(
+        kind=kind, name=name, toolset=item.toolset, title=item.title or "",
+        line=_line(item.description),
+    )  # fmt: skip
+    if kind != "tool":
+        return found
+    hints = item.annotations
+    return msgspec.structs.replace(
+        found,
+        held=view.tools[name].held,
         read_only=bool(hints is not None and hints.read_only_hint),
-        costly=descriptor.costly,
+        costly=item.costly,
     )
 
 

@@ -133,7 +133,7 @@ def add_connecting(
         visitor = await access.seer(request)
         wanted = await body_of(calls, visitor, request, Roles)
         tools = visible_tools(calls.everything, Actor(subject="seen", roles=wanted.roles))
-        found = [{"name": tool.name, "toolset": tool.toolset} for tool in tools[:_MAX_SEEN]]
+        found = [{"name": name, "toolset": toolset} for name, toolset in tools[:_MAX_SEEN]]
         return PlainAnswer(encode({"total": len(tools), "tools": found}))
 
 

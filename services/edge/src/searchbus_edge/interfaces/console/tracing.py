@@ -20,6 +20,7 @@ from searchbus_runtime.traces import (
     SpanRecord,
     build_tree,
     by_trace,
+    is_question,
     read_newest,
     subject_of,
 )
@@ -90,9 +91,14 @@ def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
         text: Annotated[str, Query(max_length=200)] = "",
         least_ms: Annotated[float, Query(ge=0)] = 0.0,
         failed: bool = False,
+        every: bool = False,
     ) -> PlainAnswer:
         await access.seer(request)
-        found = [_trace(of_one) for of_one in by_trace(await spans()).values()]
+        found = [
+            _trace(one)
+            for one in by_trace(await spans()).values()
+            if every or any(map(is_question, one))
+        ]
         words = text.lower().split()
         found = [
             trace

@@ -28,6 +28,7 @@ async function show() {
   const page = PAGES.find(([name]) => name === wanted.page) ?? PAGES[0];
   for (const a of document.querySelectorAll("#nav a")) a.toggleAttribute("aria-current", a.dataset.page === page[0]);
   document.querySelectorAll("#nav a[aria-current]").forEach((a) => a.setAttribute("aria-current", "page"));
+  document.querySelector("#nav a[aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
   document.title = `${page[1]} · searchbus`;
   leave?.();
   leave = null;

@@ -18,8 +18,8 @@ export async function show(root, { parts, query }, app) {
   const list = table("Catalogue", [
     { name: "Name", class: "name", sign: (e) => e.name, cell: (e) => h("a", { href: href(kind, e.name), "data-row": true, class: "mono" }, words(e.name)) },
     { name: "What it does", class: "grow", cell: (e) => words(e.title || e.line) },
-    { name: "Toolset", cell: (e) => words(e.toolset) },
-    { name: "Notes", class: "end", sign: (e) => `${e.held}${e.costly}${e.read_only}`, cell: (e) => h("span", { class: "row" }, e.held && badge("held", "warn"), e.costly && badge("costs money", "warn"), kind === "tool" && !e.read_only && badge("may write")) },
+    { name: "Toolset", class: "wide", cell: (e) => words(e.toolset) },
+    { name: "Notes", class: "end wide", sign: (e) => `${e.held}${e.costly}${e.read_only}`, cell: (e) => h("span", { class: "row" }, e.held && badge("held", "warn"), e.costly && badge("costs money", "warn"), kind === "tool" && !e.read_only && badge("may write")) },
   ], (e) => e.name, empty("Nothing matches.", "Use fewer words, or another toolset."));
   const pager = h("div", { class: "row pager" });
   const fault = h("div");

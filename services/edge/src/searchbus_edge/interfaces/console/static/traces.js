@@ -13,11 +13,12 @@ async function showList(root, query) {
   const text = h("input", { type: "search", "data-search": true, "aria-label": "Words of the name, a service or an id", placeholder: "Filter: web_search, retrieval …  /", value: query.get("text") ?? "", oninput: () => soon() });
   const least = h("select", { "aria-label": "Least duration", onchange: () => draw() }, [[0, "Any duration"], [50, "50 ms or more"], [200, "200 ms or more"], [1000, "1 s or more"], [5000, "5 s or more"]].map(([v, t]) => h("option", { value: v }, t)));
   const failed = h("input", { type: "checkbox", id: "failed", onchange: () => draw() });
+  const every = h("input", { type: "checkbox", id: "every", onchange: () => draw() });
   const list = table("Traces", [
     { name: "What", class: "grow", sign: (t) => t.id + t.name, cell: (t) => h("a", { href: `#/traces/${t.id}`, "data-row": true, class: "mono" }, words(t.name)) },
     { name: "Outcome", cell: (t) => (t.error ? badge(words(t.error).textContent, "bad") : badge("ok", "ok")) },
-    { name: "Services", cell: (t) => words(t.services.join(", ")) },
-    { name: "Spans", class: "num", cell: (t) => count(t.spans) },
+    { name: "Services", class: "wide", cell: (t) => words(t.services.join(", ")) },
+    { name: "Spans", class: "num wide", cell: (t) => count(t.spans) },
     { name: "Duration", class: "num", cell: (t) => duration(t.duration_ms) },
     { name: "When", class: "num", cell: (t) => `${ago(t.start_ms)} ago` },
   ], (t) => t.id, empty("No trace matches.", "Call a tool, or use fewer words."));
@@ -28,13 +29,13 @@ async function showList(root, query) {
     running?.abort();
     running = new AbortController();
     try {
-      const found = await get("traces", { text: text.value, least_ms: least.value, failed: failed.checked }, running.signal);
+      const found = await get("traces", { text: text.value, least_ms: least.value, failed: failed.checked, every: every.checked }, running.signal);
       list.update(found.traces);
       status.textContent = found.total > found.traces.length ? `The newest ${found.traces.length} of ${count(found.total)}.` : "";
       fault.replaceChildren();
     } catch (error) { if (error.name !== "AbortError") fault.replaceChildren(failure(error)); }
   }
-  root.append(h("h1", {}, "Traces"), h("div", { class: "row tools" }, text, least, h("span", { class: "check" }, failed, h("label", { for: "failed" }, "Failed only")), h("button", { onclick: () => draw() }, "Look again")), fault, list, status);
+  root.append(h("h1", {}, "Traces"), h("div", { class: "row tools" }, text, least, h("span", { class: "check" }, failed, h("label", { for: "failed" }, "Failed only")), h("span", { class: "check" }, every, h("label", { for: "every" }, "Background too")), h("button", { onclick: () => draw() }, "Look again")), fault, list, status);
   await draw();
   return () => { running?.abort(); clearTimeout(waiting); };
 }
