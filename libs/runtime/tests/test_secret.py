@@ -94,3 +94,13 @@ def test_settings_follow_the_file_of_a_secret_but_not_the_environment(tmp_path, 
     monkeypatch.setenv("SEARCHBUS_NATS_NKEY_SEED", OTHER)
     assert load_settings(ServiceSettings).secret("nats_nkey_seed").values() == (OTHER,)
     assert load_settings(ServiceSettings).secret("actor_public_key") is None
+
+
+def test_a_file_whose_name_is_in_lower_case_is_followed_too(tmp_path, monkeypatch):
+    """As settings are read in any case."""
+    path = tmp_path / "searchbus_nats_nkey_seed"
+    path.write_text(SEED)
+    monkeypatch.setenv("SEARCHBUS_SECRETS_DIR", str(tmp_path))
+    secret = load_settings(ServiceSettings).secret("nats_nkey_seed")
+    path.write_text(OTHER)
+    assert secret.values() == (OTHER,)

@@ -42,7 +42,7 @@ from searchbus_contracts.services import Service
 
 from .config_check import check_config, without_credentials
 from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
-from .config_sources import SECRETS_DIR, Sources
+from .config_sources import SECRETS_DIR, Sources, secret_files
 from .secret import Secret, values_of
 from .setting_list import PREFIX, SHARED, Setting
 from .state import data_folder
@@ -338,10 +338,11 @@ def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
     finally:
         _file_values.reset(token)
     # Kept: the environment that comes before the files is forgotten once it was read.
-    for name in cls.model_fields:
-        found = None if name in overrides else sources.find(name)
-        if found is not None and found.source == "secret file":
-            settings._secret_files[name] = Path(found.place)
+    for path in secret_files():
+        name = path.name.upper().removeprefix(PREFIX).lower()
+        found = sources.find(name) if name in cls.model_fields and name not in overrides else None
+        if found is not None and found.place == str(path):
+            settings._secret_files[name] = path
     return settings
 
 

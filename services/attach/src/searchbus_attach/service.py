@@ -109,7 +109,8 @@ async def _sealing_anew(vault: Vault) -> AsyncIterator[None]:
                 if vault.sealer.newest != newest:
                     count = await asyncio.to_thread(vault.seal_anew)
                     newest = vault.sealer.newest
-                    log.info("%d sign-ins were sealed anew with the key %s", count, newest)
+                    if count:
+                        log.info("%d sign-ins were sealed anew with the key %s", count, newest)
             except AuthError as error:
                 log.error("sign-ins are not sealed with the new key yet: %s", error)
             await asyncio.sleep(_SEAL_EVERY_S)
