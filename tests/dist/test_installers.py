@@ -213,7 +213,7 @@ def test_command_is_there(installed):
 
 def test_settings_are_written_and_checked(installed):
     """Before anything runs."""
-    written = installed.machine.home / "settings" / "searchbus.toml"
+    written = installed.machine.home / "searchbus.toml"
     installed.run("config", "init", "--config", written)
     assert "edge" in written.read_text()
     assert "in order" in installed.run("config", "check", "--config", written)
