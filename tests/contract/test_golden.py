@@ -15,6 +15,7 @@ from searchbus_contracts import (
     Failure,
     Fault,
     attach,
+    copies,
     decode,
     decode_catalog,
     encode,
@@ -32,7 +33,7 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, attach, ingest, resources, retrieval, toolindex, web)
+    modules = (searchbus_contracts, attach, copies, ingest, resources, retrieval, toolindex, web)
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

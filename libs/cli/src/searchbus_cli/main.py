@@ -45,8 +45,11 @@ PANELS = {
     "Start": ("init", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
-    "Operate": ("console", "doctor", "trace", "config", "keys", "pins", "nats-config", "plan"),
-}
+    "Operate": (
+        "console", "doctor", "backup", "restore", "trace", "config", "keys", "pins", "nats-config",
+        "plan",
+    ),
+}  # fmt: skip
 """The order of the help; a command of another package is below, where it is not named here."""
 
 

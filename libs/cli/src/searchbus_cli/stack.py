@@ -51,6 +51,7 @@ class Stack:
         environment: settings for every service.
         verbose: whether the lines of all processes are printed; they are in `logs` in any case.
         toolsets: run only the services that these need, and the edge; `None` runs all.
+        with_edge: False for a command that needs some services on a bus of its own.
         launcher: forks the services; by default one is opened.
     """
 
@@ -65,6 +66,7 @@ class Stack:
     environment: dict[str, str] = field(default_factory=dict)
     verbose: bool = False
     toolsets: set[str] | None = None
+    with_edge: bool = True
     launcher: Launcher | None = None
     nats_url: str = ""
     url: str = ""
@@ -110,7 +112,7 @@ class Stack:
         if self.fake_upstreams:
             self.environment |= await start_fakes(self.data, self._processes, self._server)
         self._services = services
-        edges = self._edges(services[EDGE]) if EDGE in services else None
+        edges = self._edges(services[EDGE]) if EDGE in services and self.with_edge else None
         workers = sorted(s.worker for s in self._needed().values() if s.worker is not None)
         self.environment["SEARCHBUS_REQUIRED_SERVICES"] = json.dumps(workers)
         # The edge is forked before the launcher imports what only some of the others need.

@@ -7,8 +7,16 @@ from typing import Any
 
 from .attach import ManageReply, ManageRequest, StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
+from .copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from .headers import Cancel, Ping, Pong
-from .ingest import DeleteReply, DeleteRequest, IngestReply, IngestRequest
+from .ingest import (
+    DeleteReply,
+    DeleteRequest,
+    IngestReply,
+    IngestRequest,
+    RebuildReply,
+    RebuildRequest,
+)
 from .resources import (
     CompleteReply,
     CompleteRequest,
@@ -76,6 +84,11 @@ CHANNELS: tuple[Channel, ...] = (
     ),
     Channel("retrieval.list", "List documents or collections.", ListRequest, ListReply),
     Channel("retrieval.ingest", "Store documents, idempotently.", IngestRequest, IngestReply),
+    Channel(
+        "retrieval.rebuild", "Make a collection anew beside itself.", RebuildRequest, RebuildReply
+    ),
+    Channel("retrieval.export", "Read a copy of a collection.", ExportRequest, ExportReply),
+    Channel("retrieval.restore", "Store points of a copy.", RestoreRequest, RestoreReply),
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
     Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),

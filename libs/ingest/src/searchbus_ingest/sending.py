@@ -117,7 +117,7 @@ async def send(
         ExceptionGroup: of a Fault, where a batch failed.
     """
     summary = Summary()
-    service = _Retrieval(bus, summary, on_progress)
+    service = Retrieval(bus, summary, on_progress)
     if rebuild:
         await service.rebuild(collection, "begin")
         prune = True  # the copy may have been begun from an older source
@@ -198,7 +198,7 @@ async def send(
     return summary
 
 
-class _Retrieval:
+class Retrieval:
     """Asks the retrieval service, and waits for it where it is away for a while."""
 
     def __init__(self, bus: Bus, summary: Summary, on_progress: Callable[[Summary], None]) -> None:
@@ -247,18 +247,18 @@ class _Retrieval:
 
 async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
     """Delete documents, or the collection if no ids are given; returns the number of documents."""
-    return await _delete(_Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
+    return await _delete(Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
 
 
 async def _delete(
-    service: _Retrieval, collection: str, document_ids: tuple[str, ...], staged: bool = False
+    service: Retrieval, collection: str, document_ids: tuple[str, ...], staged: bool = False
 ) -> int:
     request = DeleteRequest(collection=collection, document_ids=document_ids, staged=staged)
     reply = await service.ask("delete", request, DeleteReply, timeout_s=DELETE_TIMEOUT_S)
     return reply.documents
 
 
-async def _present(service: _Retrieval, collection: str, staged: bool) -> dict[str, str]:
+async def _present(service: Retrieval, collection: str, staged: bool) -> dict[str, str]:
     """Id → revision of every stored document; empty if the collection does not exist."""
     present: dict[str, str] = {}
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""The typed endpoints `retrieval.{search,get,quote,similarity,list,ingest,delete,rebuild}`."""
+"""The typed endpoints `retrieval.*` of the service's declaration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from searchbus_bus import Call, endpoint
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
@@ -36,6 +37,7 @@ from searchbus_passages import Comparisons
 
 from .access import OPEN, Access
 from .documents.collections import staged
+from .documents.copying import points_of
 from .fitting import Fitted, fit, offset_of
 from .library import Library
 from .ranking.explaining import only_relevant
@@ -171,3 +173,15 @@ class RetrievalEndpoints:
         """Begin a copy of a collection, or put it in its place."""
         step = {"begin": self._library.begin_rebuild, "end": self._library.end_rebuild}
         return RebuildReply(documents=await step[request.step](request.collection))
+
+    @endpoint(required_roles=WRITERS)
+    async def export(self, call: Call, request: ExportRequest) -> ExportReply:
+        """The next documents of a collection, for a copy."""
+        return await self._library.copies.read(request.collection, request.cursor)
+
+    @endpoint(required_roles=WRITERS)
+    async def restore(self, call: Call, request: RestoreRequest) -> RestoreReply:
+        """Store points of a copy beside a collection."""
+        points = await asyncio.to_thread(points_of, request.copy, request.points)
+        await self._library.copies.store(request.collection, request.copy, points)
+        return RestoreReply(points=len(points))

@@ -28,6 +28,7 @@ from .documents.collections import (
     staged,
     typed,
 )
+from .documents.copying import Copies
 from .documents.facts import rules_of
 from .documents.reading import DocumentReader
 from .documents.records import is_live_chunk, is_record, summary_of
@@ -46,6 +47,7 @@ class Library:
 
     Attributes:
         searcher: searches one of them.
+        copies: reads and stores copies of them.
     """
 
     def __init__(self, store: VectorStore, models: Models, profiles: Mapping[str, Profile]) -> None:
@@ -55,6 +57,7 @@ class Library:
         self._schemas = Schemas(store)
         self._writer = Writer(store, models, self._schemas, profiles)
         self._reader = DocumentReader(store)
+        self.copies = Copies(store, self._schemas)
         self._backgrounds = Backgrounds(store)
         self.searcher = Searcher(
             store, models, self._schemas, self._reader, self._backgrounds, profiles

@@ -177,24 +177,25 @@ class Schemas:
             await self._load(collection)  # another replica may have added fields
             known = self._known.get(collection) or Schema({}, embedder.model)
             schema = Schema({**fields, **known.fields}, known.model, {**facts, **known.facts})
-            record = {"kind": "collection", **structs.asdict(schema)}
             with typed(collection):
                 await self._store.ensure_collection(
                     collection,
                     store_fields(schema.fields, schema.facts),
                     dimensions=embedder.dimensions,
                 )
-                point = Point(point_id("collection", collection), record)
-                await self._store.upsert(collection, [point])
-            self._keep(collection, schema)
+            await self.write(collection, schema)
+
+    async def write(self, collection: str, schema: Schema) -> None:
+        """Store the schema of a collection that exists."""
+        with typed(collection):
+            await self._store.upsert(collection, [_record_of(collection, schema)])
+        self._keep(collection, schema)
 
     async def take_place(self, staged: str, collection: str) -> None:
         """Put a staged collection in the place of another one; raises Fault(not_found)."""
         schema = await self.get(staged)
-        record = {"kind": "collection", **structs.asdict(schema)}
         with typed(collection):
-            point = Point(point_id("collection", collection), record)
-            await self._store.upsert(staged, [point])
+            await self._store.upsert(staged, [_record_of(collection, schema)])
             await self._store.rename_collection(staged, collection)
         self.forget(staged)
         self._keep(collection, schema)
@@ -221,6 +222,11 @@ class Schemas:
             self._keep(collection, convert(found[0].payload, Schema))
         else:  # without a record of its own it belongs to another program
             self.forget(collection)
+
+
+def _record_of(collection: str, schema: Schema) -> Point:
+    payload = {"kind": "collection", **structs.asdict(schema)}
+    return Point(point_id("collection", collection), payload)
 
 
 Load = Callable[[str], Awaitable[Embedder]]

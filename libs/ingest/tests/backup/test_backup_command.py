@@ -1,0 +1,70 @@
+"""What `searchbus backup` makes of the replies of the service, and which files it copies."""
+
+from __future__ import annotations
+
+import io
+
+from searchbus_contracts.copies import CollectionCopy, ExportReply, PointCopy
+from searchbus_ingest.backup.archive import new_backup
+from searchbus_ingest.backup.backup_command import _copy_files, _Written
+
+COPY = CollectionCopy(fields={}, model="m", dimensions=4)
+
+
+def reply(*names: str, **more) -> ExportReply:
+    points = tuple(PointCopy(id=name, payload={}) for name in names)
+    return ExportReply(collection=COPY, points=points, **more)
+
+
+def written(*replies: ExportReply) -> tuple[list[str], int]:
+    file = io.BytesIO()
+    found = _Written(file)
+    for one in replies:
+        found.add(one)
+    lines = file.getvalue().decode().splitlines()
+    assert found.points == len(lines)
+    return [line.split('"')[3] for line in lines], found.documents
+
+
+def test_document_over_several_replies_is_whole():
+    """The points of each reply follow those before."""
+    names, documents = written(
+        reply("a", "b1", documents=1, unfinished=1), reply("b2", unfinished=1),
+        reply("b3", "c", documents=2),
+    )  # fmt: skip
+    assert (names, documents) == (["a", "b1", "b2", "b3", "c"], 3)
+
+
+def test_what_came_of_a_replaced_document_is_dropped():
+    """Also where the new one is large, or replaced again; those before it stay."""
+    names, _ = written(
+        reply("a", "b1", unfinished=1), reply("b2", unfinished=1),
+        reply("B1", unfinished=1, restarted=True), reply("B2", unfinished=1),
+        reply("β", "c", restarted=True),
+    )  # fmt: skip
+    assert names == ["a", "β", "c"]
+    names, _ = written(reply("a", "b", unfinished=1), reply("c", restarted=True))
+    assert names == ["a", "c"]
+
+
+def test_files_are_copied_from_where_the_settings_have_them(tmp_path, monkeypatch):
+    """What is outside of the data folder says so; what is missing is no fault."""
+    folder, elsewhere = tmp_path / "data", tmp_path / "etc"
+    (folder / "secure").mkdir(parents=True)
+    (elsewhere / "profiles").mkdir(parents=True)
+    (folder / "keys.json").write_text("own keys")
+    (folder / "secure" / "keys.json").write_text("seeds")
+    (elsewhere / "pins.json").write_text("pins")
+    (elsewhere / "profiles" / "hr.toml").write_text("")
+    monkeypatch.setenv("SEARCHBUS_PINS_FILE", str(elsewhere / "pins.json"))
+    monkeypatch.setenv("SEARCHBUS_PROFILE_DIR", str(elsewhere / "profiles"))
+    with new_backup(tmp_path / "b") as draft:
+        found = {entry.name: entry.origin for entry in _copy_files(draft, folder)}
+        assert (draft / "files" / "pins.json").read_text() == "pins"
+        assert (draft / "files" / "secure" / "keys.json").stat().st_mode & 0o777 == 0o600
+    assert found == {
+        "keys.json": "",
+        "secure/keys.json": "",
+        "pins.json": str(elsewhere / "pins.json"),
+        "profiles/hr.toml": str(elsewhere / "profiles" / "hr.toml"),
+    }
