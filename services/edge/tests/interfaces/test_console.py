@@ -297,3 +297,25 @@ async def test_snippets_are_for_the_endpoint(http):
     assert "openset" in texts["claude-desktop"]
     answer = await http.get(f"{API}/connect", params={"toolset": "nothing"})
     assert answer.status_code == 404
+
+
+async def test_wrong_parameter_is_named_to_known_callers_only(start, http):
+    """A stranger is asked to sign in; the value comes back to nobody."""
+    answer = await http.get(f"{API}/catalogue", params={"kind": "<b>evil</b>"})
+    assert answer.status_code == 400
+    assert "kind" in answer.json()["detail"]
+    assert "evil" not in answer.text
+    signed_in = await start(auth="static")
+    assert (await signed_in.get(f"{API}/catalogue", params={"kind": "x"})).status_code == 401
+
+
+async def test_hostile_bodies_are_refused(http):
+    """Too deep, too long a number, no JSON, another type: one problem each, and no broken answer."""
+    json_type = {**TOKEN, "Content-Type": "application/json"}
+    for body in (
+        '{"name":"greet","arguments":' + "[" * 90_000 + "]" * 90_000 + "}",
+        '{"name":"greet","arguments":{"a":' + "1" * 5000 + "}}",
+        "{", "[]", '{"name": 1}', "\ud800".encode("utf-8", "surrogatepass"),
+    ):  # fmt: skip
+        answer = await http.post(f"{API}/call", content=body, headers=json_type)
+        assert answer.status_code == 400, body[:40]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from msgspec import Struct
 
 from searchbus_bus import Bus, Directory
@@ -14,7 +15,8 @@ from searchbus_runtime.pins import PinFile
 from ...auth.signing import StateKey
 from ...catalog.pinning import HeldChanges
 from ...http.answer import PlainAnswer
-from ...http.faults import PROBLEM
+from ...http.faults import PROBLEM, HttpError, failed
+from ...http.head import HttpRefusal
 from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ...tools.arrivals import Arrivals
@@ -110,8 +112,20 @@ class Console:
         """End the open event streams."""
         self._overview.close()
 
+    async def _invalid(self, request: Request, error: Exception) -> PlainAnswer:
+        """A parameter that FastAPI refuses; whoever asks is identified first here, too."""
+        assert isinstance(error, RequestValidationError)
+        names = ", ".join(str(fault["loc"][-1])[:64] for fault in error.errors())
+        refusal = HttpRefusal(400, f"Wrong or missing parameters: {names}. Correct them.")
+        try:
+            await self._calls.admit(request.scope)
+        except HttpError as refused:
+            return failed(refused, PROBLEM)
+        return failed(HttpError.of(refusal), PROBLEM)
+
     def _add_pages(self) -> None:
         app = self.app
+        app.exception_handlers[RequestValidationError] = self._invalid
 
         @app.get("/console")
         async def page(request: Request) -> PlainAnswer:

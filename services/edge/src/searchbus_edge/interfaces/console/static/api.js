@@ -37,7 +37,7 @@ async function send(path, options) {
   if (answer.ok) return answer;
   let found = {};
   try { found = await answer.json(); } catch { /* a proxy's own page */ }
-  throw new Problem(answer.status, found.detail ?? `HTTP ${answer.status}`, found.code);
+  throw new Problem(answer.status, typeof found.detail === "string" ? found.detail : `HTTP ${answer.status}`, found.code);
 }
 
 const query = (params) => new URLSearchParams(Object.entries(params ?? {}).filter(([, v]) => v !== undefined && v !== "" && v !== null));
