@@ -27,6 +27,7 @@ from .options import (
     FileOption,
     JsonOption,
     NameArgument,
+    NamesArgument,
     NewNameArgument,
     PinsOption,
     ReportingGroup,
@@ -302,11 +303,7 @@ def approve(
 
 
 @attach.command("remove")
-def remove(
-    names: Annotated[list[str], typer.Argument(help="Servers.")],
-    file: FileOption = None,
-    data: DataOption = None,
-) -> None:
+def remove(names: NamesArgument, file: FileOption = None, data: DataOption = None) -> None:
     """Detach servers; a running stack ends them within seconds.
 
     Example: searchbus attach remove files
@@ -318,9 +315,7 @@ def remove(
 
 
 @attach.command("restart")
-def restart(
-    names: Annotated[list[str], typer.Argument(help="Servers.")], data: DataOption = None
-) -> None:
+def restart(names: NamesArgument, data: DataOption = None) -> None:
     """Stop servers of the running stack and start them anew.
 
     Example: searchbus attach restart files

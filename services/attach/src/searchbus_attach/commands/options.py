@@ -37,6 +37,7 @@ def server_names(context: typer.Context, incomplete: str) -> list[str]:
 _NAME = "The server's name, also that of its toolset."
 NewNameArgument = Annotated[str, typer.Argument(help=_NAME)]
 NameArgument = Annotated[str, typer.Argument(help=_NAME, autocompletion=server_names)]
+NamesArgument = Annotated[list[str], typer.Argument(help="Servers.", autocompletion=server_names)]
 FileOption = Annotated[
     Path | None,
     typer.Option(
