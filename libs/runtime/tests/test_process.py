@@ -230,3 +230,12 @@ def test_another_c_library_is_left_as_it_is(monkeypatch):
     """Such as that of macOS."""
     monkeypatch.setattr(process.ctypes, "CDLL", lambda name: object())
     assert not process.keep_freed_memory(2**20)
+
+
+async def test_readiness_names_what_the_server_refuses(monkeypatch):
+    """A key or a certificate, while it is refused; nothing else."""
+    bus = MemoryBroker().connect(name="web")
+    process = Process("web", ServiceSettings(), bus)
+    assert process.health.details() == {}
+    monkeypatch.setattr(type(bus.transport), "fault", "NATS at x refuses the key of web")
+    assert process.health.details() == {"refused": "NATS at x refuses the key of web"}
