@@ -30,6 +30,7 @@ capabilities: {drop: [ALL]}
 - {path: /api, type: Prefix}
 - {path: /openapi.json, type: Exact}
 - {path: /docs, type: Prefix}
+- {path: /console, type: Prefix}
 - {path: /searxng, type: Prefix}
 - {path: /tavily, type: Prefix}
 - {path: /read, type: Prefix}
