@@ -132,6 +132,11 @@ def _schema(services: Collection[Service]) -> dict[str, Any]:
     return schema
 
 
+def _cores(text: str, unit: int) -> int:
+    """Kubernetes' "500m" or "2" as a number of `unit`s a core."""
+    return int(text[:-1]) * unit // 1000 if text.endswith("m") else int(text) * unit
+
+
 def compose(services: Collection[Service], head: str) -> str:
     """The end of docker-compose.yml; `head` is what is written by hand before the marker."""
     own = set(re.findall(r"^x-([\w-]+): &", head, re.M))
@@ -152,6 +157,8 @@ def compose(services: Collection[Service], head: str) -> str:
                     # It needs a file first: see Service.started_by.
                     "profiles": f"[{service.name}]" if service.started_by else None,
                     "memory_limit": needs.memory_limit.removesuffix("i").lower(),
+                    # Microseconds in 100 ms. `cpus` is refused on a machine that has fewer.
+                    "cpu_quota": _cores(needs.cpu_limit, 100_000),
                     # /data is a volume there, else in memory as in x-service.
                     "tmpfs": '["/tmp:mode=1777"]' if needs.volume else None,
                     "volumes": "[" + ", ".join(f'"{volume}"' for volume in volumes) + "]",

@@ -15,6 +15,8 @@ from .engine import ROOT, SERVICES, compose_command
 from .settings_rules import settings_of
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DONE = {"condition": "service_completed_successfully"}
+LOGGING = {"driver": "json-file", "options": {"max-size": "10m", "max-file": "5"}}
 
 
 def test_services_are_hardened_alike():
@@ -23,6 +25,8 @@ def test_services_are_hardened_alike():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert "mem_limit" in service, name
+        assert service["cpu_quota"] >= 50_000, name
+        assert service["logging"] == LOGGING, name
         if service["image"].startswith("searchbus/"):
             assert service["read_only"], name
         for port in service.get("ports", []):
@@ -46,9 +50,10 @@ def test_a_service_sees_its_own_keys_and_no_others(name):
     """One folder of keys for each holder, read-only."""
     mounted = [v for v in COMPOSE["services"][name]["volumes"] if v.startswith("keys-")]
     assert mounted == [f"keys-{name}:/run/secrets/searchbus:ro"]
-    assert COMPOSE["services"][name]["depends_on"]["keys"] == {
-        "condition": "service_completed_successfully"
-    }
+    # The bus has read the keys: they were made, the server runs, and was told to read them again.
+    needed = [COMPOSE["services"][each]["depends_on"] for each in (name, "reload", "nats")]
+    assert needed[0]["reload"] == needed[2]["keys"] == DONE
+    assert needed[1] == {"nats": {"condition": "service_healthy"}}
 
 
 def test_keys_are_made_for_every_holder():
@@ -81,8 +86,9 @@ def test_prometheus_scrapes_every_service_under_its_name():
         ["docker-compose.yml", "deploy/offline/compose.yml"],
         ["docker-compose.yml", "deploy/compose/attached.yml"],
         ["docker-compose.yml", "deploy/compose/tls.yml"],
+        ["docker-compose.yml", "deploy/compose/balanced.yml"],
     ],
-    ids=["alone", "offline", "attached", "tls"],
+    ids=["alone", "offline", "attached", "tls", "balanced"],
 )
 def test_compose_accepts_the_files(files):
     """Compose itself reads them, with every profile, and finds each service."""
@@ -95,7 +101,38 @@ def test_compose_accepts_the_files(files):
         capture_output=True, text=True, timeout=100, cwd=ROOT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert set(yaml.safe_load(done.stdout)["services"]) >= set(installed_services())
+    found = yaml.safe_load(done.stdout)["services"]
+    assert set(found) >= set(installed_services())
+    # A port of the host has one owner, whatever the number of edges.
+    owner = "balancer" if "balancer" in found else "edge"
+    assert [
+        n for n, s in found.items() if "8080" in [p["published"] for p in s.get("ports", [])]
+    ] == [owner]
+
+
+def test_limits_of_cpu_are_those_that_services_declare():
+    """By quota: a limit in cores is refused on a machine that has fewer."""
+    cores = {"2": 2.0, "1": 1.0, "500m": 0.5}
+    for name, service in installed_services().items():
+        quota = COMPOSE["services"][name]["cpu_quota"]
+        assert quota == cores[service.container.cpu_limit] * 100_000, name
+
+
+def test_dashboard_and_collector_are_asked_for():
+    """Each in its profile, with the files of this tree and the names of its services."""
+    grafana, collector = (COMPOSE["services"][name] for name in ("grafana", "collector"))
+    assert (grafana["profiles"], collector["profiles"]) == (["grafana"], ["collector"])
+    (dashboard,) = grafana["volumes"]
+    source, target, _ = dashboard.split(":")
+    assert (ROOT / source).is_file()
+    contents = {n: yaml.safe_load(c["content"]) for n, c in COMPOSE["configs"].items()}
+    (provider,) = contents["grafana-dashboards"]["providers"]
+    assert target.startswith(provider["options"]["path"])
+    for data in contents["grafana-sources"]["datasources"]:
+        assert urlsplit(data["url"]).hostname in COMPOSE["services"]
+    pipeline = contents["collector"]["service"]["pipelines"]["traces"]
+    for kind in ("receivers", "processors", "exporters"):
+        assert set(pipeline[kind]) == set(contents["collector"][kind])
 
 
 def test_every_client_of_the_bus_has_the_files_of_tls():
