@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from string import Template
@@ -177,6 +178,17 @@ def compose(services: Collection[Service], head: str) -> str:
     )
 
 
+def operators_alerts() -> str:
+    """The alerts as an object of the Prometheus operator."""
+    _, _, groups = (ROOT / "deploy/observability/alerts.yml").read_text().partition("groups:\n")
+    return (
+        "# Written by `make proto` from deploy/observability/alerts.yml; do not edit.\n"
+        "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n"
+        "metadata:\n  name: searchbus\nspec:\n  groups:\n" + textwrap.indent(groups, "  ")
+        # Lines of a text keep their place beside each other.
+    )
+
+
 def files() -> dict[Path, str]:
     """Every file that is written, and its whole content."""
     services = declared().values()
@@ -187,6 +199,7 @@ def files() -> dict[Path, str]:
     return {
         COMPOSE: head + MARKER + compose(services, head),
         KUBERNETES: kubernetes(services),
+        ROOT / "deploy/k8s/components/monitoring/alerts.yaml": operators_alerts(),
         **chart(services),
     }
 

@@ -94,10 +94,10 @@ async def test_who_called_whom_in_a_web_search(stack, collector):
     """Client → edge → web → ddg → DuckDuckGo, each as a span of its own kind."""
     expected = {
         ("edge tools/call web_search", "edge request web"),
-        ("edge request web", "web tool.web.web_search"),
-        ("web tool.web.web_search", "web request ddg"),
-        ("web request ddg", "ddg ddg.search"),
-        ("ddg ddg.search", "ddg POST duckduckgo"),
+        ("edge request web", "web process tool.web.web_search"),
+        ("web process tool.web.web_search", "web request ddg"),
+        ("web request ddg", "ddg process ddg.search"),
+        ("ddg process ddg.search", "ddg POST duckduckgo"),
     }
     spans = await one_trace(
         stack, collector, *calls("web_search", query=f"{SECRET_WORD} tea"), expected
@@ -109,10 +109,10 @@ async def test_who_called_whom_in_a_web_search(stack, collector):
     assert call.attributes["mcp.method.name"] == "tools/call"
     assert call.attributes["gen_ai.tool.name"] == "web_search"
     sent = named["request web"]
-    assert sent.kind == 3  # client
+    assert sent.kind == 4  # producer
     assert sent.attributes["messaging.system"] == "nats"
     assert sent.attributes["messaging.destination.name"] == "sb.v1.tool.web.web_search"
-    assert named["tool.web.web_search"].attributes["messaging.operation.type"] == "process"
+    assert named["process tool.web.web_search"].attributes["messaging.operation.type"] == "process"
     upstream = named["POST duckduckgo"]
     assert upstream.kind == 3
     assert upstream.attributes["http.response.status_code"] == 200
@@ -123,12 +123,12 @@ async def test_who_called_whom_in_a_search_of_every_source(stack, collector):
     """The connector asks documents and the web side by side."""
     expected = {
         ("edge tools/call search", "edge request connector"),
-        ("edge request connector", "edge tool.connector.search"),
-        ("edge tool.connector.search", "edge request retrieval"),
-        ("edge tool.connector.search", "edge request web"),
-        ("edge request retrieval", "retrieval retrieval.search"),
-        ("edge request web", "web tool.web.web_search"),
-        ("ddg ddg.search", "ddg POST duckduckgo"),
+        ("edge request connector", "edge process tool.connector.search"),
+        ("edge process tool.connector.search", "edge request retrieval"),
+        ("edge process tool.connector.search", "edge request web"),
+        ("edge request retrieval", "retrieval process retrieval.search"),
+        ("edge request web", "web process tool.web.web_search"),
+        ("ddg process ddg.search", "ddg POST duckduckgo"),
     }
     await one_trace(stack, collector, *calls("search", query=f"{SECRET_WORD} gloves"), expected)
 
@@ -136,11 +136,11 @@ async def test_who_called_whom_in_a_search_of_every_source(stack, collector):
 async def test_who_called_whom_in_a_search_for_tools(stack, collector):
     """The edge asks the index; a failed call is marked with its code."""
     expected = {
-        ("edge request toolindex", "toolindex toolindex.search"),
-        ("toolindex toolindex.search", "toolindex embed query"),
+        ("edge request toolindex", "toolindex process toolindex.search"),
+        ("toolindex process toolindex.search", "toolindex embed query"),
     }
     await one_trace(stack, collector, "tools/search", {"query": "search the web"}, expected)
-    expected = {("edge request retrieval", "retrieval tool.fomc.search_fomc")}
+    expected = {("edge request retrieval", "retrieval process tool.fomc.search_fomc")}
     spans = await one_trace(
         stack, collector, *calls("search_fomc", query=f"{SECRET_WORD} rates"), expected
     )

@@ -67,3 +67,13 @@ async def test_application_serves_the_paths():
         assert "python_info" in metrics.text
         other = await http.get("/other")
         assert (other.status_code, other.text) == (404, "try /healthz, /readyz or /metrics\n")
+
+
+async def test_prometheus_gets_openmetrics_where_it_asks_for_it():
+    """Which has exemplars; everyone else gets the plain text."""
+    _, plain, _ = await respond(Health(), "/metrics")
+    assert plain.startswith("text/plain")
+    asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+    _, content_type, body = await respond(Health(), "/metrics", asked)
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")

@@ -11,7 +11,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from searchbus_runtime import histograms
 from searchbus_runtime.histograms import (
@@ -132,3 +135,22 @@ def test_nothing_recorded_is_nothing_exported():
     found = Histograms(RESOURCE)
     found.add(LightHistogram(SCOPE, "a", "", (1,)))
     assert list(found.collect()) == []
+
+
+def test_a_bucket_has_the_span_of_a_value_as_its_exemplar():
+    """In OpenMetrics, and over OTLP; of a span that is sampled."""
+    registry, found = CollectorRegistry(), Histograms(RESOURCE)
+    registry.register(found)
+    seconds = found.add(LightHistogram(SCOPE, "searchbus.work.duration", "Work.", (0.5, 1)))
+    for trace_id, flags in ((7, TraceFlags.SAMPLED), (8, TraceFlags.DEFAULT)):
+        context = SpanContext(trace_id, 9, is_remote=False, trace_flags=TraceFlags(flags))
+        with use_span(NonRecordingSpan(context)):
+            seconds.record(0.7 if flags else 2.0)
+    seconds.record(0.1)
+    families = text_string_to_metric_families(openmetrics(registry).decode())
+    buckets = {s.labels["le"]: s for f in families for s in f.samples if s.name.endswith("_bucket")}
+    assert buckets["1"].exemplar.labels == {"trace_id": f"{7:032x}", "span_id": f"{9:016x}"}
+    assert buckets["1"].exemplar.value == 0.7
+    assert (buckets["0.5"].exemplar, buckets["+Inf"].exemplar) == (None, None)
+    (point,) = seconds.points()
+    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [(7, 9)]

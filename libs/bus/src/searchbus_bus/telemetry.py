@@ -171,9 +171,9 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
     _duration.record(seconds, {"side": side, "worker": service, "code": known})
 
 
-def count_shed(service: str) -> None:
-    """Count a request that was refused because the worker is at its limit."""
-    _shed.add(1, {"worker": service})
+def count_shed(service: str, number: int = 1) -> None:
+    """Count requests that were refused because the worker is at its limit; 0 publishes a zero."""
+    _shed.add(number, {"worker": service})
 
 
 def count_refused(reason: str) -> None:
@@ -251,7 +251,8 @@ def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> 
     return EndedSpan(
         _tracer().start_span(
             f"request {service}",
-            kind=SpanKind.CLIENT,
+            # Its context goes with the message, so that its receiver's span is a child.
+            kind=SpanKind.PRODUCER,
             attributes={
                 "messaging.system": "nats",
                 "messaging.operation.name": "request",
@@ -259,24 +260,29 @@ def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> 
                 "messaging.destination.name": subject,
                 "messaging.message.conversation_id": req_id,
                 "messaging.message.body.size": size_bytes,
-                "peer.service": service,
+                "service.peer.name": service,
             },
         )
     )
 
 
 def server_span(name: str, headers: Mapping[str, str], subject: str) -> CurrentSpan:
-    """The span of one request on the worker's side, child of the caller's."""
+    """The span of one request on the worker's side, child of the caller's.
+
+    Args:
+        name: the subject without what differs from one instance or catalogue to another.
+    """
     return CurrentSpan(
         _tracer().start_span(
-            name,
+            f"process {name}",
             context=extract(headers),
-            kind=SpanKind.SERVER,
+            kind=SpanKind.CONSUMER,
             attributes={
                 "messaging.system": "nats",
-                "messaging.operation.name": "answer",
+                "messaging.operation.name": "process",
                 "messaging.operation.type": "process",
                 "messaging.destination.name": subject,
+                "messaging.destination.template": name,
             },
         )
     )

@@ -6,7 +6,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
 
 Check = Callable[[], Awaitable[bool]]
 
@@ -58,10 +59,15 @@ async def _safely(check: Check) -> bool:
         return False
 
 
-async def respond(health: Health, path: str) -> tuple[int, str, bytes]:
-    """Status, content type and body for one of the three paths; 404 for another."""
+async def respond(health: Health, path: str, accept: str = "") -> tuple[int, str, bytes]:
+    """Status, content type and body for one of the three paths; 404 for another.
+
+    Args:
+        accept: the request's header: OpenMetrics, which Prometheus asks for, has exemplars.
+    """
     if path == "/metrics":
-        return 200, CONTENT_TYPE_LATEST, generate_latest()
+        encode, content_type = choose_encoder(accept)
+        return 200, content_type, encode(REGISTRY)
     if path in ("/healthz", "/readyz"):
         checks = await (health.alive() if path == "/healthz" else health.ready())
         ok = all(checks.values())
@@ -78,7 +84,8 @@ def health_app(health: Health) -> Callable[..., Awaitable[None]]:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        status, content_type, body = await respond(health, scope["path"])
+        accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+        status, content_type, body = await respond(health, scope["path"], accept)
         headers = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.sdk.metrics import Exemplar
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     HistogramDataPoint,
@@ -31,9 +32,13 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar as PrometheusExemplar
 
+_EXEMPLAR_EVERY_S = 1.0
+"""A bucket's exemplar is replaced no more often: to look for the span costs a call each time."""
 MAX_SERIES = 2000
 """Series of one histogram, as in the SDK; further ones are counted together."""
+_Series = tuple[list[int], list[float], dict[int, Exemplar]]
 _OVERFLOW = (("otel.metric.overflow", True),)
 
 
@@ -52,8 +57,9 @@ class LightHistogram(Histogram):
         self.description = description
         self._bounds = tuple(bounds)
         self._started_ns = time.time_ns()
-        # By attributes: the count of each bucket, then the sum, minimum and maximum of all values.
-        self._series: dict[tuple[tuple[str, Any], ...], tuple[list[int], list[float]]] = {}
+        # By attributes: the count of each bucket, the sum, minimum and maximum of all values, and
+        # the exemplar of each bucket that has one.
+        self._series: dict[tuple[tuple[str, Any], ...], _Series] = {}
         self._lock = threading.Lock()
 
     def record(
@@ -68,20 +74,27 @@ class LightHistogram(Histogram):
         key = tuple(attributes.items()) if attributes else ()
         with self._lock:
             series = self._series.get(key) or self._new_series(key, amount)
-            counts, totals = series
-            counts[bisect_left(self._bounds, amount)] += 1
+            counts, totals, exemplars = series
+            bucket = bisect_left(self._bounds, amount)
+            counts[bucket] += 1
+            now_s = time.time()
+            known = exemplars.get(bucket)
+            if known is None or now_s - known.time_unix_nano / 1e9 >= _EXEMPLAR_EVERY_S:
+                span = trace.get_current_span().get_span_context()
+                if span.trace_flags.sampled:
+                    exemplars[bucket] = Exemplar(
+                        {}, amount, int(now_s * 1e9), span.span_id, span.trace_id
+                    )
             totals[0] += amount
             if amount < totals[1]:
                 totals[1] = amount
             elif amount > totals[2]:
                 totals[2] = amount
 
-    def _new_series(
-        self, key: tuple[tuple[str, Any], ...], first: float
-    ) -> tuple[list[int], list[float]]:
+    def _new_series(self, key: tuple[tuple[str, Any], ...], first: float) -> _Series:
         if len(self._series) >= MAX_SERIES:
             key = _OVERFLOW
-        empty = ([0] * (len(self._bounds) + 1), [0.0, first, first])
+        empty: _Series = ([0] * (len(self._bounds) + 1), [0.0, first, first], {})
         return self._series.setdefault(key, empty)
 
     def points(self) -> list[HistogramDataPoint]:
@@ -99,8 +112,9 @@ class LightHistogram(Histogram):
                     explicit_bounds=self._bounds,
                     min=minimum,
                     max=maximum,
+                    exemplars=list(exemplars.values()),
                 )
-                for key, (counts, (total, minimum, maximum)) in self._series.items()
+                for key, (counts, (total, minimum, maximum), exemplars) in self._series.items()
             ]
 
 
@@ -134,7 +148,10 @@ class Histograms(Collector):
             )  # fmt: skip
             for row, point in zip(rows, points, strict=True):
                 bounds = [*map(str, point.explicit_bounds), "+Inf"]
-                buckets = list(zip(bounds, accumulate(point.bucket_counts), strict=True))
+                buckets: list[Any] = list(zip(bounds, accumulate(point.bucket_counts), strict=True))
+                for found in point.exemplars:
+                    place = bisect_left(point.explicit_bounds, found.value)
+                    buckets[place] = (*buckets[place], _exemplar(found))
                 family.add_metric([row.get(name, "") for name in names], buckets, point.sum)
             yield family
 
@@ -149,6 +166,11 @@ class Histograms(Collector):
                 scopes.append(ScopeMetrics(histogram.scope, [metric], ""))
         own = [ResourceMetrics(self._resource, scopes, "")] if scopes else []
         return MetricsData([*data.resource_metrics, *own])
+
+
+def _exemplar(found: Exemplar) -> PrometheusExemplar:
+    ids = {"trace_id": f"{found.trace_id:032x}", "span_id": f"{found.span_id:016x}"}
+    return PrometheusExemplar(ids, found.value, found.time_unix_nano / 1e9)
 
 
 def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:

@@ -79,7 +79,7 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
     measuring = MeterProvider(
         resource=resource,
         metric_readers=readers,
-        # Exemplars cost a lock a measurement, and the Prometheus reader drops them.
+        # The light histograms have exemplars; the SDK's would cost a lock a measurement.
         exemplar_filter=AlwaysOffExemplarFilter(),
     )
     metrics.set_meter_provider(LightMeterProvider(measuring, histograms))

@@ -61,7 +61,11 @@ class RequestSpan:
 def upstream_span(upstream: str, method: str, host: str) -> Iterator[RequestSpan]:
     """Open a client span around one HTTP request (semantic conventions) and record its duration."""
     started_s = time.perf_counter()
-    attributes = {"http.request.method": method, "server.address": host, "peer.service": upstream}
+    attributes = {
+        "http.request.method": method,
+        "server.address": host,
+        "service.peer.name": upstream,
+    }
     with _tracer.start_as_current_span(
         f"{method} {upstream}",
         kind=SpanKind.CLIENT,

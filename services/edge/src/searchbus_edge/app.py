@@ -18,7 +18,7 @@ from searchbus_runtime.protocol import drained
 from .auth.authenticator import METADATA_PATH, metadata
 from .bootstrap import Edge
 from .http.answer import TEXT, PlainAnswer
-from .http.faults import PAGE, HttpError, failed
+from .http.faults import PAGE, HttpError, count_refused, failed
 from .http.head import Headers, HttpRefusal, parse_head
 from .interfaces.calls import allowed, bare_app
 
@@ -32,6 +32,8 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     without a credential, and metrics are on the health port only.
     """
     signed_in = not edge.authenticator.open
+    for status in (400, 401, 403, 404, 413, 429):
+        count_refused(status, 0)
     app = bare_app()
 
     async def admit(request: Request, resource: str) -> Actor:
@@ -73,7 +75,9 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
             return _text(refusal.message, refusal.status)
         if signed_in and request.url.path == "/metrics":
             return _not_found()
-        status, content_type, body = await respond(health, request.url.path)
+        status, content_type, body = await respond(
+            health, request.url.path, request.headers.get("accept", "")
+        )
         return PlainAnswer(body, status=status, content_type=content_type.encode())
 
     @app.get(METADATA_PATH)

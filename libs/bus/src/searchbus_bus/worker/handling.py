@@ -322,9 +322,11 @@ class Handling:
 
 
 def _name(subject: str) -> str:
-    """The subject without the prefix, the version and the instance that it was sent to."""
+    """The subject without prefix, version, instance and the hash of a catalogue."""
     tokens = subject.split(".")[2:]
-    return ".".join(tokens[2:] if tokens[:1] == ["at"] else tokens)
+    if tokens[:1] == ["at"]:
+        tokens = tokens[2:]
+    return ".".join(tokens[:2] if tokens[:1] == ["catalog"] else tokens)
 
 
 def _sent(message: Message) -> Sent:

@@ -120,6 +120,7 @@ class Serving:
         self._record.metadata.update(
             {CONTRACT_KEY: CONTRACT_VERSION, ACKS_KEY: "1", "started_ms": str(started_ms)}
         )
+        telemetry.count_shed(service, 0)
         _in_flight.watch(self)
         _limit.watch(self)
         self._announcement = await self._transport.announce(self._record)

@@ -128,6 +128,7 @@ class StaticKeys:
     """
 
     def __init__(self, file: KeyFile, *, clock: Callable[[], float] = time.time) -> None:
+        _unreadable.add(0)
         self._file = file
         self._clock = clock
         self._records: dict[str, tuple[KeyRecord, Actor]] = {}

@@ -196,9 +196,13 @@ def retry_after_s(wait_ms: int) -> int:
     return max(1, math.ceil(wait_ms / 1000))
 
 
-def count_refused(status: int) -> None:
-    """Count an HTTP request that was refused before a tool was called or a message read."""
-    _refused.add(1, {"status": str(status)})
+def count_refused(status: int, number: int = 1) -> None:
+    """Count HTTP requests that were refused before a tool was called or a message read.
+
+    Args:
+        number: 0 publishes a zero: a first value of one is not seen as an increase.
+    """
+    _refused.add(number, {"status": str(status)})
 
 
 def unknown_toolset(name: str) -> str:

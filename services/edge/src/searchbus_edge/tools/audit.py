@@ -74,6 +74,7 @@ class AuditLog:
     """
 
     def __init__(self, *, arguments: bool = False, max_queued: int = 100_000) -> None:
+        _dropped.add(0)
         self._arguments = arguments
         self._lines = LineQueue(
             lambda lines: log_lines(log, lines),

@@ -149,16 +149,18 @@ class MessageSpan:
         raised: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        otel_context.detach(self._token)
         if raised is not None:
             self.error = _kind(raised)
-        self.end()
+        self.end()  # while the span is the current one: the duration's exemplar names it
+        otel_context.detach(self._token)
 
     def end(self) -> None:
         """End the span and record its duration."""
         labels = {"mcp.method.name": _method(self._method)}
         if self.error is not None:
             self._span.set_attribute("error.type", self.error)
+            if self.error.lstrip("-").isdigit():
+                self._span.set_attribute("rpc.response.status_code", self.error)
             self._span.set_status(StatusCode.ERROR)
             labels["error.type"] = self.error
         self._span.end()
