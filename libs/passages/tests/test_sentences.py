@@ -30,12 +30,14 @@ def cut(text: str) -> list[str]:
         ("Heading\r\n\r\nText of\r\na line.", ["Heading", "Text of\r\na line."]),
         ("| a | b |\n| 1 | 2 |", ["| a | b |", "| 1 | 2 |"]),
         ("Items:\n- one\n- two", ["Items:", "- one", "- two"]),
+        ("## 2.1. Fares\n\nIt costs 2. Pay.\n1. Come. Go.\n2. Sit.",
+         ["## 2.1. Fares", "It costs 2.", "Pay.", "1. Come.", "Go.", "2. Sit."]),
         ("\u9be8\u3002\u6b4c\u3002", ["\u9be8\u3002", "\u6b4c\u3002"]),
         ("  \n ", []),
     ],
 )  # fmt: skip
 def test_sentences(text, expected):
-    """Of prose, lists, tables and Japanese; an abbreviation ends none."""
+    """Of prose, lists, tables and Japanese; no abbreviation, heading's or item's number ends one."""
     assert cut(text) == expected
 
 

@@ -22,6 +22,8 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_ABBREVIATION = 8
+_NUMBER = re.compile(r"[ \t]*(?:#{1,6}[ \t]+)?[*_]{0,3}\d{1,3}(?:\.\d{1,3}){0,5}\.")
+_LONGEST_NUMBER = 40
 
 
 class Span(NamedTuple):
@@ -44,9 +46,14 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Spa
 
 
 def _goes_on(text: str, after: int, end: int, full_stop: int) -> bool:
-    """Whether a full stop ends an abbreviation: a small letter follows, or it is a known one."""
+    """Whether a full stop ends no sentence: a small letter follows, or it belongs to a known
+    abbreviation or to the number of a heading or an item.
+    """
     following = text[after : min(end, after + 3)].lstrip()
     if following[:1].islower():
+        return True
+    line = text.rfind("\n", max(0, full_stop - _LONGEST_NUMBER), full_stop) + 1
+    if full_stop - line <= _LONGEST_NUMBER and _NUMBER.fullmatch(text, line, full_stop + 1):
         return True
     before = text[max(0, full_stop - _LONGEST_ABBREVIATION) : full_stop + 1]
     return _ABBREVIATION.search(before) is not None
