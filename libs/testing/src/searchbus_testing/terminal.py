@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import termios
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,13 @@ from typing import Self
 
 _GIVE_UP_S = 120.0
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+
+def _take_terminal() -> None:
+    """Ctrl-C reaches the processes of the terminal that controls them, unless they ignore it, as
+    those that a script started in the background do."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -35,8 +43,7 @@ class Terminal:
         self._descriptor = ours
         self._process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, start_new_session=True,
-            # Ctrl-C reaches the processes of the terminal that controls them.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_take_terminal,
             env={**os.environ, "TERM": "xterm", "COLUMNS": "200", **(environment or {})},
         )  # fmt: skip
         os.close(theirs)
