@@ -86,6 +86,8 @@ REFUSED = {
     "a route without a Gateway": ("httpRoute.enabled=true", "minItems", "/httpRoute/parentRefs"),
     "attached servers without a file": ("attach.enabled=true", "minLength", "/attach/servers"),
     "external Secrets without a store": ("externalSecrets.enabled=true", "pattern", "/externalSecrets/store/name"),
+    "a backup at no time": ("backup.schedule=daily", "pattern", "/backup/schedule"),
+    "a backup of which none is kept": ("backup.keep=0", "minimum", "/backup/keep"),
     "a pod that gives up its hardening": ("pod.hostNetwork=true", "'hostNetwork' not allowed", "/pod"),
     "a pod that runs as root": ("podSecurityContext.runAsUser=0", "minimum", "/podSecurityContext/runAsUser"),
 }  # fmt: skip
@@ -99,6 +101,19 @@ def test_schema_refuses_wrong_values_with_their_place(title):
     assert done.returncode != 0
     assert what in done.stderr or what.lower() in done.stderr.lower()
     assert f"at '{where}'" in done.stderr
+
+
+def test_backup_is_that_of_the_component():
+    """The same command, volume and Secret, but for what the chart adds to every object."""
+    file = ROOT / "deploy" / "k8s" / "components" / "backup" / "backup.yaml"
+    component = [d for d in yaml.safe_load_all(file.read_text()) if d]
+    names = {(d["kind"], name_of(d)) for d in component}
+    rendered = rendered_chart("dev", "--set=backup.enabled=true,image.pullPolicy=Always,image.tag=")
+    chart = [d for d in rendered if (d["kind"], name_of(d)) in names]
+    assert len(chart) == len(component) == 3
+    for title, place, one, other in differences(component, chart):
+        assert any(re.fullmatch(form, f"{title} {place}") for form in STATED.values()), (one, other)
+    assert ("CronJob", "backup") not in {(d["kind"], name_of(d)) for d in rendered_chart("dev")}
 
 
 def test_older_kubernetes_is_refused():
