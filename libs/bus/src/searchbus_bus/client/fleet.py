@@ -44,7 +44,9 @@ CONFIRM_S = 0.3
 PING_AGAIN_S = 1.0
 """Between two pings of an instance that does not answer."""
 HUNG_S = 2.0
-"""An instance that does not even answer a ping in this time hangs: it is not only busy."""
+"""An instance that does not even answer one of several pings in this time hangs: it is not only
+busy, nor on its way from a server that hangs to another one."""
+HUNG_EVERY_S = 0.25
 ABSENT_S = 5.0
 """An instance on standby is asked for nothing so long."""
 STRIKES = 3
@@ -155,19 +157,25 @@ class Fleet:
             del self._strikes[instance]
             self._avoid(service, instance)
 
-    async def check(self, service: str, instance: str, timeout_s: float | None = None) -> State:
-        """Ping an instance; concurrent checks share one ping."""
+    async def check(self, service: str, instance: str, *, patient: bool = False) -> State:
+        """Ping an instance; concurrent checks share one ping.
+
+        Args:
+            patient: for `HUNG_S`, rather than once.
+        """
         return await self._shared(
-            (instance, timeout_s), lambda: self._checked(service, instance, timeout_s)
+            (instance, patient), lambda: self._checked(service, instance, patient)
         )
 
-    async def probe(self, service: str, timeout_s: float | None = None) -> set[State]:
+    async def probe(self, service: str, *, patient: bool = False) -> set[State]:
         """Ping every instance; the states found."""
         instances = sorted(self._instances.get(service, ()))
         if len(instances) > _MOST_PROBED:
             instances = random.sample(instances, _MOST_PROBED)
         return set(
-            await asyncio.gather(*(self.check(service, name, timeout_s) for name in instances))
+            await asyncio.gather(
+                *(self.check(service, name, patient=patient) for name in instances)
+            )
         )
 
     def forget_silence(self) -> None:
@@ -200,13 +208,23 @@ class Fleet:
         for task in list(self._background):
             await end_task(task)
 
-    async def _checked(self, service: str, instance: str, timeout_s: float | None) -> State:
-        state = await self._ping(service, instance, timeout_s)
-        if state is State.SILENT:
+    async def _checked(self, service: str, instance: str, patient: bool) -> State:
+        state = await (
+            self._pings(service, instance) if patient else self._ping(service, instance, None)
+        )
+        if state is State.ALIVE:
+            self._answers(service, instance)
+        elif state is State.SILENT:
             self._avoid(service, instance)
         elif state is State.GONE:
             self._left(service, instance)
         return state
+
+    def _answers(self, service: str, instance: str) -> None:
+        silent = self._silent.get(service, set())
+        silent.discard(instance)
+        if not silent:
+            self._silent.pop(service, None)
 
     def _left(self, service: str, instance: str) -> None:
         self._instances.get(service, set()).discard(instance)
@@ -229,12 +247,29 @@ class Fleet:
         while state in (State.SILENT, State.UNKNOWN):
             await asyncio.sleep(PING_AGAIN_S)
             state = await self._ping(service, instance, None)
-        self._silent[service].discard(instance)
-        if not self._silent[service]:
-            del self._silent[service]
+        self._answers(service, instance)
         if state is State.GONE:
             self._left(service, instance)
         log.info("%s: the instance %s is %s", service, instance, state.value)
+
+    async def _pings(self, service: str, instance: str) -> State:
+        """Ping an instance for `HUNG_S`; the first answer counts, to whichever ping it is."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + HUNG_S
+        pings: set[asyncio.Future[State]] = set()
+        try:
+            while (left_s := end_s - loop.time()) > 0:
+                pings.add(asyncio.ensure_future(self._ping(service, instance, left_s)))
+                done, pings = await asyncio.wait(
+                    pings, timeout=min(left_s, HUNG_EVERY_S), return_when=asyncio.FIRST_COMPLETED
+                )
+                for ping in done:
+                    if ping.result() is not State.SILENT:
+                        return ping.result()
+            return State.SILENT
+        finally:
+            for ping in pings:
+                ping.cancel()
 
     async def _shared(self, what: Hashable, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The answer to a question, asked once for all who ask it at the same time."""
@@ -262,18 +297,18 @@ class Fleet:
             return await self._loss_at(instance, service, may_repeat=may_repeat)
         if not acknowledges:
             return None
-        states, timeout_s = await self.probe(service), None
+        states, patient = await self.probe(service), False
         if State.SILENT in states:
             await asyncio.sleep(PING_AGAIN_S)
-            timeout_s = None if may_repeat and self.pick(service) is not None else HUNG_S
-            states = await self.probe(service, timeout_s)
+            patient = not may_repeat or self.pick(service) is None
+            states = await self.probe(service, patient=patient)
         if pending.instance or State.UNKNOWN in states:
             return None
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
             return "worker_lost"
         if State.SILENT not in states:
             return "worker_lost"
-        return "worker_hung" if timeout_s is not None else None  # who is silent may have it
+        return "worker_hung" if patient else None  # who is silent may have it
 
     async def _loss_at(self, instance: str, service: str, *, may_repeat: bool) -> Loss | None:
         self.heard(service, instance)
@@ -291,7 +326,7 @@ class Fleet:
             await self.probe(service)
             is_silent = instance in self._silent.get(service, ())
         else:
-            is_silent = await self.check(service, instance, HUNG_S) is State.SILENT
+            is_silent = await self.check(service, instance, patient=True) is State.SILENT
         if is_silent and may_repeat and self.pick(service, avoid={instance}) is not None:
             return "worker_lost"
         return "worker_hung" if is_silent and not others else None
