@@ -175,5 +175,6 @@ async def test_workers_that_answer_and_those_that_do_not(nats_server):
     address = BusAddress(nats_server.url, {"prefix": "doctor"})
     found = await module._workers(address, {"present": "present", "others": "other"})
     await bus.close()
-    outcomes = {name: ok for name, ok, _ in found}
+    # Breakers of other tests may still be alive in this process, and the worker names them.
+    outcomes = {name: ok for name, ok, _ in found if not name.startswith("breaker ")}
     assert outcomes == {"nats": True, "worker present": True, "worker others": False}
