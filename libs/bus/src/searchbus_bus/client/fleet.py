@@ -88,6 +88,8 @@ class Fleet:
         self._followed: set[str] = set()
         self._silent: dict[str, set[str]] = {}
         self._absent_until_s: dict[str, float] = {}
+        self._acknowledging: set[str] = set()
+        """Services whose workers acknowledge requests, also after the last one has left."""
         self._strikes: Counter[str] = Counter()
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
         self._background = Background()
@@ -102,10 +104,13 @@ class Fleet:
         before = self._instances.get(service, set())
         if instances is None:
             self._followed.discard(service)
+            self._acknowledging.discard(service)
             now = set()
         else:
             self._followed.add(service)
             now = set(instances) | (before & self._silent.get(service, set()))
+            if now:
+                self._acknowledging.add(service)
         self._instances[service] = now
         for gone in before - now:
             self._strikes.pop(gone, None)
@@ -113,12 +118,14 @@ class Fleet:
     def forget(self, service: str) -> None:
         """Drop what is known of a service that is no longer listed."""
         self._followed.discard(service)
+        self._acknowledging.discard(service)
         for gone in self._instances.pop(service, ()):
             self._strikes.pop(gone, None)
 
     def heard(self, service: str, instance: str) -> None:
         """Take an instance that acknowledged a request."""
         self._instances.setdefault(service, set()).add(instance)
+        self._acknowledging.add(service)
 
     def avoids(self, service: str) -> bool:
         """Whether an instance of the service does not answer, so that the others are asked."""
@@ -304,6 +311,8 @@ class Fleet:
             states = await self.probe(service, patient=patient)
         if pending.instance or State.UNKNOWN in states:
             return None
+        if not states and service in self._followed - self._acknowledging:
+            return None  # a worker that has left may be finishing it
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
             return "worker_lost"
         if State.SILENT not in states:
