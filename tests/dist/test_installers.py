@@ -22,7 +22,7 @@ from searchbus_testing import eventually
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-FIGURES = ROOT / "build" / "dist.json"
+RESULTS = ROOT / "build" / "dist.json"
 """Way → seconds that it took, and MB that it left; `make dist` prints it."""
 TEXT = "# Gloves\n\nWear nitrile gloves whenever you handle solvents.\n"
 NOWHERE = "http://127.0.0.1:9"
@@ -197,12 +197,12 @@ def installed(
 
 
 def note(way: str, seconds: float, home: Path) -> None:
-    """Keep the figures of an installation."""
+    """Keep what an installation took."""
     size = sum(path.lstat().st_size for path in home.rglob("*") if path.is_file())
-    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    figures[way] = {"seconds": round(seconds, 1), "MB": round(size / 1e6)}
-    FIGURES.parent.mkdir(exist_ok=True)
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results[way] = {"seconds": round(seconds, 1), "MB": round(size / 1e6)}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def test_command_is_there(installed):

@@ -79,9 +79,9 @@ REFUSED = {
         "settings.web.SEARCHBUS_DDG_EGRESS=[]", "'SEARCHBUS_DDG_EGRESS' not allowed", "/settings/web"),
     "a secret in a ConfigMap": (
         "settings.all.SEARCHBUS_NATS_NKEY_SEED=SU", "'SEARCHBUS_NATS_NKEY_SEED' not allowed", "/settings/all"),
-    "a setting that is no text": (
+    "a setting that is not a text": (
         "settings.edge.SEARCHBUS_PORT=8080", "want string", "/settings/edge/SEARCHBUS_PORT"),
-    "a digest that is none": ("image.digests.edge=latest", "sha256", "/image/digests/edge"),
+    "a digest that is not valid": ("image.digests.edge=latest", "sha256", "/image/digests/edge"),
     "an Ingress without a host": ("ingress.enabled=true", "pattern", "/ingress/host"),
     "a route without a Gateway": ("httpRoute.enabled=true", "minItems", "/httpRoute/parentRefs"),
     "attached servers without a file": ("attach.enabled=true", "minLength", "/attach/servers"),

@@ -52,7 +52,7 @@ async def test_change_is_read_and_approved_by_its_digits(new_world, tmp_path):
 
 
 async def test_servers_of_a_host_are_added_once_and_removed(new_world):
-    """searchbus itself is left out; text that is no JSON of a host changes nothing."""
+    """searchbus itself is left out; text that is not the JSON of a client changes nothing."""
     world = await new_world()
     managed = managing(world)
     own = {"command": "searchbus", "args": ["stdio"]}

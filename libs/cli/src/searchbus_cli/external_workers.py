@@ -138,7 +138,7 @@ def declare_worker(
         of_family = len(rest) == 2 and is_token(rest[0]) and (is_token(rest[1]) or rest[1] == "*")
         if subject not in endpoints and not (family in ATTACHED_FAMILIES and of_family):
             raise ValueError(
-                f"--calls {subject} is no subject of a service. Use one of "
+                f"--calls {subject} does not name an endpoint of a service. Use one of "
                 f"{', '.join(sorted(endpoints))}, or tool.<toolset>.<tool>."
             )
     return Service(name=name, toolsets=tuple(toolsets), calls=tuple(calls))

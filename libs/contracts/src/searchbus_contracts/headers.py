@@ -38,6 +38,10 @@ def bare_role(role: str) -> str:
     return role.removeprefix("ROLE_")
 
 
+OPERATOR_ROLE: Final = "searchbus-operator"
+"""The role of who changes documents, attached servers and what is about other callers."""
+
+
 class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On whose behalf a request is sent; set by the edge, JSON in the `Actor` header."""
 

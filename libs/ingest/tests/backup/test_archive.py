@@ -138,7 +138,7 @@ def test_any_change_of_a_tar_file_is_found_or_changes_nothing(tmp_path):
 def test_other_files_and_links_are_refused(tmp_path):
     """A backup cannot bring a file of another name, nor read one of this machine."""
     unknown = make(tmp_path / "unknown", {**FILES, "files/up.sh": b"rm"})
-    with pytest.raises(BackupError, match=r"up\.sh is no file of a backup"):
+    with pytest.raises(BackupError, match=r"up\.sh is not a file of a backup"):
         contents(unknown)
     added = make(tmp_path / "added")
     (added / "files" / "more").write_text("x")

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from searchbus_bus import Call, Worker, end_task, endpoint
 from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, StatusRequest
+from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_runtime import Process
 from searchbus_runtime.pins import PinFile
 from searchbus_runtime.process import keep_freed_memory
@@ -31,8 +32,6 @@ QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 """They log whole messages of servers, headers, and addresses with their queries."""
 log = logging.getLogger("searchbus.attach")
 _SEAL_EVERY_S = 1.0
-OPERATORS = ("searchbus-operator",)
-"""Roles of who changes what is attached; the command line has every role."""
 
 
 class AttachEndpoints:
@@ -47,7 +46,7 @@ class AttachEndpoints:
         """The state of the attached servers."""
         return self._gateway.status(request)
 
-    @endpoint(required_roles=OPERATORS)
+    @endpoint(required_roles=(OPERATOR_ROLE,))
     async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
         """Change what is attached; for operators."""
         assert self._managing is not None

@@ -103,6 +103,22 @@ async def test_without_the_store_each_edge_counts_on(store, clock):
             await one.admit("ann", costly=False)
 
 
+@pytest.mark.parametrize("found", [b"{", b"[]", b'{"calls": "many"}', b"\xff"])
+async def test_counts_that_cannot_be_read_begin_anew(store, clock, found):
+    """They end neither a call nor the writing."""
+    known = Budgets({"caller_calls": 2}, store, clock=clock)
+    await known.admit("ann", costly=False)
+    await known.write()
+    (key,) = await store.keys()
+    await store.put(key, found)
+    budgets = Budgets({"caller_calls": 2}, store, clock=clock)
+    for _ in range(2):
+        await budgets.admit("ann", costly=False)
+        await budgets.write()
+    with pytest.raises(Fault, match="caller_calls"):
+        await budgets.admit("ann", costly=False)
+
+
 async def test_counts_are_written_while_and_when_it_ends(store, clock):
     """The last second before an orderly end is counted too."""
     async with Budgets({"caller_calls": 1}, store, clock=clock).keeping() as budgets:

@@ -10,6 +10,7 @@ from searchbus_bus import Call, endpoint
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
+from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
@@ -43,7 +44,7 @@ from .library import Library
 from .ranking.explaining import only_relevant
 
 _DOCUMENTS_AT_ONCE = 4
-WRITERS = ("searchbus-operator",)
+WRITERS = (OPERATOR_ROLE,)
 """Roles of who stores and deletes documents; the command line has every role."""
 
 

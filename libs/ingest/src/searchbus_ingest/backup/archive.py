@@ -241,7 +241,7 @@ class Backup:
             on_entry(entry)
             known = entry.path.startswith("files/") and entry.name in KEPT
             if not (known or _COLLECTION.fullmatch(entry.path) or _PROFILE.fullmatch(entry.path)):
-                faults.append(f"{entry.path} is no file of a backup")
+                faults.append(f"{entry.path} is not a file of a backup")
             elif entry.path not in self._members:
                 faults.append(f"{entry.path} is missing")
             else:

@@ -188,4 +188,9 @@ def _key(day: int, owner: str) -> str:
 
 
 def _decoded(value: bytes | None) -> Counter[str]:
-    return Counter(msgspec.json.decode(value, type=dict[str, int])) if value else Counter()
+    """The counts of an entry; one that cannot be read counts nothing, and is written anew."""
+    try:
+        return Counter(msgspec.json.decode(value, type=dict[str, int])) if value else Counter()
+    except (msgspec.MsgspecError, ValueError) as error:
+        log.error("the counts of a budget cannot be read and begin anew: %s", error)
+        return Counter()

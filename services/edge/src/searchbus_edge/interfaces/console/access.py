@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts.headers import OPERATOR_ROLE
 
 from ...auth.signing import StateKey, StateKeys, derived_key, to_base64url
 from ...http.head import Received
 from ..calls import HttpCalls
 
-OPERATOR = "searchbus-operator"
-"""The role of operators; services ask for the same one."""
 TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
 
 
@@ -72,7 +71,7 @@ class Access:
     async def visitor(self, request: Request) -> Visitor:
         """Who sends a request; raises HttpError."""
         received = await self._calls.admit(request.scope)
-        sees = received.actor.holds((OPERATOR,))
+        sees = received.actor.holds((OPERATOR_ROLE,))
         given = request.headers.get(TOKEN_HEADER, "")
         proved = self.signed_in or any(
             hmac.compare_digest(given.encode(), console_token(key).encode())
@@ -84,7 +83,7 @@ class Access:
         """The same, where what is about others is shown; raises HttpError, Fault(forbidden)."""
         found = await self.visitor(request)
         if not found.sees:
-            raise Fault(ErrorCode.FORBIDDEN, f"The role {OPERATOR} is missing. Ask for it.")
+            raise Fault(ErrorCode.FORBIDDEN, f"The role {OPERATOR_ROLE} is missing. Ask for it.")
         return found
 
     async def manager(self, request: Request) -> Visitor:

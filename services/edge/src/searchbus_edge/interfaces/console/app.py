@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from searchbus_bus import Bus, Directory
 from searchbus_contracts import VERSION, encode
+from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_runtime.pins import PinFile
 
 from ...auth.signing import StateKey
@@ -21,7 +22,7 @@ from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ...tools.arrivals import Arrivals
 from ..calls import HttpCalls, plain_app
-from .access import OPERATOR, Access
+from .access import Access
 from .answers import API, Streamed, body_of, send_overview
 from .assets import asset
 from .attached import add_attached
@@ -147,7 +148,7 @@ class Console:
                 sees=visitor.sees,
                 manages=visitor.manages,
                 mode=settings.mode,
-                role=OPERATOR,
+                role=OPERATOR_ROLE,
                 version=VERSION,
                 url=self._base_url,
                 trace_link=settings.console_trace_link,
