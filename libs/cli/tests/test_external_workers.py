@@ -84,8 +84,14 @@ def test_compose_and_kubernetes_get_what_they_need(tmp_path):
         (["--worker", "dice", "--toolset", "web"], "belongs to web"),
         (["--worker", "dice", "--toolset", "lazy"], "belongs to connector"),
         (["--worker", "dice", "--toolset", "a.b"], "letters, digits"),
-        (["--worker", "dice", "--toolset", "x", "--calls", "retrieval.>"], "does not name an endpoint of"),
-        (["--worker", "dice", "--toolset", "x", "--calls", "tool.>"], "does not name an endpoint of"),
+        (
+            ["--worker", "dice", "--toolset", "x", "--calls", "retrieval.>"],
+            "does not name an endpoint of",
+        ),
+        (
+            ["--worker", "dice", "--toolset", "x", "--calls", "tool.>"],
+            "does not name an endpoint of",
+        ),
         (["--toolset", "x"], "belong to a --worker"),
     ],
 )
