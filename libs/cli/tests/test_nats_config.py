@@ -150,8 +150,8 @@ def test_a_key_is_rotated_in_two_steps(tmp_path):
     ("arguments", "said"),
     [
         (("--retire", "web"), "web has one value only"),
-        (("--rotate", "ddg", "--rotate", "nobody"), "nobody is no secret that can be rotated"),
-        (("--rotate", "retrieval/qdrant_api_key"), "is no secret that can be rotated"),
+        (("--rotate", "ddg", "--rotate", "nobody"), "nobody is not a secret that can be rotated"),
+        (("--rotate", "retrieval/qdrant_api_key"), "is not a secret that can be rotated"),
     ],
 )
 def test_a_name_that_cannot_be_rotated_changes_nothing(tmp_path, arguments, said):

@@ -97,7 +97,7 @@ def _given(out: Path, name: str, services: Mapping[str, Service]) -> Path:
     known = listed_settings().get(service, {}).get(setting)
     if service not in services or known is None or not _is_list(Path(known.variable)):
         raise StackError(
-            f"{name} is no secret that can be rotated. Use the name of a service "
+            f"{name} is not a secret that can be rotated. Use the name of a service "
             f"({', '.join(services)}), actor, state, vault, or SERVICE/SETTING of a list of keys, "
             "e.g. web/brave_api_keys."
         )

@@ -194,9 +194,9 @@ def test_backup_of_a_newer_release_is_refused(tmp_path):
 def test_other_files_are_no_backup(tmp_path, content):
     """It says so."""
     (tmp_path / "b").write_bytes(content)
-    with pytest.raises(BackupError, match="no backup"):
+    with pytest.raises(BackupError, match="not a backup"):
         contents(tmp_path / "b")
-    with pytest.raises(BackupError, match="no backup"):
+    with pytest.raises(BackupError, match="not a backup"):
         contents(tmp_path / "absent")
 
 

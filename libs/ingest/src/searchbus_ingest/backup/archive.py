@@ -184,7 +184,7 @@ class Backup:
     """A backup that is read. Use as a context manager.
 
     Raises:
-        BackupError: it is none, or is damaged.
+        BackupError: it does not exist, is not a backup, or is damaged.
     """
 
     def __init__(self, source: Path) -> None:
@@ -204,9 +204,16 @@ class Backup:
         except BackupError:
             self._closing.close()
             raise
+        except FileNotFoundError:
+            self._closing.close()
+            raise BackupError(
+                f"There is no file or folder {self._source}. Give the path of a backup."
+            ) from None
         except (OSError, tarfile.TarError, EOFError, ValueError) as error:
             self._closing.close()
-            raise BackupError(f"{self._source} is no backup, or is damaged: {error}.") from None
+            raise BackupError(
+                f"{self._source} is not a backup, or is damaged ({error}). Use another backup."
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -262,7 +269,7 @@ class Backup:
     def _read_manifest(self) -> Manifest:
         if MANIFEST not in self._members:
             raise BackupError(
-                f"{self._source} has no {MANIFEST}: it is no backup, or was cut off. Use another."
+                f"{self._source} has no {MANIFEST}: it is not a backup, or was cut off."
             )
         with self.open(MANIFEST) as file:
             manifest = msgspec.json.decode(file.read(_MOST_MANIFEST_BYTES), type=Manifest)

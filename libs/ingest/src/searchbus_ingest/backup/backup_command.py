@@ -73,11 +73,11 @@ def backup(
             manifest = asyncio.run(_fill(draft, folder, address, progress))
             add_file(draft, MANIFEST, encode(manifest))
     except (BackupError, Fault) as error:
-        raise fail(f"{error} There is no backup.", 2) from None
+        raise fail(f"{error} No backup was made.", 2) from None
     except OSError as error:
-        raise fail(f"{dest} cannot be written ({error}). There is no backup.", 2) from None
+        raise fail(f"{dest} cannot be written ({error}). No backup was made.", 2) from None
     except KeyboardInterrupt:
-        raise fail("Interrupted. There is no backup.", 130) from None
+        raise fail("Interrupted. No backup was made.", 130) from None
     if keep is not None:
         keep_newest(dest.parent, keep)
     _print(dest, manifest, as_json)
