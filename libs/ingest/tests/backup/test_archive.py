@@ -196,7 +196,7 @@ def test_other_files_are_no_backup(tmp_path, content):
     (tmp_path / "b").write_bytes(content)
     with pytest.raises(BackupError, match="not a backup"):
         contents(tmp_path / "b")
-    with pytest.raises(BackupError, match="not a backup"):
+    with pytest.raises(BackupError, match="There is no file or folder"):
         contents(tmp_path / "absent")
 
 
