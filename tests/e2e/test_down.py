@@ -8,7 +8,7 @@ from searchbus_testing import SEARCHBUS, Terminal, run_command
 
 
 def test_first_run_says_what_to_do_next_and_purge_leaves_nothing(tmp_path, monkeypatch):
-    """Ten lines, whose commands work; then no file is left that searchbus does not know."""
+    """Nine lines, whose commands work; then no file is left that searchbus does not know."""
     monkeypatch.setenv("SEARCHBUS_EMBEDDER", "hash")
     data = tmp_path / "data of mine"
     with Terminal([SEARCHBUS, "up", "--port", "0", "--data", data]) as terminal:
@@ -17,7 +17,7 @@ def test_first_run_says_what_to_do_next_and_purge_leaves_nothing(tmp_path, monke
         terminal.expect("\n")
         first, *steps = terminal.shown.partition("searchbus is up")[2].splitlines()
         assert first.endswith("/mcp")
-        assert len(steps) == 9
+        assert len(steps) == 8
         commands = {line[:12].strip(): line[12:].strip() for line in steps}
         (tmp_path / "whales.md").write_text("# Whales\n\nWhales sing to each other.\n")
         for step in ("documents", "ask them", "tools"):

@@ -169,8 +169,7 @@ def _say_up(stack: Stack) -> None:
         "documents": f"searchbus ingest FOLDER --collection docs{data}",
         "ask them": f'searchbus search "a question" --collection docs{data}',
         "tools": f"searchbus tools list{data}",
-        "clients": f"searchbus init{data}, or the address above",
-        "look": f"searchbus console{data}",
+        "clients": f"searchbus init{data}, or the address above; browser: searchbus console{data}",
         "problems": f"searchbus doctor{data}",
         "stop": f"Ctrl-C, or searchbus down{data}",
     }
