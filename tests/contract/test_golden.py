@@ -27,6 +27,8 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.headers import Actor, Parts
 
+from .exchange import covers
+
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "proto" / "golden"
 EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
@@ -54,7 +56,7 @@ def test_golden_message_decodes_to_the_same_values(path: Path):
     """Every field of the frozen message arrives; encoding again loses none of them."""
     frozen = json.loads(path.read_text())
     message = decode(path.read_bytes(), kind_of(path.name.split(".")[0]))
-    assert _covers(json.loads(encode(message)), frozen), "a field of the frozen message was lost"
+    assert covers(json.loads(encode(message)), frozen), "a field of the frozen message was lost"
 
 
 def released(root: Path) -> Iterator[tuple[str, bytes]]:
@@ -73,7 +75,7 @@ def check_released(root: Path) -> int:
     count = 0
     for name, text in released(root):
         message = decode(text, kind_of(name.split(".")[0]))
-        assert _covers(json.loads(encode(message)), json.loads(text)), name
+        assert covers(json.loads(encode(message)), json.loads(text)), name
         count += 1
     return count
 
@@ -137,16 +139,6 @@ def test_message_outside_its_limits_is_refused_by_name(kind, body, named):
     with pytest.raises(Fault, match=named) as caught:
         decode(body, kind)
     assert caught.value.code == "invalid_argument"
-
-
-def _covers(now, frozen) -> bool:
-    if isinstance(frozen, dict):
-        return isinstance(now, dict) and all(
-            _covers(now.get(key), value) for key, value in frozen.items() if value is not None
-        )
-    if isinstance(frozen, list):
-        return len(now) == len(frozen) and all(map(_covers, now, frozen))
-    return now == frozen or (now is None and not frozen)
 
 
 def test_struct_decoding_is_closed_over_bad_bytes():
