@@ -23,7 +23,7 @@ __all__ = ["qdrant"]
 ROW = "33"
 RATE_PER_S = 20.0
 AWAY_S = 6.0
-KNOWN_S = 3.0
+KNOWN_S = 2.0
 """From then on the server is known to be away."""
 
 
@@ -73,6 +73,8 @@ async def _around(
         at_most(ROW, f"{how}: searches of documents that do not name the server, of {len(known)}",
                 len(unnamed), 0),
         at_most(ROW, f"{how}: slowest of these", max(o.took_s for o in known), 2, "s"),
+        at_most(ROW, f"{how}: slowest search of documents", max(o.took_s for o in documents), 2,
+                "s"),
         at_most(ROW, f"{how}: failed of {len(everything)} searches of all sources",
                 sum(o.kind != "answer" for o in everything), 0),
         at_most(ROW, f"{how}: slowest search of all sources",

@@ -18,7 +18,6 @@ from .engine import ROOT
 from .qdrant import QdrantServer, qdrant_binary
 
 pytestmark = pytest.mark.slow
-AWAY = "Qdrant, the store of the documents, does not answer. Try again shortly."
 
 
 @pytest.fixture
@@ -76,14 +75,18 @@ def test_a_server_that_is_away_is_named_and_back_at_once(stack, server, tmp_path
     """Typed for callers, seen by readiness and doctor; nothing waits for a request's whole time."""
     stack.command("ingest", write_documents(tmp_path / "docs", 3), "--collection", "fomc")
     assert found(stack)
+    away = (
+        f"Qdrant at 127.0.0.1:{server.port} does not respond. "
+        "It stores the documents. Try again shortly."
+    )
     getattr(server, leave)()
     first, *later = [search(stack) for _ in range(5)]
     for error in (first, *later):
-        assert (error["code"], error["message"], error["retryable"]) == ("unavailable", AWAY, True)
+        assert (error["code"], error["message"], error["retryable"]) == ("unavailable", away, True)
     checks = stack.command("doctor")
     assert checks.returncode != 0
     assert (
-        f"FAIL collections        retrieval does not list them: unavailable: {AWAY}"
+        f"FAIL collections        retrieval does not list them: unavailable: {away}"
         in checks.stdout
     )
     getattr(server, come_back)()

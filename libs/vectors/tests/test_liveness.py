@@ -31,7 +31,7 @@ def server() -> Server:
 
 @pytest.fixture
 async def liveness(server):
-    found = Liveness("it", server.probe, silence_s=0.01, probe_timeout_s=0.05, every_s=0.01)
+    found = Liveness("it", server.probe, silence_s=(0.01, 0.01), known_after_s=0.06, every_s=0.01)
     yield found
     await found.close()
 
@@ -97,6 +97,25 @@ async def test_a_caller_that_leaves_ends_its_request_and_not_the_probe(liveness,
         await running
     await until(ended.is_set)
     await until(lambda: liveness.away)
+
+
+async def test_a_request_may_be_silent_for_as_long_as_is_usual(server):
+    """Within its limits: a server that was quick is probed sooner."""
+    liveness = Liveness("it", server.probe, silence_s=(0.0, 60.0), known_after_s=60.0)
+    first_s = liveness.silence_s
+    done = asyncio.Event()
+    done.set()
+    for _ in range(20):
+        await liveness.run(after(done))
+    assert liveness.silence_s < first_s / 2
+
+
+async def test_a_request_ends_with_its_own_time(liveness, server):
+    """However long the probe may take, which says alone whether the server is away."""
+    server.hangs = True
+    with pytest.raises(TimeoutError):
+        await liveness.run(after(asyncio.Event()), within_s=0.001)
+    assert not liveness.away
 
 
 async def test_a_failure_of_the_request_is_its_own(liveness):

@@ -26,4 +26,4 @@ def test_doctor_says_that_the_server_of_the_documents_is_away(monkeypatch, tmp_p
     monkeypatch.setenv("SEARCHBUS_QDRANT_URL", f"http://127.0.0.1:{port}")
     name, ok, message = store(tmp_path)
     assert (name, ok) == ("document store", False)
-    assert f"Qdrant at http://127.0.0.1:{port} does not respond" in message
+    assert f"Qdrant at 127.0.0.1:{port} does not respond" in message

@@ -1,10 +1,11 @@
 """Notices within seconds that a server no longer answers, and that it is back.
 
-    requests ──► silent for `silence_s` ──► one probe for all of them ──► it answers: wait on
-                                                                     └──► no answer: away
+    requests ──► silent for longer than usual ──► one probe for all of them ──► it answers: wait on
+                                                                           └──► no answer: away
     away: requests fail at once; a probe every `every_s` until one is answered
 
-A server that is only slow answers its probe, so a long request keeps its time.
+A server that is only slow answers its probe, so a long request keeps its time. A loss is known
+`known_after_s` after the first request that met it, at the latest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from typing import Any, TypeVar
 
 log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
+_TIMES_USUAL = 4.0
+"""A request that takes so many times the usual time is a reason to probe."""
+_WEIGHT = 0.1
+"""What the last answer counts for in the usual time."""
 
 
 class NoAnswerError(Exception):
@@ -29,8 +34,9 @@ class Liveness:
     Args:
         name: of the server, in the log.
         probe: a cheap request; any exception means that the server does not answer.
-        silence_s: how long a request may be silent before the server is probed.
-        probe_timeout_s: how long a probe may take.
+        silence_s: how long a request may be silent before the server is probed: the least and the
+            most; in between it follows from the usual time of an answer.
+        known_after_s: silence and probe together.
         every_s: time between the probes of a server that is away.
     """
 
@@ -39,37 +45,52 @@ class Liveness:
         name: str,
         probe: Callable[[], Awaitable[object]],
         *,
-        silence_s: float = 0.75,
-        probe_timeout_s: float = 2.0,
+        silence_s: tuple[float, float] = (0.1, 0.5),
+        known_after_s: float = 1.75,
         every_s: float = 0.25,
     ) -> None:
         self.away = False
         self._name = name
         self._probe = probe
         self._silence_s = silence_s
-        self._probe_timeout_s = probe_timeout_s
+        self._known_after_s = known_after_s
         self._every_s = every_s
+        self._usual_s = silence_s[1] / _TIMES_USUAL
         self._asking: asyncio.Task[bool] | None = None
         self._following: asyncio.Task[None] | None = None
 
-    async def run(self, request: Coroutine[Any, Any, T]) -> T:
+    @property
+    def silence_s(self) -> float:
+        """How long a request may be silent now before the server is probed."""
+        least_s, most_s = self._silence_s
+        return min(max(least_s, _TIMES_USUAL * self._usual_s), most_s)
+
+    async def run(self, request: Coroutine[Any, Any, T], *, within_s: float | None = None) -> T:
         """The outcome of a request.
+
+        Args:
+            within_s: how long the request may take, whatever the probes say.
 
         Raises:
             NoAnswerError: at once while the server is away, else as soon as it is known.
+            TimeoutError: the request took longer than `within_s`.
         """
         if self.away:
             request.close()
             raise NoAnswerError
+        started_s = time.monotonic()
         task = asyncio.create_task(request)
         try:
-            while not task.done():
-                await asyncio.wait({task}, timeout=self._silence_s)
-                if not task.done() and not await self._answers():
-                    raise NoAnswerError
-            return await task
+            async with asyncio.timeout(within_s):
+                while not task.done():
+                    await asyncio.wait({task}, timeout=self.silence_s)
+                    if not task.done() and not await self._answers():
+                        raise NoAnswerError
+            found = await task
         finally:
             task.cancel()
+        self._usual_s += _WEIGHT * (time.monotonic() - started_s - self._usual_s)
+        return found
 
     def lost(self) -> None:
         """The server refused a connection, or cut one: it is away until a probe is answered."""
@@ -107,7 +128,7 @@ class Liveness:
 
     async def _probed(self) -> bool:
         try:
-            async with asyncio.timeout(self._probe_timeout_s):
+            async with asyncio.timeout(self._known_after_s - self.silence_s):
                 await self._probe()
         except Exception as error:  # whatever it is, this was no answer
             log.debug("probe of %s: %r", self._name, error)

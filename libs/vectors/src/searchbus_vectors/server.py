@@ -38,6 +38,9 @@ from .server_types import (
     DENSE,
     SPARSE,
     TIMEOUT_S,
+    address_of,
+    alias,
+    base_of,
     connect,
     content_of,
     status_of,
@@ -60,6 +63,8 @@ _POINTS_PER_REQUEST = 256
 """A larger request might exceed the server's limit of 32 MB."""
 _NUMBER = re.compile(r"~\d+$")
 _AWAY = (httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT)
+_SHARE_OF_TIME = 0.9
+"""The rest of a request's time is for its answer."""
 _NO_SPACE = re.compile(rb"No space left|available disk space", re.IGNORECASE)
 
 
@@ -72,10 +77,10 @@ class ServerStore(VectorStore):
         self, client: AsyncQdrantClient, url: str, options: StoreOptions, *, local: bool
     ) -> None:
         self._client = client
-        self._url = url.rpartition("@")[2]  # messages and logs show it, without credentials
+        self._name = "Qdrant" if local else f"Qdrant at {address_of(url)}"
         self._options = options
         self._local = local
-        self._liveness = Liveness(f"Qdrant at {self._url}", self._probe)
+        self._liveness = Liveness(self._name, self._probe)
 
     @classmethod
     async def open(cls, place: str, options: StoreOptions) -> ServerStore:
@@ -93,8 +98,8 @@ class ServerStore(VectorStore):
             status = status_of(error)
             if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise StoreUnavailableError(
-                    f"Qdrant at {self._url} refuses the key ({status}). "
-                    "Set SEARCHBUS_QDRANT_API_KEY to the key of that server."
+                    f"{self._name} refuses the key ({status}).",
+                    "Set SEARCHBUS_QDRANT_API_KEY to the key of that server.",
                 ) from error
             raise self._unavailable(f"answered {status}") from error
         return self
@@ -124,7 +129,7 @@ class ServerStore(VectorStore):
         base = base_of(name)
         # The next number: what a crash left without an alias is used, what was replaced is not.
         # Replicas that create the same collection at once choose the same number.
-        numbers = [_number(target) for target in (await self._aliases()).values()
+        numbers = [int(target.rpartition("~")[2]) for target in (await self._aliases()).values()
                    if _NUMBER.sub("", target) == base]  # fmt: skip
         target = f"{base}~{max(numbers, default=0) + 1}"
         settings = to_collection(self._options.layout(base), dimensions)
@@ -135,7 +140,7 @@ class ServerStore(VectorStore):
         except (UnexpectedResponse, grpc.RpcError) as error:
             if status_of(error) != httpx.codes.CONFLICT:
                 raise
-        await self._change_aliases(_alias(name, target))
+        await self._change_aliases(alias(name, target))
 
     async def collections(self) -> list[str]:
         """Names of the collections."""
@@ -154,7 +159,7 @@ class ServerStore(VectorStore):
         if to not in aliases:
             await self._delete(to)
         await self._change_aliases(
-            _alias(to, target),
+            alias(to, target),
             q.DeleteAliasOperation(delete_alias=q.DeleteAlias(alias_name=name)),
         )
         if to in aliases:
@@ -204,7 +209,7 @@ class ServerStore(VectorStore):
         )
 
     async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]:
-        found = await self._request(
+        found = await self._read(
             collection,
             self._client.retrieve(
                 collection, list(ids), with_payload=True, timeout=self._timeout_s
@@ -217,34 +222,35 @@ class ServerStore(VectorStore):
         start_id: str | None = None,
     ) -> Page:  # fmt: skip
         """Points in order of id."""
-        records, next_id = await self._request(
-            collection,
-            self._client.scroll(
-                collection, scroll_filter=to_filter(where) if where else None, limit=limit,
-                offset=start_id, with_payload=True, timeout=self._timeout_s,
-            ),
-        )  # fmt: skip
-        return Page(records_of(records), None if next_id is None else str(next_id))
+        records, next_id = await self._scroll(collection, where, limit, start_id)
+        return Page(records_of(records), next_id)
 
     async def scroll_points(
         self, collection: str, *, where: Filter | None = None, limit: int = 100,
         start_id: str | None = None,
     ) -> PointPage:  # fmt: skip
         """Points in order of id, with their vectors."""
-        records, next_id = await self._request(
+        records, next_id = await self._scroll(collection, where, limit, start_id, vectors=True)
+        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
+        return PointPage(points, next_id)
+
+    async def _scroll(
+        self, collection: str, where: Filter | None, limit: int, start_id: str | None, *,
+        vectors: bool = False,
+    ) -> tuple[list[q.Record], str | None]:  # fmt: skip
+        records, next_id = await self._read(
             collection,
             self._client.scroll(
                 collection, scroll_filter=to_filter(where) if where else None, limit=limit,
-                offset=start_id, with_payload=True, with_vectors=True, timeout=self._timeout_s,
+                offset=start_id, with_payload=True, with_vectors=vectors, timeout=self._timeout_s,
             ),
         )  # fmt: skip
-        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
-        return PointPage(points, None if next_id is None else str(next_id))
+        return records, None if next_id is None else str(next_id)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
         condition = to_filter(where) if where else None
-        found = await self._request(
+        found = await self._read(
             collection,
             self._client.count(
                 collection, count_filter=condition, exact=True, timeout=self._timeout_s
@@ -264,7 +270,7 @@ class ServerStore(VectorStore):
         how = to_search(self._options.layout(base_of(collection)))
 
         async def one(vector: Any, using: str) -> list[Candidate]:
-            found = await self._request(
+            found = await self._read(
                 collection,
                 self._client.query_points(
                     collection, query=vector, using=using, limit=limit, query_filter=condition,
@@ -283,12 +289,12 @@ class ServerStore(VectorStore):
     async def _cosines(
         self, collection: str, query: QueryVectors, ids: Sequence[str]
     ) -> dict[str, float]:
-        found = await self._request(
+        found = await self._read(
             collection,
             self._client.query_points(
                 collection, query=query.dense, using=DENSE, limit=len(ids), with_payload=False,
                 query_filter=q.Filter(must=[q.HasIdCondition(has_id=list(ids))]),
-                search_params=_EXACT, timeout=self._timeout_s,
+                search_params=q.SearchParams(exact=True), timeout=self._timeout_s,
             ),
         )  # fmt: skip
         return {str(p.id): p.score for p in found.points}
@@ -317,15 +323,23 @@ class ServerStore(VectorStore):
             )
             for index in indices
         ]  # fmt: skip
-        return await self._request(
+        return await self._read(
             collection,
             self._client.query_batch_points(collection, requests, timeout=self._timeout_s),
         )
 
-    async def _request(self, collection: str, call: Coroutine[Any, Any, T]) -> T:
+    async def _read(self, collection: str, call: Coroutine[Any, Any, T]) -> T:
+        """As `_request`, within the time of the request at hand: its caller learns who was slow."""
+        left_s = self._options.remaining_s()
+        within_s = _SHARE_OF_TIME * left_s if left_s is not None and left_s > 0 else None
+        return await self._request(collection, call, within_s=within_s)
+
+    async def _request(
+        self, collection: str, call: Coroutine[Any, Any, T], *, within_s: float | None = None
+    ) -> T:
         """Await a call of the client; its failures become those of `StoreError`."""
         try:
-            return await (call if self._local else self._liveness.run(call))
+            return await (call if self._local else self._liveness.run(call, within_s=within_s))
         except (UnexpectedResponse, grpc.RpcError) as error:
             status, content = status_of(error), content_of(error)
             if status == httpx.codes.NOT_FOUND and collection:
@@ -351,6 +365,8 @@ class ServerStore(VectorStore):
             if isinstance(error.source, httpx.TransportError):
                 self._liveness.lost()
             raise self._unavailable(cause=error.source) from error
+        except TimeoutError as error:
+            raise self._unavailable("did not finish in time") from error
         except (NoAnswerError, OSError) as error:
             raise self._unavailable(cause=error) from error
         except ValueError:  # the local mode raises it for a missing collection
@@ -376,25 +392,7 @@ class ServerStore(VectorStore):
         self, why: str = "does not respond", *, cause: BaseException | None = None
     ) -> StoreUnavailableError:
         files = self._options.tls
-        tls = files.explain(f"Qdrant at {self._url}", cause) if files is not None else ""
+        tls = files.explain(self._name, cause) if files is not None else ""
         return StoreUnavailableError(
-            tls or f"Qdrant at {self._url} {why}. Start it, or correct SEARCHBUS_QDRANT_URL."
+            f"{self._name} {why}.", tls or "Start it, or correct SEARCHBUS_QDRANT_URL."
         )
-
-
-_EXACT = q.SearchParams(exact=True)
-
-
-def base_of(name: str) -> str:
-    """The collection that a name is of, without what follows `~`."""
-    return name.partition("~")[0]
-
-
-def _number(target: str) -> int:
-    return int(target.rpartition("~")[2])
-
-
-def _alias(name: str, target: str) -> q.CreateAliasOperation:
-    return q.CreateAliasOperation(
-        create_alias=q.CreateAlias(collection_name=target, alias_name=name)
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import grpc
 import httpx
@@ -18,6 +19,8 @@ DENSE, SPARSE = "dense", "sparse"
 """Names of a point's two vectors."""
 TIMEOUT_S = 30
 """How long a write may take, and what belongs to no request."""
+_PORT = 6333
+"""Of a server whose URL has none, as the client takes it."""
 _OVERSAMPLING = {"scalar": 2.0, "binary": 8.0}
 """Quantized candidates for each one wanted, which the originals put in order."""
 
@@ -105,6 +108,25 @@ _STATUS = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: httpx.codes.TOO_MANY_REQUESTS,
     grpc.StatusCode.UNAVAILABLE: httpx.codes.SERVICE_UNAVAILABLE,
 }
+
+
+def address_of(url: str) -> str:
+    """Host and port of a server's URL, which may lack its scheme; never its credentials."""
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORT}"
+
+
+def base_of(name: str) -> str:
+    """The collection that a name is of, without what follows `~`."""
+    return name.partition("~")[0]
+
+
+def alias(name: str, target: str) -> q.CreateAliasOperation:
+    """The change that makes a name an alias of a collection."""
+    return q.CreateAliasOperation(
+        create_alias=q.CreateAlias(collection_name=target, alias_name=name)
+    )
 
 
 def connect(url: str, options: StoreOptions) -> AsyncQdrantClient:

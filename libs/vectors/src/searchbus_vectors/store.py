@@ -120,7 +120,15 @@ class StoreLockedError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The server of the store does not answer; the message says what to do."""
+    """The server of the store does not answer; the message says what to do.
+
+    Attributes:
+        what: the first sentence, which callers may see: the server's address, and what is wrong.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} {remedy}")
+        self.what = what
 
 
 class VectorStore(ABC):

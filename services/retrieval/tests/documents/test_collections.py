@@ -235,8 +235,8 @@ async def test_collections_of_a_store_that_goes_away_are_not_taken_for_absent(
     await library.store("c", document("w", "Whales."))
 
     async def away(*_: object) -> None:
-        raise StoreUnavailableError("away")
+        raise StoreUnavailableError("Qdrant is away.", "Start it.")
 
     monkeypatch.setattr(store, "get", away)
-    with pytest.raises(Fault, match="does not answer"):
+    with pytest.raises(Fault, match=r"Qdrant is away\. It stores the documents\. Try again"):
         await Schemas(store).names()

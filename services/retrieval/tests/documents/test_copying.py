@@ -121,7 +121,7 @@ async def test_document_whose_commit_was_interrupted_is_whole_in_the_copy(
     with monkeypatch.context() as patched:
 
         async def away(*arguments, **options):
-            raise StoreUnavailableError("away")
+            raise StoreUnavailableError("Qdrant is away.", "Start it.")
 
         patched.setattr(store, "delete", away)
         with pytest.raises(Fault):

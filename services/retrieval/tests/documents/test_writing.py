@@ -206,7 +206,7 @@ async def test_commit_that_the_store_interrupted_is_ended_by_the_next_ingest(
     with monkeypatch.context() as patched:
 
         async def away(*arguments, **options):
-            raise StoreUnavailableError("away")
+            raise StoreUnavailableError("Qdrant is away.", "Start it.")
 
         patched.setattr(store, failing, away)
         with pytest.raises(Fault):

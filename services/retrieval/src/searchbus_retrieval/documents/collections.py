@@ -52,7 +52,7 @@ def typed(collection: str = "") -> Iterator[None]:
         log.warning("%s", error)
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            "Qdrant, the store of the documents, does not answer. Try again shortly.",
+            f"{error.what} It stores the documents. Try again shortly.",
         ) from error
 
 
