@@ -20,7 +20,7 @@ DENSE, SPARSE = "dense", "sparse"
 TIMEOUT_S = 30
 """How long a write may take, and what belongs to no request."""
 _PORT = 6333
-"""Of a server whose URL has none, as the client takes it."""
+"""The port of a server whose URL has none, as the client takes it."""
 _OVERSAMPLING = {"scalar": 2.0, "binary": 8.0}
 """Quantized candidates for each one wanted, which the originals put in order."""
 
