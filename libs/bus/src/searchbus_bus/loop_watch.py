@@ -1,13 +1,15 @@
 """A watch of the event loop: which request held it, and for how long.
 
 A timer of the loop notes the time; once it is late, a thread reads the stack of the loop's thread,
-where `serves` has marked the functions that serve a request. A request itself costs nothing. One
-call into C that keeps Python's lock is measured, but its request may stay unknown.
+where `serves` has marked the functions that serve a request. Without requests both wake once a
+second, so that an idle process costs next to nothing. One call into C that keeps Python's lock is
+measured, but its request may stay unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import sys
 import threading
@@ -28,8 +30,11 @@ HELD_S = 0.25
 LOG_EVERY_S = 10.0
 _INTERVAL_S = 0.1
 """How often the timer and the thread run; a turn is measured from when the timer was due."""
+_IDLE_INTERVAL_S = 1.0
+"""The same while no request comes: what holds the loop for less may be missed then."""
 _MAX_CHARS = 200
 _served: dict[CodeType, Describe] = {}
+_running: LoopWatch | None = None
 _held = meter.create_counter(
     "searchbus.loop.held",
     description="Turns of the event loop of more than 250 ms, in which nothing else was served.",
@@ -46,7 +51,14 @@ def serves(describe: Describe) -> Callable[[F], F]:
 
     def mark(function: F) -> F:
         _served[function.__code__] = describe
-        return function
+
+        @functools.wraps(function)
+        def watched(*args: Any, **options: Any) -> Any:
+            if _running is not None:
+                _running.note_request()
+            return function(*args, **options)
+
+        return watched  # type: ignore[return-value]
 
     return mark
 
@@ -62,16 +74,21 @@ class LoopWatch:
     def __init__(self, *, held_s: float = HELD_S, log_every_s: float = LOG_EVERY_S) -> None:
         self._held_s = held_s
         self._log_every_s = log_every_s
-        self._interval_s = min(_INTERVAL_S, held_s / 2)
-        self._ended = threading.Event()
+        self._busy_interval_s = min(_INTERVAL_S, held_s / 2)
+        self._interval_s = _IDLE_INTERVAL_S
+        self._used = False
+        self._ended = False
+        self._changed = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._due_s = self._cpu_s = 0.0
+        self._due_s = self._cpu_s = self._idle_from_s = 0.0
         self._place = self._requests = ""
         self._quiet_until_s = 0.0
         self._left_out = 0
 
     def start(self) -> None:
         """Watch the running loop."""
+        global _running
+        _running = self
         _held.add(0)
         self._loop = asyncio.get_running_loop()
         self._set_timer()
@@ -81,9 +98,21 @@ class LoopWatch:
 
     def stop(self) -> None:
         """Watch no longer."""
-        self._ended.set()
+        global _running
+        _running = None
+        self._ended = True
+        self._changed.set()
         if self._timer is not None:
             self._timer.cancel()
+
+    def note_request(self) -> None:
+        """A request is about to be served: look often from now on."""
+        self._used = True
+        if self._interval_s == _IDLE_INTERVAL_S and self._timer is not None:
+            self._timer.cancel()
+            self._interval_s = self._busy_interval_s
+            self._set_timer()
+            self._changed.set()
 
     def _set_timer(self) -> None:
         self._cpu_s = time.thread_time()
@@ -97,6 +126,11 @@ class LoopWatch:
         # Without CPU time and a request, the machine was busy with something else.
         if late_s > self._held_s and (cpu_s > late_s / 5 or self._requests):
             self._report(late_s, cpu_s)
+        now_s = time.monotonic()
+        if self._used:
+            self._used, self._idle_from_s = False, now_s + _IDLE_INTERVAL_S
+        elif now_s > self._idle_from_s:
+            self._interval_s = _IDLE_INTERVAL_S
         self._set_timer()
 
     def _report(self, late_s: float, cpu_s: float) -> None:
@@ -115,8 +149,10 @@ class LoopWatch:
 
     def _look(self, thread: int) -> None:
         """Note what runs while the timer is late."""
-        while not self._ended.wait(self._interval_s):
-            if time.monotonic() - self._due_s > self._held_s / 2:
+        while not self._ended:
+            if self._changed.wait(self._interval_s):
+                self._changed.clear()
+            elif time.monotonic() - self._due_s > self._held_s / 2:
                 frame = sys._current_frames().get(thread)
                 requests = _requests(frame)
                 if frame is not None and (requests or not self._requests):
