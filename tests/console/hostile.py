@@ -16,9 +16,17 @@ from searchbus_contracts import (
     ToolAnnotations,
     ToolDescriptor,
 )
+from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.retrieval import (
+    CollectionInfo,
+    Document,
+    DocumentSummary,
     Explanation,
+    GetRequest,
     Leg,
+    ListReply,
+    ListRequest,
+    Passage,
     SearchHit,
     SearchReply,
     SearchRequest,
@@ -114,8 +122,52 @@ parts: LiveParts[Any] = LiveParts(
 )
 
 
+PASSAGES = 45
+"""Of the one document."""
+
+
 class Documents:
-    """Stands for the service of documents."""
+    """Stands for the service of documents: one collection with one document."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    @endpoint
+    async def list_(self, call: Call, request: ListRequest) -> ListReply:
+        """Everything that can be listed, as markup."""
+        if request.document_id is not None:
+            first = int(request.cursor or 0)
+            numbers = range(first, min(first + request.limit, PASSAGES))
+            passages = tuple(
+                Passage(
+                    chunk_id=f"c{n}", text=f"passage {n} {EVIL}", section=EVIL, start=n, end=n + 1
+                )
+                for n in numbers
+            )
+            more = str(numbers.stop) if numbers.stop < PASSAGES else None
+            return ListReply(passages=passages, next_cursor=more)
+        if request.collection is None:
+            info = CollectionInfo(name="hostile", documents=1, chunks=PASSAGES, damage=EVIL)
+            return ListReply(collections=(info,))
+        summary = DocumentSummary(
+            collection="hostile", document_id="d1", title=EVIL, chunk_count=PASSAGES, revision=""
+        )
+        return ListReply(documents=() if self.deleted else (summary,))
+
+    @endpoint
+    async def get(self, call: Call, request: GetRequest) -> Document:
+        """Its text, address and metadata."""
+        return Document(
+            collection="hostile", document_id=request.document_id, title=EVIL, text=EVIL,
+            chunk_count=PASSAGES, url="javascript:window.hit=1", metadata={EVIL[:60]: EVIL},
+            chars=len(EVIL),
+        )  # fmt: skip
+
+    @endpoint
+    async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
+        """Note what is deleted."""
+        self.deleted += request.document_ids
+        return DeleteReply(documents=len(request.document_ids))
 
     @endpoint
     async def search(self, call: Call, request: SearchRequest) -> SearchReply:

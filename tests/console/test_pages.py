@@ -25,6 +25,8 @@ PAGES = [
     "catalogue/tool/say",
     "search",
     "documents",
+    "documents/hostile",
+    "documents/hostile/d1",
     "traces",
     "attached",
 ]
@@ -193,6 +195,36 @@ async def test_search_shows_why_and_keeps_judgements(serve_console, visit, axe, 
     await documents.get_by_role("button", name="Fits").first.click()
     await until(lambda: file.read_text() == "")
     await tab.accessible(axe)
+    await tab.check()
+
+
+async def test_passages_of_a_document_are_read_and_the_document_is_deleted(
+    serve_console, visit, axe
+):
+    """Page by page, each as text; deleted only after a question."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("documents/hostile/d1")
+    passages = page.locator("section", has=page.get_by_role("heading", name="Passages"))
+    await passages.locator(".hit").first.wait_for()
+    assert await passages.locator(".hit").count() == 20
+    for text in CORPUS:
+        if text.isprintable():
+            assert text in await passages.locator(".passage").first.inner_text()
+    await passages.get_by_role("button", name="Next").click()
+    await passages.get_by_text("passage 20 ").wait_for()
+    await passages.get_by_role("button", name="Next").click()
+    await passages.get_by_text("passage 44 ").wait_for()
+    assert await passages.get_by_role("button", name="Next").is_disabled()
+    await tab.accessible(axe)
+    await passages.get_by_role("link").first.click()
+    await page.locator(".text mark").wait_for()
+    await page.get_by_role("button", name="Delete this document").click()
+    await page.get_by_role("button", name="Keep it").click()
+    await page.get_by_role("button", name="Delete this document").click()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await page.get_by_text("The collection is empty.").wait_for()
     await tab.check()
 
 

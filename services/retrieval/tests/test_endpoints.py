@@ -69,6 +69,35 @@ async def test_ingest_search_get_list_and_delete(request_):
     assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()
 
 
+async def test_passages_of_a_document_are_listed_page_by_page(request_):
+    """In the order of the text; the pages together have every one once."""
+    text = "\n\n".join(f"# Part {number}\n\nWhales sing {number}. " * 40 for number in range(8))
+    sent = document("w", text)
+    await request_("ingest", IngestRequest(collection="c", documents=(sent,)), IngestReply)
+    found, cursor = [], None
+    while True:
+        asked = ListRequest(collection="c", document_id=sent.document_id, limit=3, cursor=cursor)
+        page = await request_("list", asked, ListReply)
+        assert len(page.passages) <= 3
+        found += page.passages
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    (summary,) = (await request_("list", ListRequest(collection="c"), ListReply)).documents
+    assert len(found) == summary.chunk_count > 3
+    assert [one.start for one in found] == sorted(one.start for one in found)
+    assert all(text[one.start : one.end] == one.text for one in found)
+    for name, wrong, code in (("c", "x", "not_found"), ("none", sent.document_id, "not_found")):
+        asked = ListRequest(collection=name, document_id=wrong)
+        with pytest.raises(Fault) as raised:
+            await request_("list", asked, ListReply)
+        assert raised.value.code == code
+    asked = ListRequest(collection="c", document_id=sent.document_id, cursor="-1")
+    with pytest.raises(Fault) as raised:
+        await request_("list", asked, ListReply)
+    assert raised.value.code == "invalid_argument"
+
+
 async def test_without_collections_a_search_is_empty(request_):
     """Nothing is ingested yet; this request does not fail."""
     assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()

@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.text import Text
 
-from searchbus_runtime.client_entries import NAME, Client, command_entry
+from searchbus_runtime.client_entries import NAME, Client, address_entry, command_entry
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.jsonc import JsonTextError, parse, with_member, without_member
 
@@ -98,19 +98,59 @@ def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
     Raises:
         ClientFileError: the file is not JSON, or not that of such a client.
     """
-    entry = command_entry(client, command)
+    return _planned_entry(client, command_entry(client, command))
 
+
+def planned_address(client: Client, url: str, key: str = "") -> FileChange:
+    """The entry of searchbus at an address, as `planned_entry`.
+
+    Args:
+        key: as for `address_entry`.
+    """
+    return _planned_entry(client, address_entry(client, url, key))
+
+
+def _planned_entry(client: Client, entry: dict[str, Any]) -> FileChange:
     def change(text: str) -> str:
         for name, present in _entries(client, text):
-            # Other keys of the entry are a person's own, e.g. `env`.
-            kept = {k: v for k, v in present.items() if k not in ("url", "headers", "type")}
-            if {**kept, **entry} == present:
-                return text
-            return with_member(text, (client.key, name), {**kept, **entry})
+            wanted = _with(present, entry, client)
+            return text if wanted == present else with_member(text, (client.key, name), wanted)
         return with_member(text, (client.key, NAME), entry)
 
-    texts = frozenset(json.dumps(text, ensure_ascii=False) for text in ("stdio", *command))
+    shown = (*entry.get("args", ()), *(v for v in entry.values() if isinstance(v, str)))
+    texts = frozenset(json.dumps(text, ensure_ascii=False) for text in shown)
     return replace(_planned(client, change), texts=texts)
+
+
+def _with(present: dict[str, Any], entry: dict[str, Any], client: Client) -> dict[str, Any]:
+    """A present entry that leads to searchbus as `entry` does.
+
+    Its other keys are a person's own, e.g. `env`, and headers that we do not set.
+    """
+    other = {"url", "headers"} if "command" in entry else {"command", "args"}
+    kept = {k: v for k, v in present.items() if k not in {*other, client.address, "type"}}
+    found = {**kept, **entry}
+    if "headers" not in other and isinstance(present.get("headers"), dict):
+        found["headers"] = {**present["headers"], **entry.get("headers", {})}
+    return found
+
+
+def written_entry(client: Client) -> dict[str, Any]:
+    """The entry of searchbus as the client reads it now.
+
+    Raises:
+        ClientFileError: as `planned_entry`, or there is no such entry.
+    """
+    found: list[dict[str, Any]] = []
+
+    def read(text: str) -> str:
+        found.extend(entry for _, entry in _entries(client, text))
+        return text
+
+    _planned(client, read)
+    if not found:
+        raise ClientFileError(f"{client.path} has no entry of searchbus any more. Run this again.")
+    return found[0]
 
 
 def planned_removal(client: Client) -> FileChange:

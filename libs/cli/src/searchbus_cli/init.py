@@ -5,7 +5,6 @@ Nothing is written before the last question is answered.
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -27,23 +26,15 @@ from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import UnusableFolderError, is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest
 
-from .clients import (
-    ClientFileError,
-    FileChange,
-    other_servers,
-    planned_entry,
-    show,
-    write,
-)
+from .clients import ClientFileError, FileChange, other_servers, write
 from .config import Config
+from .connect import command_changes, named_client, show_change
 from .output import echo, fail, tell
 
 COLLECTION = "docs"
 _KEYS = "_api_keys"
 _START_S = 600.0
 _LOOK_S = 0.2
-_PASSING = re.compile(r"[/\\](?:archive|environments|builds)-v\d+[/\\]")
-"""Folders of uv's cache, from which `uvx` starts a command."""
 _SELF = (sys.executable, "-m", "searchbus_cli")
 
 
@@ -190,13 +181,9 @@ def _changes(given: list[str] | None, command: Sequence[str], *, asks: bool) -> 
                 echo(f"   {unknown[0]} is not one of them.{nearest(unknown[0], [*CLIENTS])}")
                 names = []
         names = [name for name in names if name != "-"]
-    for name in names:
-        if name not in CLIENTS:
-            raise fail(f"--client {name}: there is no such client.{nearest(name, [*CLIENTS])}", 2)
-    if names and _PASSING.search(command[0]):
-        tell(f"{command[0]} is in a cache that may be emptied. Better: uv tool install searchbus")
+    clients = [named_client(name, "--client ") for name in dict.fromkeys(names)]
     try:
-        return [planned_entry(CLIENTS[name], command) for name in dict.fromkeys(names)]
+        return command_changes(clients, command)
     except ClientFileError as error:
         raise fail(str(error)) from None
 
@@ -211,10 +198,7 @@ def _show(plan: Plan, folder: Path) -> None:
     for path in plan.imported:
         echo(f"{folder / 'attach.toml'}: the servers of {path}")
     for change in plan.changes:
-        if change.is_needed:
-            show(change)
-        else:
-            echo(f"{change.path} has the entry already")
+        show_change(change)
     if plan.documents is not None:
         echo(f"{plan.documents}: is read into the collection {COLLECTION}")
 

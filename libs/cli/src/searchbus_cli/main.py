@@ -23,6 +23,7 @@ from .commands import CommandGroup
 
 COMMANDS = {
     "init": "searchbus_cli.init:init",
+    "connect": "searchbus_cli.connect:connect",
     "up": "searchbus_cli.up:up",
     "down": "searchbus_cli.down:down",
     "tools.list": "searchbus_cli.tools:list_tools",
@@ -42,7 +43,7 @@ GROUPS = {
     "config": "Show, write and check the settings.",
 }
 PANELS = {
-    "Start": ("init", "up", "stdio", "down"),
+    "Start": ("init", "connect", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
     "Fill": ("ingest", "attach"),
     "Operate": (

@@ -67,7 +67,7 @@ class McpHttp:
                 f"{self.url} does not answer ({type(error).__name__}). Is the stack running? "
                 "Start it: searchbus up"
             ) from None
-        reply = _reply(response)
+        reply = reply_of(response)
         if "error" in reply:
             error_ = reply["error"]
             text = f"{error_.get('message', 'unknown error')} ({error_.get('code')})"
@@ -134,7 +134,7 @@ def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:
     return headers
 
 
-def _reply(response: httpx.Response) -> dict[str, Any]:
+def reply_of(response: httpx.Response) -> dict[str, Any]:
     """The JSON-RPC reply: the body, or the event of a stream that has an id."""
     try:
         if EVENT_STREAM in response.headers.get("content-type", ""):

@@ -195,9 +195,14 @@ class SimilarityReply(Struct, frozen=True, kw_only=True):
 
 
 class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of a collection's documents, ordered by id; without a collection, all collections."""
+    """A page of a collection's documents, ordered by id, or of a document's passages, in the order
+    of its text; without a collection, all collections.
+    """
 
     collection: Name | None = None
+    document_id: Annotated[
+        DocumentId | None, doc("List the passages of this document of the collection.")
+    ] = None
     cursor: Annotated[str, Meta(max_length=1024)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     staged: Annotated[bool, doc("List the copy that is being made (`retrieval.rebuild`).")] = False
@@ -216,6 +221,17 @@ class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Metadata = {}
 
 
+class Passage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A passage of a document, as it was cut for the search."""
+
+    chunk_id: str
+    text: str
+    section: str | None = None
+    start: Annotated[int | None, doc("In characters of the document; null: unknown.")] = None
+    end: int | None = None
+    fact: Annotated[str, doc("The fact that it was stored for; empty: it is a plain one.")] = ""
+
+
 class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A collection and its filterable fields."""
 
@@ -230,9 +246,10 @@ class CollectionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ListReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of documents, or the collections where the request names none."""
+    """A page of documents or passages, or the collections where the request names none."""
 
     documents: tuple[DocumentSummary, ...] = ()
+    passages: tuple[Passage, ...] = ()
     collections: tuple[CollectionInfo, ...] = ()
     next_cursor: str | None = None
 

@@ -138,13 +138,19 @@ class RetrievalEndpoints:
 
     @endpoint
     async def list_(self, call: Call, request: ListRequest) -> ListReply:
-        """The readable collections, or a page of the documents of one."""
+        """The readable collections, a page of the documents of one, or of a document's passages."""
         if request.collection is None:
             infos = await self._library.list_collections()
             readable = [info for info in infos if self._access.may_read(call.actor, info.name)]
             return ListReply(collections=tuple(readable))
         self._access.require(call.actor, request.collection)
         name = staged(request.collection) if request.staged else request.collection
+        if request.document_id is not None:
+            passages, following = await self._library.list_passages(
+                name, request.document_id, limit=request.limit, offset=_offset(request.cursor)
+            )
+            cursor = None if following is None else str(following)
+            return ListReply(passages=tuple(passages), next_cursor=cursor)
         documents, next_id = await self._library.list_documents(
             name, limit=request.limit, start_id=request.cursor
         )
@@ -186,3 +192,12 @@ class RetrievalEndpoints:
         points = await asyncio.to_thread(points_of, request.copy, request.points)
         await self._library.copies.store(request.collection, request.copy, points)
         return RestoreReply(points=len(points))
+
+
+def _offset(cursor: str | None) -> int:
+    """The number of a page's first passage; raises Fault(invalid_argument)."""
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, "Unknown cursor. Omit it to start from the first page."
+        )
+    return int(cursor or 0)

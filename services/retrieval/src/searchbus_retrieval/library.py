@@ -15,6 +15,7 @@ from searchbus_contracts.retrieval import (
     DocumentSummary,
     FieldType,
     LeftOut,
+    Passage,
     SearchHit,
     SearchReply,
 )
@@ -218,10 +219,7 @@ class Library:
                 return document
         if damaged is not None:
             raise damaged
-        raise Fault(
-            ErrorCode.NOT_FOUND,
-            "There is no document with this id. Take document_id from a search result.",
-        )
+        raise unknown_document()
 
     async def list_documents(
         self, collection: str, *, limit: int, start_id: str | None = None
@@ -234,6 +232,21 @@ class Library:
             )
         rules = rules_of(self._profiles.get(origin, Profile()))
         return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id
+
+    async def list_passages(
+        self, collection: str, document_id: str, *, limit: int, offset: int
+    ) -> tuple[list[Passage], int | None]:
+        """A page of a document's passages, and the number of the next page's first.
+
+        Raises:
+            Fault: not_found.
+        """
+        with typed(collection):
+            found = await self._reader.passages(collection, document_id, offset=offset, limit=limit)
+        if found is None:
+            raise unknown_document()
+        passages, total = found
+        return passages, offset + limit if offset + limit < total else None
 
     async def list_collections(self) -> list[CollectionInfo]:
         """Every collection with its sizes and fields; one that cannot be read has neither."""
@@ -333,6 +346,14 @@ class Library:
         if not document_ids:
             self._backgrounds.forget(collection)
         return deleted
+
+
+def unknown_document() -> Fault:
+    """The failure for a document that no readable collection has."""
+    return Fault(
+        ErrorCode.NOT_FOUND,
+        "There is no document with this id. Take document_id from a search result.",
+    )
 
 
 def _left_out(

@@ -11,8 +11,8 @@ from cachetools import LRUCache
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import hash_of_text
-from searchbus_contracts.retrieval import Document, SearchHit
-from searchbus_vectors import CollectionMissingError, VectorStore
+from searchbus_contracts.retrieval import Document, Passage, SearchHit
+from searchbus_vectors import CollectionMissingError, Record, VectorStore
 
 from .records import TEXT_PART_CHARS, point_id, summary_of
 
@@ -58,6 +58,25 @@ class DocumentReader:
                 return _document(collection, payload, text, offset, start, end)
         raise Fault(ErrorCode.UNAVAILABLE, "The document is being replaced. Try again.")
 
+    async def passages(
+        self, collection: str, document_id: str, *, offset: int, limit: int
+    ) -> tuple[list[Passage], int] | None:
+        """Some passages in the order of the text, and how many there are; None as for `read`."""
+        try:
+            records = await self._store.get(collection, [point_id("record", document_id)])
+            if not records:
+                return None
+            payload = records[0].payload
+            total = payload["chunks"]
+            ids = [
+                point_id("chunk", document_id, payload["revision"], number)
+                for number in range(offset, min(offset + limit, total))
+            ]
+            # One that is missing belongs to a revision that a writer just replaced.
+            return [_passage(one) for one in await self._store.get(collection, ids)], total
+        except CollectionMissingError:
+            return None
+
     async def complete(self, collection: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
         """The hits with `start`, `end` and `content_hash`.
 
@@ -81,6 +100,18 @@ class DocumentReader:
             return hit
         start, end, content_hash = place
         return msgspec.structs.replace(hit, start=start, end=end, content_hash=content_hash)
+
+
+def _passage(record: Record) -> Passage:
+    payload = record.payload
+    return Passage(
+        chunk_id=record.id,
+        text=payload["text"],
+        section=payload.get("section"),
+        start=payload.get("start"),
+        end=payload.get("end"),
+        fact=str(payload.get("fact", "")),
+    )
 
 
 def _locate(

@@ -9,7 +9,7 @@
 | `POST search`, `POST judge` | tools, documents and the web; judgements (searching.py) |
 | `GET traces`, `GET trace` | the stack's own traces (tracing.py) |
 | `GET, POST attached` | attached servers: state, log, changes (attached.py) |
-| `GET documents`, `GET document`, `POST documents/…` | collections and documents (documents.py) |
+| `GET documents`, `document`, `passages`, `POST documents/…` | documents (documents.py) |
 | `GET connect`, `GET, POST keys` … | what a client needs (connecting.py) |
 | `GET, POST held` | held definitions, and their approval |
 

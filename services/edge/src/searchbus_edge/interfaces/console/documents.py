@@ -1,4 +1,4 @@
-"""Collections and documents: lists, a document's text, files that are dropped, deletions.
+"""Collections and documents: lists, a document's text and passages, dropped files, deletions.
 
 A dropped file is read by `searchbus ingest` in a process of its own, as any file from outside: this
 process parses none. Where that command is not installed, the page names it.
@@ -32,6 +32,8 @@ _RETRIEVAL = "retrieval"
 _TIMEOUT_S = 30.0
 _INGEST_S = 300.0
 _SHOWN_CHARS = 50_000
+_PASSAGES = 20
+"""Of a document on one page."""
 _AT_ONCE = 2
 _FOLDER = "dropped"
 """Dropped files, by collection, in the data folder."""
@@ -87,6 +89,20 @@ def add_documents(
             document_id=id, collection=collection, start=start, end=start + _SHOWN_CHARS
         )
         return await ask("get", wanted, Document, visitor.actor)
+
+    @app.get(f"{API}/passages")
+    async def passages(
+        request: Request,
+        collection: Annotated[str, Query(min_length=1, max_length=64)],
+        id: Annotated[str, Query(min_length=1, max_length=512)],
+        cursor: Annotated[str, Query(max_length=9)] = "",
+    ) -> PlainAnswer:
+        visitor = await access.visitor(request)
+        _check(collection)
+        wanted = ListRequest(
+            collection=collection, document_id=id, cursor=cursor or None, limit=_PASSAGES
+        )
+        return await ask("list", wanted, ListReply, visitor.actor)
 
     @app.post(f"{API}/documents/delete")
     async def delete(request: Request) -> PlainAnswer:

@@ -1,7 +1,7 @@
 // Collections, their documents, a document's text; files are dropped here to be read.
 
 import { get, post, upload } from "./api.js";
-import { badge, clean, code, confirmed, count, empty, failure, h, link, section, table, toast, words } from "./dom.js";
+import { badge, clean, code, confirmed, count, empty, failure, h, link, paged, section, table, toast, words } from "./dom.js";
 
 const href = (...parts) => `#/documents/${parts.map(encodeURIComponent).join("/")}`;
 const size = (bytes) => (bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1048576).toFixed(1)} MiB`);
@@ -75,29 +75,40 @@ async function showAll(root, { me }) {
 }
 
 async function showCollection(root, collection, { me }) {
-  let cursors = [""];
   const list = table("Documents", [
     { name: "Document", class: "grow", sign: (d) => d.title + d.document_id, cell: (d) => h("a", { href: href(collection, d.document_id), "data-row": true }, words(d.title || d.document_id)) },
     { name: "Passages", class: "num", cell: (d) => count(d.chunk_count) },
     { name: "Size", class: "num wide", cell: (d) => size(d.size_bytes ?? 0) },
-    { name: "Action", class: "end", sign: (d) => d.document_id, cell: (d) => h("button", { class: "small bad", disabled: !me.manages, onclick: () => remove(collection, [d.document_id], d.title || d.document_id, draw), "aria-label": `Delete ${clean(d.title || d.document_id)}` }, "Delete") },
+    { name: "Action", class: "end", sign: (d) => d.document_id, cell: (d) => h("button", { class: "small bad", disabled: !me.manages, onclick: () => remove(collection, [d.document_id], d.title || d.document_id, () => pages.draw()), "aria-label": `Delete ${clean(d.title || d.document_id)}` }, "Delete") },
   ], (d) => d.document_id, empty("The collection is empty.", "Drop a file below."));
-  const pager = h("div", { class: "row pager" });
-  const fault = h("div");
-  async function draw() {
-    try {
-      const { documents = [], next_cursor: next } = await get("documents", { collection, cursor: cursors.at(-1) });
-      list.update(documents);
-      pager.replaceChildren(h("span", { role: "status" }, `Page ${cursors.length}`),
-        h("button", { disabled: cursors.length < 2, onclick: () => { cursors.pop(); draw(); } }, "Previous"),
-        h("button", { disabled: !next, onclick: () => { cursors.push(next); draw(); } }, "Next"));
-      fault.replaceChildren();
-    } catch (error) { fault.replaceChildren(failure(error)); }
-  }
-  root.append(h("nav", { "aria-label": "Way here", class: "crumbs" }, link("#/documents", "Documents")), h("h1", {}, words(collection)), fault,
-    section("Documents", list, pager), section("Add files", dropZone(() => collection, me, () => { cursors = [""]; draw(); })),
+  const pages = paged(async (cursor) => {
+    const { documents = [], next_cursor: next } = await get("documents", { collection, cursor });
+    list.update(documents);
+    return next;
+  });
+  root.append(h("nav", { "aria-label": "Way here", class: "crumbs" }, link("#/documents", "Documents")), h("h1", {}, words(collection)), pages.fault,
+    section("Documents", list, pages.bar), section("Add files", dropZone(() => collection, me, () => pages.draw())),
     h("button", { class: "bad", disabled: !me.manages, onclick: () => remove(collection, [], `the collection ${collection}`, () => { location.hash = "#/documents"; }) }, "Delete the collection"));
-  await draw();
+  await pages.draw();
+}
+
+// The passages of a document as the search has them, each with its place in the text.
+function passages(collection, id) {
+  const list = h("ol", { class: "hits" });
+  let shown = 0;
+  const pages = paged(async (cursor) => {
+    const { passages: found = [], next_cursor: next } = await get("passages", { collection, id, cursor });
+    shown = Number(cursor || 0);
+    list.replaceChildren(...found.map((one, at) => h("li", { class: "hit" },
+      h("div", { class: "row top" }, h("span", { class: "muted num" }, `${count(shown + at + 1)}.`),
+        one.end ? h("a", { href: `${href(collection, id)}?start=${one.start ?? 0}&end=${one.end}`, "data-row": true }, words(one.section || "In the text")) : words(one.section || "Passage"),
+        one.fact && badge(clean(one.fact))),
+      h("p", { class: "passage" }, words(one.text)))));
+    if (!found.length) list.replaceChildren(h("li", {}, empty("There are no passages.", "The document may just be replaced: look again.")));
+    return next;
+  });
+  pages.draw();
+  return section("Passages", pages.fault, list, pages.bar);
 }
 
 async function showDocument(root, collection, id, query, { me }) {
@@ -119,7 +130,7 @@ async function showDocument(root, collection, id, query, { me }) {
   }
   root.append(h("nav", { "aria-label": "Way here", class: "crumbs" }, link("#/documents", "Documents"), " / ", h("a", { href: href(collection) }, words(collection))),
     h("h1", {}, words(found.title || id)),
-    h("div", { class: "columns" }, h("div", {}, section("Text", before > 0 ? h("p", { class: "muted" }, `From character ${count(before)} on. `, h("a", { href: href(collection, id) }, "From the start")) : null, text, more)),
+    h("div", { class: "columns" }, h("div", {}, section("Text", before > 0 ? h("p", { class: "muted" }, `From character ${count(before)} on. `, h("a", { href: href(collection, id) }, "From the start")) : null, text, more), passages(collection, id)),
       h("div", {}, section("About", h("dl", { class: "facts" }, [["Collection", words(collection)], ["Id", code(clean(id))], ["Passages", count(found.chunk_count)], ["Characters", count(found.chars ?? 0)], ["Address", words(found.url ?? "–")],
         ...Object.entries(found.metadata ?? {}).map(([key, value]) => [words(key), words(value)])].map(([term, what]) => [h("dt", {}, term), h("dd", {}, what)]))),
       h("button", { class: "bad", disabled: !me.manages, onclick: () => remove(collection, [id], found.title || id, () => { location.hash = href(collection); }) }, "Delete this document"))));

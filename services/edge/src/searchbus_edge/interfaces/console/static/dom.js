@@ -115,6 +115,22 @@ export function table(label, columns, key, shownEmpty) {
   return root;
 }
 
+// A list that is read page by page: `load(cursor)` draws one, and returns the cursor of the next.
+export function paged(load) {
+  const fault = h("div"), bar = h("div", { class: "row pager", hidden: true });
+  const step = (text, cursors) => h("button", { type: "button", disabled: !cursors, onclick: () => draw(cursors) }, text);
+  async function draw(cursors = [""]) {
+    try {
+      const next = await load(cursors.at(-1));
+      bar.hidden = cursors.length < 2 && !next;
+      bar.replaceChildren(h("span", { role: "status" }, `Page ${cursors.length}`),
+        step("Previous", cursors.length > 1 && cursors.slice(0, -1)), step("Next", next && [...cursors, next]));
+      fault.replaceChildren();
+    } catch (error) { fault.replaceChildren(failure(error)); }
+  }
+  return { fault, bar, draw };
+}
+
 export const section = (title, ...what) => {
   const id = `s-${title.toLowerCase().replace(/\W+/g, "-")}`;
   return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), ...what);
