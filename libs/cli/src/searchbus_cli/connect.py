@@ -42,7 +42,7 @@ from .output import echo, fail, tell
 ALIASES: Mapping[str, str] = {"claude": "claude-code", "code": "vscode"}
 """Other names of clients: what starts them in a terminal."""
 REVISION = "2025-06-18"
-"""Of the handshake: the one that today's clients send."""
+"""The revision of the handshake: the one that today's clients send."""
 CHECK_S = 600.0
 """A command may start a stack, which reads its models first."""
 _MOST_BYTES = 64 * 2**20

@@ -33,7 +33,7 @@ _TIMEOUT_S = 30.0
 _INGEST_S = 300.0
 _SHOWN_CHARS = 50_000
 _PASSAGES = 20
-"""Of a document on one page."""
+"""Passages on one page."""
 _AT_ONCE = 2
 _FOLDER = "dropped"
 """Dropped files, by collection, in the data folder."""
