@@ -99,6 +99,9 @@ class WebUnderTest:
         await start(process)
         return process
 
+    credits = 0.0
+    """What the last call cost, as its reply says."""
+
     async def call(
         self,
         tool: str,
@@ -118,6 +121,7 @@ class WebUnderTest:
             actor=Actor(subject="test", roles=roles),
             on_event=on_event,
         )
+        self.credits = reply.credits
         return reply.structured
 
     async def extract(

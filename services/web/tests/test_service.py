@@ -89,6 +89,14 @@ async def test_searches_are_costly_where_a_provider_is_paid_for(web, options, co
     assert {tool.name for tool in tools if tool.costly} == (searches if costly else set())
 
 
+async def test_a_reply_says_what_it_cost(web):
+    """Once: what the cache has costs nothing."""
+    await web.start(web_providers=("tavily", "brave", "ddg"), **KEYS, brave_api_keys=("b",))
+    for credits in (2.0, 0.0):
+        await web.call("web_search", query="cats")
+        assert web.credits == credits
+
+
 async def test_filters_are_sent_to_the_provider_and_checked_here(web):
     """Parameters for Tavily, operators for others, and a check of every result."""
     await web.start(web_providers=("tavily", "ddg"), **KEYS)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         resource_list,
         resource_search,
         resource_template,
+        spend,
         tool,
     )
     from .worker.worker import Worker
@@ -70,6 +71,7 @@ __all__ = [
     "resource_list",
     "resource_search",
     "resource_template",
+    "spend",
     "tool",
     "wait_for_event",
 ]
@@ -93,7 +95,7 @@ __getattr__, __dir__ = lazy_exports(
         "worker.serving": ("Serving",),
         "worker.toolset": (
             "Call", "DeclarationError", "Toolset", "WithMeta", "endpoint", "prompt", "resource",
-            "resource_list", "resource_search", "resource_template", "tool",
+            "resource_list", "resource_search", "resource_template", "spend", "tool",
         ),
         "worker.worker": ("Worker",),
     },

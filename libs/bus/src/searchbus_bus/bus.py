@@ -211,8 +211,9 @@ class Bus:
         return serving
 
     async def key_value(
-        self, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
-    ) -> KeyValue:
+        self, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
+        on_disk: bool = False,
+    ) -> KeyValue:  # fmt: skip
         """A bucket that all connections with this prefix share; see keyvalue.py.
 
         While the store is unreachable, also where the server has no JetStream, the operations of
@@ -223,10 +224,11 @@ class Bus:
                 the servers' disks, and a full bucket refuses new entries.
             max_bytes: limit of all entries together.
             timeout_s: limit of each operation.
+            on_disk: entries that expire are on the servers' disks, too.
         """
         bucket = f"{self.subjects.prefix}_{name}"
         return await self.transport.key_value(
-            bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s
+            bucket, ttl_s=ttl_s, max_bytes=max_bytes, timeout_s=timeout_s, on_disk=on_disk
         )
 
     async def workers(

@@ -210,8 +210,9 @@ class _MemoryTransport:
         return _Announcement(instance, subscriptions)
 
     async def key_value(
-        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
-    ) -> MemoryKeyValue:
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
+        on_disk: bool = False,
+    ) -> MemoryKeyValue:  # fmt: skip
         return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:

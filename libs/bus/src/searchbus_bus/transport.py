@@ -117,8 +117,9 @@ class Transport(Protocol):
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
 
     async def key_value(
-        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S
-    ) -> KeyValue:
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
+        on_disk: bool = False,
+    ) -> KeyValue:  # fmt: skip
         """A shared bucket; its operations fail while the store is unreachable, not this."""
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:

@@ -208,6 +208,21 @@ async def test_a_single_server_has_no_replicas(client):
     assert await replicate(client, "sb_things", timeout_s=5.0)
 
 
+async def test_a_bucket_on_disk_outlives_its_server_also_where_entries_expire(
+    own_nats_server, tmp_path
+):
+    """As the counts of a day."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    bus = await connect(server.url, name="test")
+    bucket = await bus.key_value("day", ttl_s=600.0, max_bytes=MAX_VALUE_BYTES, on_disk=True)
+    await bucket.put("a", b"1")
+    server.stop()
+    server.start()
+    await until(partial(works, bucket))
+    assert (await bucket.get("a")).value == b"1"
+    await bus.close()
+
+
 async def test_a_bucket_that_lasts_outlives_its_server(own_nats_server, tmp_path):
     """Its entries are on the server's disk; one that is full refuses new entries and keeps the old."""
     server = own_nats_server("-js", "-sd", str(tmp_path / "js"))

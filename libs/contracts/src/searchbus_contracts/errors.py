@@ -51,6 +51,18 @@ RETRYABLE = frozenset(
 """Codes after which the same request may succeed later, unless the failure says otherwise."""
 
 
+MAX_CREDITS = 1_000_000.0
+"""The most that one call may cost."""
+Credits = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=MAX_CREDITS,
+        description="What a tool's call cost at paid providers: credits, or requests.",
+    ),
+]
+
+
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body of a failed reply; its headers repeat the code and the message.
 
@@ -66,6 +78,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Annotated[int, Meta(ge=0, description="Milliseconds to wait before sending it again.")]
         | None
     ) = None
+    credits: Credits = 0.0
 
 
 class Fault(Exception):
@@ -104,9 +117,6 @@ class Fault(Exception):
     @classmethod
     def of(cls, failure: Failure) -> Fault:
         """The exception for a failure that was received over the bus."""
-        return cls(
-            failure.code,
-            failure.message,
-            retryable=failure.retryable,
-            retry_after_ms=failure.retry_after_ms,
-        )
+        fault = cls(failure.code, failure.message)
+        fault.failure = failure
+        return fault

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from .codec import doc
+from .errors import Credits
 from .schemas import check_schema
 from .subjects import TOKEN_PATTERN, check_tokens
 
@@ -233,6 +234,7 @@ class ToolReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: Annotated[
         dict[str, Any] | None, doc("The result's _meta: for the host, not the model.")
     ] = None
+    credits: Credits = 0.0
 
 
 class ToolEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):

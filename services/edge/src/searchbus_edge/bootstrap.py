@@ -160,7 +160,9 @@ async def open_edge(
         held = pinning(settings, shared)
         budgets = None
         if settings.daily_budgets:
-            spent = await bus.key_value("budgets", ttl_s=172_800.0, max_bytes=16 * 2**20)
+            spent = await bus.key_value(
+                "budgets", ttl_s=172_800.0, max_bytes=16 * 2**20, on_disk=settings.share_files
+            )
             budgets = Budgets(settings.daily_budgets, spent, clock=clock)
             await stack.enter_async_context(budgets.keeping())
         tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)

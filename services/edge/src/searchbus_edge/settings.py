@@ -77,7 +77,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     share_files: bool = Field(
         False,
         description="Whether the files of keys and of approved definitions are the same for all "
-        "edges: then they are copies of what the key-value store has.",
+        "edges: then they are copies of what the key-value store has on its disks, which then "
+        "also has the counts of budgets.",
     )
     audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
     allowed_hosts: tuple[str, ...] = Field(
@@ -155,7 +156,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     daily_budgets: dict[str, Annotated[int, Field(ge=0)]] = Field(
         {},
         description="Budgets of a day (UTC) of each caller and of all, JSON: calls, costly_calls "
-        "(that cost money) and tokens (of answers, estimated): "
+        "(that cost money), credits (of paid providers) and tokens (of answers, estimated): "
         '{"caller_calls": 2000, "tenant_tokens": 5000000}.',
     )
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(

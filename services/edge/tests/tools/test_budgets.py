@@ -73,7 +73,7 @@ async def test_calls_that_cost_money_and_tokens_have_budgets_of_their_own(store,
     with pytest.raises(Fault, match="caller_costly_calls of today is used up: 1 costly calls"):
         await budgets.admit("ann", costly=True)
     await budgets.admit("ann", costly=False)
-    budgets.spend("ann", tokens_of(37))
+    budgets.spend("ann", tokens=tokens_of(37), credits=0.0)
     with pytest.raises(Fault, match="caller_tokens"):
         await budgets.admit("ann", costly=False)
     await budgets.write()
@@ -81,6 +81,16 @@ async def test_calls_that_cost_money_and_tokens_have_budgets_of_their_own(store,
     await other.admit("bob", costly=False)
     with pytest.raises(Fault, match="tenant_calls"):
         await other.admit("bob", costly=False)
+
+
+async def test_credits_are_counted_in_parts(store, clock):
+    """A page costs a fifth of one; the budget is in whole ones."""
+    budgets = Budgets({"tenant_credits": 1}, store, clock=clock)
+    for _ in range(5):
+        await budgets.admit("ann", costly=False)
+        budgets.spend("ann", tokens=0, credits=0.2)
+    with pytest.raises(Fault, match="1 credits of all callers together"):
+        await budgets.admit("bob", costly=False)
 
 
 async def test_without_the_store_each_edge_counts_on(store, clock):

@@ -15,16 +15,17 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from opentelemetry.sdk.trace import TracerProvider
 
-from searchbus_bus import Call, Worker, endpoint
+from searchbus_bus import Call, Toolset, Worker, endpoint, spend, tool
 from searchbus_bus.loop_watch import LoopWatch, serves
 from searchbus_bus.store.keyvalue import MemoryKeyValue
-from searchbus_contracts import ToolReply
+from searchbus_contracts import ErrorCode, Fault, ToolReply
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.view import ListedTool
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.search.lazy import Lazy, own_tools
 from searchbus_edge.tools.audit import AuditLog
+from searchbus_edge.tools.budgets import Budgets
 from searchbus_edge.tools.call import (
     ToolCalls,
     ToolRequest,
@@ -35,6 +36,8 @@ from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
 from searchbus_edge.tools.reply import Reply
 from searchbus_edge.tools.resolve import Resolver, Target
 from searchbus_testing import until
+
+from ..conftest import Nothing
 
 
 @pytest.fixture
@@ -377,3 +380,60 @@ async def test_own_tools_count_what_they_do_themselves(build, registry, reader, 
         request = ToolRequest(reader, calls.resolver.target(view, "find_tools", {}), {})
         reply = (await calls.call(request)).reply
         assert reply.value["error"]["code"] == "unavailable"  # no index is running
+
+
+class Paid(Toolset, name="paid"):
+    """Tools that cost two and a half credits, however they end."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+
+    @tool(title="buy", costly=True)
+    async def buy(self, call: Call, arguments: Nothing) -> str:
+        """Buys."""
+        spend(2)
+        spend(0.5)
+        return "bought"
+
+    @tool(title="lose", costly=True)
+    async def lose(self, call: Call, arguments: Nothing) -> str:
+        """Pays, and finds nothing."""
+        spend(2.5)
+        raise Fault(ErrorCode.UPSTREAM_FAILED, "Nothing was found.")
+
+    @tool(title="wait", costly=True)
+    async def wait(self, call: Call, arguments: Nothing) -> str:
+        """Pays, and does not end."""
+        spend(2.5)
+        self.started.set()
+        await asyncio.Event().wait()
+        return ""
+
+
+@pytest.mark.parametrize(("name", "credits"), [("buy", 2.5), ("lose", 2.5), ("wait", 1.0)])
+async def test_credits_of_a_call_count_however_it_ends(
+    build, broker, directory, registry, reader, monkeypatch, name, credits
+):
+    """One that its caller leaves counts one, since nobody learns what it cost."""
+    worker, toolset = Worker("paid"), Paid()
+    worker.add(toolset)
+    await broker.connect(name="paid").serve(worker)
+    await until(lambda: "paid" in registry.toolsets)
+    audited = {}
+    audit = AuditLog()
+    monkeypatch.setattr(audit, "record", lambda *_, **fields: audited.update(fields))
+    budgets = Budgets({"caller_credits": 1}, MemoryKeyValue(ttl_s=60.0))
+    calls = build(audit=audit, budgets=budgets)
+    request = ToolRequest(reader, target(registry.view("paid"), name), {})
+    task = asyncio.create_task(calls.call(request))
+    if name == "wait":
+        await toolset.started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        await task
+    assert audited["credits"] == credits
+    refused = await calls.call(request)
+    assert "caller_credits of today is used up" in refused.reply.decoded().content[0].text
+    audit.close()

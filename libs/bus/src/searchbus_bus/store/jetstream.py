@@ -50,8 +50,9 @@ _DUPLICATES_S = 120.0
 
 
 async def open_bucket(
-    client: Client, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float
-) -> NatsBucket:
+    client: Client, name: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float,
+    on_disk: bool = False,
+) -> NatsBucket:  # fmt: skip
     """The bucket; made where there is none, with three replicas where the servers suffice.
 
     One that exists keeps its limits, so that old and new workers share it in a rolling update.
@@ -66,7 +67,7 @@ async def open_bucket(
     try:
         info = await context.stream_info(f"KV_{name}")
     except nats.js.errors.NotFoundError:
-        await _create(context, name, ttl_s, max_bytes)
+        await _create(context, name, ttl_s, max_bytes, on_disk)
         info = await context.stream_info(f"KV_{name}")
     direct = bool(info.config.allow_direct)
     return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", context, direct)
@@ -96,13 +97,13 @@ async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
 
 
 async def _create(
-    context: JetStreamContext, name: str, ttl_s: float | None, max_bytes: int
+    context: JetStreamContext, name: str, ttl_s: float | None, max_bytes: int, on_disk: bool
 ) -> None:
     lasts = ttl_s is None
     config = StreamConfig(
         name=f"KV_{name}",
         subjects=[f"$KV.{name}.>"],
-        storage=StorageType.FILE if lasts else StorageType.MEMORY,
+        storage=StorageType.FILE if lasts or on_disk else StorageType.MEMORY,
         num_replicas=REPLICAS,
         max_age=ttl_s or 0,  # of 0: no limit
         max_bytes=max_bytes,
@@ -134,6 +135,7 @@ class NatsKeyValue:
         ttl_s: how long an entry lives after it was written, in seconds; `None`: on disk, for ever.
         max_bytes: limit of all entries together.
         timeout_s: limit of an operation.
+        on_disk: entries that expire are on disk, too.
     """
 
     def __init__(
@@ -144,7 +146,9 @@ class NatsKeyValue:
         ttl_s: float | None,
         max_bytes: int,
         timeout_s: float = TIMEOUT_S,
+        on_disk: bool = False,
     ) -> None:
+        self._on_disk = on_disk
         self._connect = connect
         self._name = name
         self._ttl_s = ttl_s
@@ -316,7 +320,7 @@ class NatsKeyValue:
                 client = await self._connect()
                 bucket = await open_bucket(
                     client, self._name, ttl_s=self._ttl_s, max_bytes=self._max_bytes,
-                    timeout_s=_OPEN_TIMEOUT_S,
+                    timeout_s=_OPEN_TIMEOUT_S, on_disk=self._on_disk,
                 )  # fmt: skip
                 await self._subscribe(client)
         except Fault as fault:

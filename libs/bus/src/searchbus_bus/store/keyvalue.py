@@ -1,8 +1,8 @@
 """A small key-value store that workers share: the protocol, and a bucket in memory.
 
-A restart of NATS empties a bucket, unless its entries last (`ttl_s` is None). An operation raises
-Fault(unavailable) where the store does not answer within the bucket's `timeout_s`; from then on
-every operation fails at once, until the bucket was opened again in the background.
+A restart of NATS empties a bucket, unless it is on disk (`on_disk`, or `ttl_s` is None). An
+operation raises Fault(unavailable) where the store does not answer within the bucket's `timeout_s`;
+from then on every operation fails at once, until the bucket was opened again in the background.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ of the reply. Typed requests between services are methods too, marked with `endp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -16,6 +18,7 @@ from msgspec import Struct
 
 from searchbus_contracts import (
     Actor,
+    Fault,
     PromptMessage,
     ResourceListReply,
     ResourceListRequest,
@@ -26,6 +29,7 @@ from searchbus_contracts import (
     ToolDescriptor,
     ToolEvent,
 )
+from searchbus_contracts.errors import MAX_CREDITS
 from searchbus_contracts.tools import ToolOptions
 
 from ..client.request import Deadline
@@ -46,6 +50,7 @@ class Call:
         input_responses: the client's responses, for a tool that asked for input (`InputRequired`).
         state: the state that the tool sent with its `InputRequired`.
         client_capabilities: MCP capabilities that the client declared.
+        credits: what the call cost so far; see `spend`.
     """
 
     req_id: str
@@ -58,6 +63,7 @@ class Call:
     input_responses: dict[str, Any] | None = None
     state: str | None = None
     client_capabilities: tuple[str, ...] = ()
+    credits: float = 0.0
 
     @property
     def remaining_s(self) -> float:
@@ -76,6 +82,32 @@ class Call:
         """Send a line to the client's log; `level` is one of syslog's eight, in lower case."""
         event = {"kind": "log", "level": level, "data": data, "logger": logger}
         await self.relay(msgspec.convert(event, ToolEvent))
+
+
+_at_hand: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+def spend(credits: float) -> None:
+    """Count what a paid provider takes for the tool's call at hand; its reply tells the edge.
+
+    What was begun for a call counts for it, also where others wait for the same.
+    """
+    call = _at_hand.get()
+    if call is not None:
+        call.credits = min(call.credits + credits, MAX_CREDITS)
+
+
+@contextmanager
+def counting(call: Call) -> Iterator[None]:
+    """Count for this call what is spent in the block; a Fault that leaves it has the sum."""
+    token = _at_hand.set(call)
+    try:
+        yield
+    except Fault as fault:
+        fault.failure = msgspec.structs.replace(fault.failure, credits=call.credits)
+        raise
+    finally:
+        _at_hand.reset(token)
 
 
 _ATTRIBUTE = "__searchbus_declarations__"

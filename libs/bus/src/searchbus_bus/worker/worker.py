@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from searchbus_contracts import (
     VERSION,
@@ -45,7 +46,7 @@ from .describe import (
     described,
     endpoint_types,
 )
-from .toolset import Call, DeclarationError, Toolset, declarations
+from .toolset import Call, DeclarationError, Toolset, counting, declarations
 
 K = TypeVar("K")
 V = TypeVar("V", PromptDescriptor, ResourceDescriptor, ResourceTemplate)
@@ -302,7 +303,10 @@ def _decoding(
     """A handler that decodes the arguments, calls the method and shapes its reply."""
 
     async def handle(call: Call, request: ToolCall) -> ToolReply:
-        return form.reply(await method(call, decode(bytes(request.arguments), arguments)))
+        given = decode(bytes(request.arguments), arguments)
+        with counting(call):
+            reply = form.reply(await method(call, given))
+        return replace(reply, credits=call.credits) if call.credits else reply
 
     return handle
 

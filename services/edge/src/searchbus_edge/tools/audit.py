@@ -39,6 +39,9 @@ _tools = _meter.create_histogram(
 _tokens = _meter.create_counter(
     "searchbus.tool.tokens", description="Tokens of answers by toolset, as estimated of their size."
 )
+_credits = _meter.create_counter(
+    "searchbus.tool.credits", description="Credits that paid providers took for calls, by toolset."
+)
 _dropped = _meter.create_counter(
     "searchbus.audit.dropped",
     description="Lines of the audit log that were lost because its queue was full.",
@@ -58,6 +61,7 @@ class _Line(Struct):
     duration_ms: float
     bytes: int
     tokens: int
+    credits: float
     event: str
     trace_id: str | UnsetType = UNSET
     span_id: str | UnsetType = UNSET
@@ -92,6 +96,7 @@ class AuditLog:
         outcome: str,
         duration_s: float,
         size_bytes: int,
+        credits: float = 0.0,
         span: trace.Span = trace.INVALID_SPAN,
         arguments: Any = None,
     ) -> None:
@@ -101,16 +106,18 @@ class AuditLog:
             listed: the tool of that name; None where there is none, which is not measured.
             outcome: ok, or the code of the failure.
             size_bytes: of the result's text.
+            credits: that paid providers took for it.
             span: of the call.
         """
         if listed is not None:
             descriptor = listed.descriptor
             _measure(descriptor.toolset, descriptor.name, outcome, duration_s)
             _tokens.add(tokens_of(size_bytes), {"toolset": descriptor.toolset})
+            _credits.add(credits, {"toolset": descriptor.toolset})
         subject = actor.subject
         line = _Line(
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
-            tokens_of(size_bytes), f"{subject} called {tool}: {outcome}",
+            tokens_of(size_bytes), credits, f"{subject} called {tool}: {outcome}",
         )  # fmt: skip
         if span.get_span_context().is_valid:
             ids = traceparent(span)

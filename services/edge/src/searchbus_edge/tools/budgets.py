@@ -1,4 +1,4 @@
-"""Budgets of a day (UTC) of each caller and of all: calls, calls that cost money, answers' tokens.
+"""Budgets of a day (UTC) of each caller and of all: calls, what they cost, and their tokens.
 
 Edges add what they served to common counts in the key-value store, once a second: a budget may be
 exceeded by what is served in that time. While the store is unreachable, each edge counts on from
@@ -28,9 +28,15 @@ log = logging.getLogger(__name__)
 BUDGETS = {
     f"{scope}_{kind}": (scope, kind)
     for scope in ("caller", "tenant")
-    for kind in ("calls", "costly_calls", "tokens")
+    for kind in ("calls", "costly_calls", "credits", "tokens")
 }
 """Name → whose it is, and what is counted. The tenant is everyone who uses this installation."""
+_UNITS = {"credits": 1000}
+"""Counted in thousandths, since a page costs a part of a credit; all else one by one."""
+UNREPORTED = (ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED)
+"""Failures of calls that may have cost credits and do not say so."""
+UNREPORTED_CREDITS = 1.0
+"""What such a call to a costly tool counts, else a caller who leaves early would have no budget."""
 BYTES_PER_TOKEN = 4
 """An average of English text for common tokenizers; good enough for a budget."""
 _DAY_S = 86_400
@@ -46,6 +52,13 @@ _refused = metrics.get_meter("searchbus.edge").create_counter(
 def tokens_of(size_bytes: int) -> int:
     """An estimate of the tokens of a text."""
     return math.ceil(size_bytes / BYTES_PER_TOKEN)
+
+
+@dataclass(slots=True)
+class Cost:
+    """What paid providers took for a call, however it ends."""
+
+    credits: float = 0.0
 
 
 @dataclass(slots=True)
@@ -86,17 +99,18 @@ class Budgets:
                 whose, kind = BUDGETS[name]
                 if whose != scope or (kind == "costly_calls" and not costly):
                     continue
-                if spent.stored[kind] + spent.own[kind] >= limit:
+                if spent.stored[kind] + spent.own[kind] >= limit * _UNITS.get(kind, 1):
                     raise self._used_up(name, limit)
         for owner in owners.values():
             self._add(owner, "calls", 1)
             if costly:
                 self._add(owner, "costly_calls", 1)
 
-    def spend(self, caller: str, tokens: int) -> None:
-        """Count the tokens of an answer."""
+    def spend(self, caller: str, *, tokens: int, credits: float) -> None:
+        """Count the tokens of an answer, and the credits that paid providers took for it."""
         for owner in self._owners(caller).values():
             self._add(owner, "tokens", tokens)
+            self._add(owner, "credits", math.ceil(credits * _UNITS["credits"]))
 
     @asynccontextmanager
     async def keeping(self) -> AsyncIterator[Budgets]:
@@ -152,7 +166,8 @@ class Budgets:
         return spent
 
     def _add(self, owner: str, kind: str, count: int) -> None:
-        self._known(owner).own[kind] += count
+        if count:
+            self._known(owner).own[kind] += count
 
     async def _write(self, owner: str, spent: _Spent) -> None:
         key = _key(spent.day, owner)

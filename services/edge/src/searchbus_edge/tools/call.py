@@ -41,7 +41,7 @@ from searchbus_contracts import (
 from ..catalog.view import ListedTool
 from .arguments import check_arguments
 from .audit import AuditLog
-from .budgets import Budgets, tokens_of
+from .budgets import UNREPORTED, UNREPORTED_CREDITS, Budgets, Cost, tokens_of
 from .faults import failed_reply, internal_error
 from .limits import Limiter
 from .reply import RawReply, Reply, shown
@@ -181,10 +181,10 @@ class ToolCalls:
             MCPError: -32602 for an unknown (or hidden) tool, -32603 for an internal error.
         """
         started_s = time.perf_counter()
-        outcome, size_bytes = "cancelled", 0
+        outcome, size_bytes, cost = "cancelled", 0, Cost()
         span = trace.get_current_span()
         try:
-            served = await self._run(request, span)
+            served = await self._run(request, span, cost)
             outcome, size_bytes = _outcome(served.reply)
             return served
         except MCPError as error:
@@ -197,11 +197,11 @@ class ToolCalls:
             duration_s = time.perf_counter() - started_s
             self._audit.record(
                 request.actor, request.target.name[:128], request.target.listed, outcome=outcome,
-                size_bytes=size_bytes, duration_s=duration_s, span=span,
+                size_bytes=size_bytes, credits=cost.credits, duration_s=duration_s, span=span,
                 arguments=request.arguments,
             )  # fmt: skip
 
-    async def _run(self, request: ToolRequest, span: trace.Span) -> Served:
+    async def _run(self, request: ToolRequest, span: trace.Span, cost: Cost) -> Served:
         listed = self.resolver.require(request.target, request.actor)
         if not request.for_composite and span.is_recording():
             span.update_name(listed.span_name)
@@ -214,11 +214,9 @@ class ToolCalls:
                 return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
             await self._admit(request.actor, listed)
-            ask = self._serve if listed.own else self._ask
-            reply = shown(listed, await ask(listed, request))
-            if self._budgets is not None and not listed.own:
-                self._budgets.spend(request.actor.subject, tokens_of(_outcome(reply)[1]))
-            return Served(listed, reply)
+            if listed.own:
+                return Served(listed, shown(listed, await self._serve(listed, request)))
+            return Served(listed, await self._ask_and_count(listed, request, cost))
         except Fault as fault:
             if not request.for_composite:
                 span.set_attribute("error.type", fault.code)
@@ -261,6 +259,23 @@ class ToolCalls:
             await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
         if self._budgets is not None:
             await self._budgets.admit(actor.subject, costly=descriptor.costly)
+
+    async def _ask_and_count(self, listed: ListedTool, request: ToolRequest, cost: Cost) -> Reply:
+        """Ask the tool's service, and count what its answer costs; raises Fault."""
+        tokens = 0
+        if listed.descriptor.costly:
+            cost.credits = UNREPORTED_CREDITS
+        try:
+            reply = shown(listed, await self._ask(listed, request))
+            tokens, cost.credits = tokens_of(_outcome(reply)[1]), reply.credits
+            return reply
+        except Fault as fault:
+            if fault.code not in UNREPORTED:
+                cost.credits = fault.failure.credits
+            raise
+        finally:
+            if self._budgets is not None:
+                self._budgets.spend(request.actor.subject, tokens=tokens, credits=cost.credits)
 
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""

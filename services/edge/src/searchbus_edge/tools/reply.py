@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from searchbus_contracts import Content, TextContent, ToolReply, decode, encode
+from searchbus_contracts.errors import Credits
 from searchbus_contracts.tools import UNTRUSTED, InputRequired
 
 from ..catalog.render import content_block
@@ -33,6 +34,7 @@ class RawReply(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     input_required: InputRequired | None = None
     meta: dict[str, Any] | None = None
+    credits: Credits = 0.0
 
     def __post_init__(self) -> None:
         if not len(self.structured):
@@ -62,6 +64,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     input_required: InputRequired | None = None
     meta: dict[str, Any] | None = None
+    credits: float = 0.0
 
     @classmethod
     def of(cls, reply: ToolReply | RawReply) -> Reply:
@@ -76,6 +79,7 @@ class Reply(Struct, frozen=True, kw_only=True):
             is_error=reply.is_error,
             input_required=reply.input_required,
             meta=reply.meta,
+            credits=reply.credits,
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from pydantic import Field, SecretStr
 
+from searchbus_bus import spend
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
 from searchbus_upstream import HttpReply, HttpRequest
@@ -66,7 +67,7 @@ class Brave(ApiProvider):
     weight = 1.0
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
-        """See `Provider`; requests a second page where one is not enough."""
+        """See `Provider`; requests a second page, of one credit each, where one is not enough."""
         size = _PAGE[query.topic]
         path = "/news/search" if query.topic == "news" else "/web/search"
         rows: list[Result] = []
@@ -82,6 +83,7 @@ class Brave(ApiProvider):
                 _Reply,
                 timeout_s=timeout_s,
             )
+            spend(1.0)
             rows += [
                 Result(row.title or "", row.url, row.description or "", iso_date(row.page_age))
                 for row in self.read_rows(reply.rows, _Row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from opentelemetry import metrics
 from pydantic import Field, SecretStr
 
+from searchbus_bus import spend
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
 from searchbus_upstream import HttpReply, HttpRequest
@@ -103,7 +105,7 @@ class Tavily(ApiProvider):
         reply = await self.call(
             lambda key: self._request("/search", key, body), TavilyReply, timeout_s=timeout_s
         )
-        _credits.add(_cost(reply.usage, 1.0))
+        _spend(reply.usage, 1.0)
         rows = tuple(
             Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
             for row in self.read_rows(reply.results, _Row)
@@ -119,7 +121,7 @@ class Tavily(ApiProvider):
         reply = await self.call(
             lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
-        _credits.add(_cost(reply.usage, len(reply.results) / 5))
+        _spend(reply.usage, len(reply.results) / 5)
         texts = {p.url: p.raw_content for p in self.read_rows(reply.results, _Page)}
         failed = reply.failed_results if isinstance(reply.failed_results, list) else []
         errors = {str(f.get("url")): str(f.get("error")) for f in failed if isinstance(f, dict)}
@@ -157,8 +159,10 @@ class Tavily(ApiProvider):
         return None
 
 
-def _cost(usage: Any, list_price: float) -> float:
-    credits_ = usage.get("credits") if isinstance(usage, dict) else None
-    if isinstance(credits_, bool) or not isinstance(credits_, int | float):
-        return list_price
-    return max(0.0, credits_)
+def _spend(usage: Any, list_price: float) -> None:
+    """Count the credits that Tavily reports, else those of its price list."""
+    cost = usage.get("credits") if isinstance(usage, dict) else None
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost):
+        cost = list_price
+    _credits.add(max(0.0, cost))
+    spend(max(0.0, cost))
