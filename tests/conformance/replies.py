@@ -7,7 +7,7 @@ from msgspec import Struct
 from searchbus_bus import Call
 from searchbus_contracts import TextContent, ToolCall, ToolReply
 
-__all__ = ["PNG", "SIMPLE_TEXT", "TOOLSET", "WAV", "Nothing", "reply_simple_text", "text"]
+__all__ = ["PNG", "SIMPLE_TEXT", "TOOLSET", "WAV", "Nothing", "failed", "reply_simple_text", "text"]
 
 TOOLSET = "conformance"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -21,6 +21,10 @@ class Nothing(Struct):
 
 def text(value: str) -> ToolReply:
     return ToolReply(content=(TextContent(text=value),))
+
+
+def failed(value: str) -> ToolReply:
+    return ToolReply(content=(TextContent(text=value),), is_error=True)
 
 
 async def reply_simple_text(call: Call, request: ToolCall) -> ToolReply:

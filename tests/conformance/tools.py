@@ -20,7 +20,7 @@ from searchbus_contracts import (
 )
 
 from .descriptors import APPEARING_TOOL
-from .replies import PNG, SIMPLE_TEXT, TOOLSET, WAV, Nothing, reply_simple_text, text
+from .replies import PNG, SIMPLE_TEXT, TOOLSET, WAV, Nothing, failed, reply_simple_text, text
 
 __all__ = ["Tools"]
 
@@ -102,8 +102,7 @@ class Tools(Toolset, name=TOOLSET):
     @tool(title="test_error_handling")
     async def test_error_handling(self, call: Call, _: Nothing) -> ToolReply:
         """Conformance fixture test_error_handling."""
-        content = TextContent(text="This tool intentionally returns an error for testing")
-        return ToolReply(content=(content,), is_error=True)
+        return failed("This tool intentionally returns an error for testing")
 
     @tool(title="test_tool_with_progress")
     async def test_tool_with_progress(self, call: Call, _: Nothing) -> ToolReply:

@@ -15,13 +15,14 @@ from .descriptors import HEADER_TOOL, JSON_SCHEMA_TOOL
 from .prompts import Prompts
 from .replies import reply_simple_text
 from .resources import Resources
+from .tasks import TaskTools
 from .tools import Tools
 
 
 async def start(process: Process[ServiceSettings]) -> None:
     worker = Worker("conformance")
     tools = Tools(worker)
-    worker.add(tools, AskingTools(), Prompts(), Resources())
+    worker.add(tools, AskingTools(), TaskTools(), Prompts(), Resources())
     for descriptor in (JSON_SCHEMA_TOOL, HEADER_TOOL):
         worker.add_tool(descriptor, reply_simple_text)
     tools.serving = await process.serve(worker)

@@ -75,9 +75,20 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_ms: Annotated[
         int, doc("The time limit of one call, set by the edge.", ge=1, le=600_000)
     ] = 30_000
+    task_after_ms: (
+        Annotated[
+            int,
+            doc(
+                "A call that takes longer becomes a task, for clients that take tasks; 0: every "
+                "call does. Default: the edge's setting.",
+                ge=0,
+            ),
+        ]
+        | None
+    ) = None
     client_capabilities: Annotated[
         tuple[str, ...],
-        doc("MCP capabilities that a client must declare to call, e.g. 'sampling'."),
+        doc("MCP capabilities and extensions that a client must declare to call, e.g. 'sampling'."),
     ] = ()
     costly: Annotated[
         bool,
@@ -117,6 +128,7 @@ class ToolOptions(TypedDict, total=False):
     annotations: ToolAnnotations | None
     required_roles: tuple[str, ...]
     timeout_ms: int
+    task_after_ms: int | None
     client_capabilities: tuple[str, ...]
     costly: bool
     max_request_bytes: int

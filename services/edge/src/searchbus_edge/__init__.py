@@ -25,7 +25,7 @@ SERVICE = Service(
         "retrieval.delete",
     ),
     follows_catalog=True,
-    buckets=("limits", "budgets", "edge_files"),
+    buckets=("limits", "budgets", "edge_files", "edge_tasks"),
     signs_callers=True,
     queue_group="connector",
     container=Container(

@@ -213,6 +213,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         120.0, description="The longest time that a call may take."
     )
+    task_after_s: Annotated[float, Field(ge=0, le=600)] = Field(
+        5.0,
+        description="A call that takes longer becomes a task, for clients that declare the "
+        "extension of tasks. 0: no call does.",
+    )
 
     @field_validator("daily_budgets")
     @classmethod

@@ -16,12 +16,8 @@ from mcp.shared.exceptions import MCPError
 from searchbus_bus import Worker
 from searchbus_contracts import InputRequired
 from searchbus_contracts.attach import ATTACHED_BY
-from searchbus_edge.mcp.servers import (
-    ListChanges,
-    client_capabilities,
-    dump_responses,
-    request_input,
-)
+from searchbus_edge.mcp.client import client_capabilities, dump_responses, request_input
+from searchbus_edge.mcp.servers import ListChanges
 from searchbus_testing import until
 
 MODES = ["legacy", "auto"]

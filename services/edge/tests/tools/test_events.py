@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from searchbus_contracts import ToolEvent
-from searchbus_edge.mcp.servers import sending
+from searchbus_edge.mcp.client import sending
 from searchbus_edge.tools import call as events
 from searchbus_edge.tools.call import (
     ForwardedEvents,

@@ -35,14 +35,16 @@ from ..catalog.view import MadeOf
 from ..http.answer import Answer
 from ..http.body import UNREADABLE, decode_json
 from ..http.head import Received
+from ..tasks.records import EXTENSION as TASKS
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
 from ..tools.faults import shown_error
 from ..tools.reply import Reply
 from ..tools.resolve import Target
 from ..tools.telemetry import Tracing
+from .client import capability_names
 from .kernel import Called, Failed, Kernel
 from .messages import RequestId, RpcRequest, encode_error, encode_result
-from .servers import EndpointServer, capability_names
+from .servers import EndpointServer
 
 REVISIONS = frozenset({"2025-06-18", "2025-11-25", *MODERN_PROTOCOL_VERSIONS})
 """Whose results of tools/call are alike; older ones lack structured content."""
@@ -114,8 +116,11 @@ class FastWay:
         if params is None or head.revision not in REVISIONS:
             return False
         capabilities = client_of(received, request, params.meta, params.name)
-        # Arguments that the schema mirrors into headers are compared by the kernel.
-        if capabilities is None or (target.listed and target.listed.mirrors_arguments):
+        # Arguments that the schema mirrors into headers are compared by the kernel, and a call that
+        # may become a task begins there.
+        if capabilities is None or TASKS in capabilities:
+            return False
+        if target.listed and target.listed.mirrors_arguments:
             return False
         try:
             arguments = msgspec.json.decode(params.arguments)

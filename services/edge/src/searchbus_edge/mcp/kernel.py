@@ -35,6 +35,7 @@ from mcp.shared.transport_context import TransportContext
 
 from ..http.answer import Answer
 from ..http.head import Head, Received, is_modern
+from ..tasks.records import METHODS as TASK_METHODS
 from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, RpcRequest, encode_error, encode_result
@@ -215,7 +216,8 @@ class Kernel:
         verdict = classify_inbound_request(body, headers=headers)
         if isinstance(verdict, InboundLadderRejection):
             return verdict
-        rejection = self._check_argument_headers(head, request, params or {})
+        rejection = check_task_header(head, request, params or {})
+        rejection = rejection or self._check_argument_headers(head, request, params or {})
         return rejection or Connection.from_envelope(
             verdict.protocol_version, verdict.client_info, verdict.client_capabilities
         )
@@ -232,6 +234,15 @@ class Kernel:
         if schema is None or not isinstance(arguments, dict):
             return None
         return validate_mcp_param_headers(schema, arguments, _RawHeaders(head))
+
+
+def check_task_header(
+    head: Head, request: RpcRequest, params: dict[str, Any]
+) -> InboundLadderRejection | None:
+    """`Mcp-Name` of the methods of tasks is the task's id (SEP-2663, routing headers)."""
+    if request.method not in TASK_METHODS or head.name == params.get("taskId"):
+        return None
+    return InboundLadderRejection(types.HEADER_MISMATCH, "Mcp-Name must be the taskId.")
 
 
 _NO_STREAM = "Not Acceptable: this method answers with an event stream"

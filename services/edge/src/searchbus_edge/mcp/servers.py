@@ -6,7 +6,6 @@ The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -31,12 +29,9 @@ from searchbus_bus import Bus
 from searchbus_contracts import (
     VERSION,
     Actor,
-    ErrorCode,
     Fault,
-    InputRequired,
     Ping,
     Pong,
-    ToolEvent,
 )
 from searchbus_contracts.attach import ATTACHED_BY
 
@@ -46,25 +41,22 @@ from ..catalog.registry import Registry
 from ..catalog.resources import Resources
 from ..catalog.view import View
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
-from ..tools.call import ForwardedEvents, SendEvent, Served, ToolCalls, ToolRequest, log_data
-from ..tools.faults import failed_reply, shown_error
+from ..tasks.records import Task
+from ..tasks.running import Tasks
+from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
+from ..tools.faults import guarded
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
+from .client import Context, client_capabilities, dump_responses, request_input, sending
 from .kernel import Called
+from .task_methods import add_task_methods, takes_tasks
 
-Context = ServerRequestContext[Any, Any]
 P = TypeVar("P")
 R = TypeVar("R")
 log = logging.getLogger("searchbus.edge")
 _SERVICE = "attach"
 _TIMEOUT_S = 5.0
 """For the worker's answer; where it is on another bus nobody listens, which is known at once."""
-FIRST_REVISION = "2026-07-28"
-_NEEDS = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,7 @@ class Handlers:
     """What all endpoints share.
 
     Args:
+        tasks: None: no call becomes a task.
         listen: serves `subscriptions/listen`.
         middleware: of the SDK's server, outermost first.
         default_actor: the caller of a request that carries none (no access control, stdio).
@@ -84,6 +77,7 @@ class Handlers:
     resources: Resources
     prompts: Prompts
     search: SearchMethods
+    tasks: Tasks | None
     listen: ListenHandler
     middleware: Sequence[Any]
     default_actor: Actor
@@ -124,29 +118,33 @@ class EndpointServer:
                 "resources/templates/list": hint,
             },
             get_tool_input_schema=self._input_schema,
-            on_call_tool=_guarded(self._call_tool),
-            on_list_prompts=_guarded(self._listing(handlers.pages.prompts)),
-            on_get_prompt=_guarded(self._get_prompt),
-            on_completion=_guarded(self._complete),
-            on_list_resources=_guarded(self._list_resources),
-            on_list_resource_templates=_guarded(self._listing(handlers.pages.templates)),
-            on_read_resource=_guarded(self._read_resource),
-            on_subscribe_resource=_guarded(self._accept),
-            on_unsubscribe_resource=_guarded(self._accept),
+            on_list_prompts=guarded(self._listing(handlers.pages.prompts)),
+            on_get_prompt=guarded(self._get_prompt),
+            on_completion=guarded(self._complete),
+            on_list_resources=guarded(self._list_resources),
+            on_list_resource_templates=guarded(self._listing(handlers.pages.templates)),
+            on_read_resource=guarded(self._read_resource),
+            on_subscribe_resource=guarded(self._accept),
+            on_unsubscribe_resource=guarded(self._accept),
             on_subscriptions_listen=handlers.listen,
         )
-        self.mcp.add_request_handler("tools/list", ListToolsParams, _guarded(self._list_tools))
+        self.mcp.add_request_handler("tools/list", ListToolsParams, guarded(self._list_tools))
+        # Its result may be a task, which the constructor's type does not have.
+        call = guarded(self._call_tool)
+        self.mcp.add_request_handler("tools/call", types.CallToolRequestParams, call)
         for method, search, view in (
             ("tools/search", handlers.search.tools, lambda: self.searched),
             ("prompts/search", handlers.search.prompts, lambda: self.view),
             ("resources/search", handlers.search.resources, lambda: self.view),
         ):
-            handler = _guarded(self._searching(search, view))
+            handler = guarded(self._searching(search, view))
             self.mcp.add_request_handler(method, SearchParams, handler)
+        if handlers.tasks is not None:
+            add_task_methods(self.mcp, handlers.tasks, toolset, self._actor)
         self.mcp.middleware[:] = handlers.middleware
         # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
         self.mcp.add_request_handler(
-            "logging/setLevel", types.SetLevelRequestParams, _guarded(self._accept)
+            "logging/setLevel", types.SetLevelRequestParams, guarded(self._accept)
         )
 
     @property
@@ -186,30 +184,34 @@ class EndpointServer:
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> types.CallToolResult | types.InputRequiredResult | dict[str, Any]:
         called = ctx.request if isinstance(ctx.request, Called) else None
         # Of a call that the fast way made only the rendering is left.
-        served = called.served if called is not None else None
+        served: Served | Task | None = called.served if called is not None else None
         if served is None:
             served = await self._run_tool(ctx, params, called.target if called else None)
+        if isinstance(served, Task):
+            return served.created()
         if served.reply.input_required is not None:
             return request_input(ctx, served.reply.input_required)
         return tool_result(served.reply.decoded())
 
     async def _run_tool(
         self, ctx: Context, params: types.CallToolRequestParams, target: Target | None
-    ) -> Served:
+    ) -> Served | Task:
         calls, arguments = self._handlers.calls, params.arguments or {}
+        tasks = self._handlers.tasks
         if target is None:  # stdio has no policy before this one
             target = calls.resolver.target(self.view, params.name, arguments)
         async with ForwardedEvents(sending(ctx)) as on_event:
-            return await calls.call(
-                ToolRequest(
-                    self._actor(ctx), target, arguments,
-                    capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
-                    state=params.request_state, on_event=on_event,
-                )
+            request = ToolRequest(
+                self._actor(ctx), target, arguments,
+                capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
+                state=params.request_state, on_event=on_event,
             )  # fmt: skip
+            if tasks is not None and takes_tasks(ctx):
+                return await tasks.call(request, self._toolset)
+            return await calls.call(request)
 
     async def _get_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
@@ -263,72 +265,6 @@ class EndpointServer:
             return self._handlers.search.dump(found, ctx.protocol_version)
 
         return handler
-
-
-def sending(ctx: Context) -> SendEvent:
-    """Sends an event by the SDK's session of a request."""
-
-    async def send(event: ToolEvent) -> None:
-        if event.kind == "progress":
-            await ctx.session.report_progress(event.progress, event.total, event.message)
-        else:
-            # Deprecated in 2026-07-28, where it is sent only to a request that asked for it.
-            await ctx.session.send_log_message(
-                event.level, log_data(event), event.logger, related_request_id=ctx.request_id
-            )
-
-    return send
-
-
-def client_capabilities(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...]:
-    """Names of the capabilities that the client declared, sorted."""
-    return capability_names(ctx.session.client_capabilities)
-
-
-def capability_names(declared: types.ClientCapabilities | None) -> tuple[str, ...]:
-    """Names of declared capabilities, sorted."""
-    if declared is None:
-        return ()
-    return tuple(sorted(declared.model_dump(by_alias=True, exclude_none=True)))
-
-
-def dump_responses(params: types.CallToolRequestParams) -> dict[str, Any] | None:
-    """The client's answers as JSON values."""
-    if params.input_responses is None:
-        return None
-    dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-    responses: dict[str, Any] = dumped["inputResponses"]
-    return responses
-
-
-def request_input(
-    ctx: ServerRequestContext[Any, Any], required: InputRequired
-) -> types.InputRequiredResult | types.CallToolResult:
-    """A request for input; an error result where the client cannot give it."""
-    able = client_capabilities(ctx)
-    needs = {_NEEDS.get(str(r.get("method")), "?") for r in required.requests.values()}
-    if ctx.protocol_version < FIRST_REVISION or not needs <= set(able):
-        lacking = ", ".join(sorted(needs - set(able))) or f"revision {FIRST_REVISION}"
-        message = f"The tool needs input from the client, which lacks: {lacking}."
-        return tool_result(failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, message)))
-    return types.InputRequiredResult.model_validate(
-        {"inputRequests": required.requests or None, "requestState": required.state}
-    )
-
-
-def _guarded(
-    handler: Callable[[Context, P], Awaitable[R]],
-) -> Callable[[Context, P], Awaitable[R]]:
-    """Raise MCP errors only: the SDK would show the text of any other exception to the client."""
-
-    @functools.wraps(handler)
-    async def guarded(ctx: Context, params: P) -> R:
-        try:
-            return await handler(ctx, params)
-        except Exception as error:
-            raise shown_error(error, ctx.method) from None
-
-    return guarded
 
 
 class ListChanges:

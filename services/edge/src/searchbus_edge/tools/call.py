@@ -14,7 +14,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -218,7 +218,7 @@ class ToolCalls:
                 return Served(listed, shown(listed, await self._serve(listed, request)))
             return Served(listed, await self._ask_and_count(listed, request, cost))
         except Fault as fault:
-            if not request.for_composite:
+            if not request.for_composite and span.is_recording():
                 span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
@@ -286,7 +286,7 @@ class ToolCalls:
             _message(listed, request),
             RawReply,
             service=listed.service,
-            timeout_s=self._timeout_s(listed, request),
+            timeout_s=self.timeout_s(listed, request),
             actor=request.actor,
             on_event=request.on_event,
             # After a lost worker or connection the work may have been done already.
@@ -303,7 +303,7 @@ class ToolCalls:
             if request.on_event is not None:
                 request.on_event(event)
 
-        timeout_s = self._timeout_s(listed, request)
+        timeout_s = self.timeout_s(listed, request)
         call = Call(
             req_id=secrets.token_hex(16),
             service=self._own.service,
@@ -323,7 +323,8 @@ class ToolCalls:
                 f"{listed.name} could not finish in time. Try again, or ask for less.",
             ) from None
 
-    def _timeout_s(self, listed: ListedTool, request: ToolRequest) -> float:
+    def timeout_s(self, listed: ListedTool, request: ToolRequest) -> float:
+        """The time limit of a call."""
         timeout_s = min(listed.descriptor.timeout_ms / 1000, self._timeout_cap_s)
         return timeout_s if request.timeout_s is None else min(timeout_s, request.timeout_s)
 
@@ -335,8 +336,15 @@ def require_capabilities(descriptor: ToolDescriptor, capabilities: tuple[str, ..
         raise MCPError(
             MISSING_CAPABILITY,
             f"The tool needs a client with {', '.join(missing)}.",
-            {"requiredCapabilities": {name: {} for name in missing}},
+            {"requiredCapabilities": required_capabilities(missing)},
         )
+
+
+def required_capabilities(names: Sequence[str]) -> dict[str, Any]:
+    """Capabilities as a client declares them; names of extensions have a slash."""
+    found: dict[str, Any] = {name: {} for name in names if "/" not in name}
+    extensions: dict[str, Any] = {name: {} for name in names if "/" in name}
+    return {**found, "extensions": extensions} if extensions else found
 
 
 def _message(listed: ListedTool, request: ToolRequest) -> ToolCall:

@@ -9,7 +9,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -20,6 +23,8 @@ from searchbus_contracts import ErrorCode, Fault, TextContent, ToolReply
 from ..http.faults import shown
 
 log = logging.getLogger("searchbus.edge")
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 def failed_reply(fault: Fault) -> ToolReply:
@@ -74,3 +79,21 @@ def shown_error(error: Exception, method: str) -> MCPError:
         return raise_for(error)
     log.error("%s failed", method, exc_info=error)
     return internal_error()
+
+
+def guarded(
+    handler: Callable[[Any, P], Awaitable[R]],
+) -> Callable[[Any, P], Awaitable[R]]:
+    """A handler that raises MCP errors only.
+
+    The SDK would show the text of any other exception to the client.
+    """
+
+    @functools.wraps(handler)
+    async def guard(ctx: Any, params: P) -> R:
+        try:
+            return await handler(ctx, params)
+        except Exception as error:
+            raise shown_error(error, ctx.method) from None
+
+    return guard

@@ -1,0 +1,283 @@
+"""Runs calls as tasks: a call that takes long goes on after its request was answered.
+
+Calls that end within a few seconds are answered as ever. Otherwise the task is written to the
+store that edges share, and the client polls any edge. The edge that runs the call writes again
+every two seconds, which shows that it lives, and tells it of a cancellation that another edge
+wrote. Where it has stopped, the next edge that is asked runs the call again, if the call may be
+repeated and its deadline has not passed; otherwise the task has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from msgspec.structs import replace
+
+from searchbus_bus import end_task
+from searchbus_contracts import Actor, ErrorCode, Fault
+
+from ..catalog.view import ListedTool, View
+from ..tools.call import Served, ToolCalls, ToolRequest
+from ..tools.faults import invalid_params, raise_for
+from .records import Failure, Task
+from .run import KEEP_MS, Able, Events, Run, outcomes
+from .store import TaskStore
+
+log = logging.getLogger("searchbus.edge")
+STALE_MS = 10_000
+"""Without a write of its edge for so long, a task is taken over. Clocks may differ by less."""
+MAX_RUNNING = 256
+STOP_S = 5.0
+"""How long an edge that stops waits for its tasks."""
+_ID_BYTES = 24
+_ATTEMPTS = 5
+
+
+class Tasks:
+    """The tasks that run at one edge, and those of its callers wherever they run.
+
+    Args:
+        view: the tools of an endpoint, by its toolset.
+        able: see Run.
+        after_s: how long a call may take before it becomes a task, where its tool does not say.
+    """
+
+    def __init__(
+        self,
+        calls: ToolCalls,
+        store: TaskStore,
+        *,
+        view: Callable[[str | None], View],
+        able: Able,
+        after_s: float,
+    ) -> None:
+        self._calls = calls
+        self._store = store
+        self._view = view
+        self._able = able
+        self._after_s = after_s
+        self._runner = secrets.token_hex(8)
+        self._runs: dict[str, tuple[Run, asyncio.Task[None]]] = {}
+
+    async def call(self, request: ToolRequest, endpoint: str | None) -> Served | Task:
+        """Serve a call of a client that takes tasks: its reply, or the task that it became.
+
+        Args:
+            endpoint: the toolset of the endpoint; None for `/mcp`.
+
+        Raises:
+            MCPError: see ToolCalls.call.
+        """
+        events = Events(request.on_event)
+        work = asyncio.create_task(self._calls.call(replace(request, on_event=events.receive)))
+        try:
+            done, _ = await asyncio.wait({work}, timeout=self._patience_s(request))
+            task = None if done else await self._create(request, endpoint, work, events)
+            return task or await work
+        except asyncio.CancelledError:  # the client has gone, and knows of no task
+            await end_task(work)
+            raise
+
+    async def get(self, actor: Actor, endpoint: str | None, task_id: str) -> Task:
+        """A task that the caller began at this endpoint.
+
+        Raises:
+            MCPError: -32602, it is unknown, of another caller or endpoint, or has expired.
+            Fault: unavailable, the store is unreachable.
+        """
+        task, revision = await self._require(actor, endpoint, task_id)
+        looks_alive = self._store.now_ms - task.seen_ms < STALE_MS
+        if task.status != "working" or looks_alive or task_id in self._runs:
+            return task
+        return await self._take_over(actor, task, revision)
+
+    async def cancel(self, actor: Actor, endpoint: str | None, task_id: str) -> None:
+        """Cancel a task; one that is over stays as it is. Raises as `get`."""
+
+        def change(task: Task) -> bool:
+            if task.over:
+                return False
+            task.status, task.runner, task.requests = "cancelled", "", {}
+            return True
+
+        if await self._change(actor, endpoint, task_id, change) is None:
+            return
+        outcomes.add(1, {"outcome": "cancelled"})
+        if task_id in self._runs:
+            self._runs[task_id][0].work.cancel()
+
+    async def update(
+        self, actor: Actor, endpoint: str | None, task_id: str, responses: dict[str, Any]
+    ) -> None:
+        """Give a task what it asked for; keys that it did not ask for are ignored.
+
+        Raises:
+            MCPError, Fault: as `get`; also -32602 where a response is malformed or too large.
+        """
+
+        def change(task: Task) -> bool:
+            known = {key: value for key, value in responses.items() if key in task.requests}
+            if task.status != "input_required" or not known:
+                return False
+            check_responses(known)
+            task.responses = {**task.responses, **known}
+            task.requests = {k: v for k, v in task.requests.items() if k not in known}
+            if not task.requests:
+                task.status, task.runner, task.seen_ms = "working", self._runner, task.updated_ms
+                request = self._request(actor, task)
+                # A call with the responses has the time of a new one.
+                task.deadline_ms = task.updated_ms + self._timeout_ms(request)
+                task.expires_ms = task.deadline_ms + KEEP_MS
+            return True
+
+        changed = await self._change(actor, endpoint, task_id, change)
+        if changed is not None and changed[0].status == "working":
+            self._run_again(actor, *changed)
+
+    async def close(self) -> None:
+        """Wait a little for running tasks; leave the others to another edge."""
+        following = [task for _, task in self._runs.values()]
+        if following:
+            await asyncio.wait(following, timeout=STOP_S)
+        for task in following:
+            await end_task(task)
+
+    def _patience_s(self, request: ToolRequest) -> float:
+        called = request.target.called
+        after_ms = called.descriptor.task_after_ms if called is not None else None
+        return self._after_s if after_ms is None else after_ms / 1000
+
+    def _timeout_ms(self, request: ToolRequest) -> int:
+        called = request.target.called
+        return int(self._calls.timeout_s(called, request) * 1000) if called is not None else 0
+
+    def _request(self, actor: Actor, task: Task) -> ToolRequest:
+        """The call of a task, with the roles that its caller has now."""
+        target = self._calls.resolver.target(self._view(task.endpoint), task.tool, task.arguments)
+        return ToolRequest(actor, target, task.arguments, capabilities=task.capabilities)
+
+    async def _create(
+        self, request: ToolRequest, endpoint: str | None, work: asyncio.Task[Served], events: Events
+    ) -> Task | None:
+        """Keep a call as a task; None where it must be answered in its request instead."""
+        if request.target.called is None or len(self._runs) >= MAX_RUNNING:
+            return None
+        now_ms = self._store.now_ms
+        deadline_ms = now_ms + self._timeout_ms(request)
+        task = Task(
+            id=secrets.token_urlsafe(_ID_BYTES), endpoint=endpoint, tool=request.target.name,
+            arguments=request.arguments, capabilities=request.capabilities, created_ms=now_ms,
+            updated_ms=now_ms, expires_ms=deadline_ms + KEEP_MS, deadline_ms=deadline_ms,
+            runner=self._runner, seen_ms=now_ms, message=events.message, state=request.state,
+            responses={f"0-{k}": v for k, v in (request.input_responses or {}).items()},
+        )  # fmt: skip
+        try:
+            revision = await self._store.create(request.actor.subject, task)
+        except Fault as fault:
+            log.warning("a call is answered in its request, since it cannot be a task: %s", fault)
+            revision = None
+        outcomes.add(1, {"outcome": "created" if revision is not None else "refused"})
+        if revision is None:
+            return None
+        self._follow(request.actor.subject, task, revision, work, events)
+        return task
+
+    def _follow(
+        self, caller: str, task: Task, revision: int, work: asyncio.Task[Served], events: Events
+    ) -> None:
+        events.forward = None
+        # The run writes a copy: the one here is being shown.
+        run = Run(
+            self._store, caller, replace(task), revision,
+            able=self._able, work=work, events=events,
+        )  # fmt: skip
+        following = asyncio.create_task(run.follow())
+        self._runs[task.id] = run, following
+        following.add_done_callback(lambda _: self._runs.pop(task.id, None))
+
+    async def _take_over(self, actor: Actor, task: Task, revision: int) -> Task:
+        """Run the call of an edge that has stopped again; or say that it failed."""
+        now_ms = self._store.now_ms
+        called = self._request(actor, task).target.called
+        again = called is not None and _is_repeatable(called) and now_ms < task.deadline_ms
+        if again:
+            task.runner, task.seen_ms = self._runner, now_ms
+        else:
+            fault = Fault(
+                ErrorCode.UNAVAILABLE,
+                "The edge that ran this call stopped, and the call may have been done. Check "
+                "that, then try again.",
+            )
+            error = raise_for(fault).error
+            task.status, task.runner, task.message = "failed", "", error.message
+            task.error = Failure(error.code, error.message, error.data)
+            task.updated_ms, task.expires_ms = now_ms, now_ms + KEEP_MS
+        written = await self._store.update(actor.subject, task, revision)
+        if written is None:  # another edge was quicker
+            return (await self._require(actor, task.endpoint, task.id))[0]
+        outcomes.add(1, {"outcome": "taken_over" if again else "failed"})
+        if again:
+            self._run_again(actor, task, written)
+        return task
+
+    def _run_again(self, actor: Actor, task: Task, revision: int) -> None:
+        """Run the call of a task here."""
+        events = Events(None, task.message)
+        request = replace(
+            self._request(actor, task),
+            on_event=events.receive, state=task.state,
+            timeout_s=max(0.001, (task.deadline_ms - self._store.now_ms) / 1000),
+            input_responses={k.partition("-")[2]: v for k, v in task.responses.items()} or None,
+        )  # fmt: skip
+        work = asyncio.create_task(self._calls.call(request))
+        self._follow(actor.subject, task, revision, work, events)
+
+    async def _require(self, actor: Actor, endpoint: str | None, task_id: str) -> tuple[Task, int]:
+        found = await self._store.get(actor.subject, task_id)
+        if found is None or found[0].endpoint != endpoint:
+            raise invalid_params(
+                "Unknown task: it has expired, or was never created. Use the taskId of a call."
+            )
+        return found
+
+    async def _change(
+        self,
+        actor: Actor,
+        endpoint: str | None,
+        task_id: str,
+        change: Callable[[Task], bool],
+    ) -> tuple[Task, int] | None:
+        """Change a task against concurrent writes; None where `change` leaves it as it is."""
+        for _ in range(_ATTEMPTS):
+            task, revision = await self._require(actor, endpoint, task_id)
+            task.updated_ms = self._store.now_ms
+            if not change(task):
+                return None
+            try:
+                written = await self._store.update(actor.subject, task, revision)
+            except ValueError as error:
+                raise invalid_params(f"The task would be too large: {error}. Send less.") from None
+            if written is not None:
+                return task, written
+        raise Fault(ErrorCode.UNAVAILABLE, "The task changes too often. Try again.")
+
+
+def _is_repeatable(listed: ListedTool) -> bool:
+    """Whether a call that may have been done can be made again."""
+    hints = listed.descriptor.annotations
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
+
+def check_responses(responses: dict[str, Any]) -> None:
+    """Raises MCPError(-32602) where one is not a response of MCP to a request for input."""
+    try:
+        types.CallToolRequestParams.model_validate({"name": "x", "inputResponses": responses})
+    except ValueError:
+        raise invalid_params(
+            "inputResponses: a response is malformed. Send the result of the request of its key."
+        ) from None

@@ -1,0 +1,119 @@
+"""Tasks in the key-value store that all edges share: whose they are, and how many.
+
+The key of a task is a keyed hash of its caller and its id. So another caller's id leads to no
+entry, as an id that nobody issued, and who reads the keys of the bucket learns neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from searchbus_bus import KeyValue
+
+from ..auth.signing import StateKey, StateKeys
+from .records import Task
+
+log = logging.getLogger("searchbus.edge")
+BUCKET = "edge_tasks"
+BUCKET_TTL_S = 1800.0
+"""A task is written again at least every few seconds, and for the last time when it ends."""
+BUCKET_BYTES = 32 * 2**20
+MAX_TASK_BYTES = 384 * 1024
+"""The size of one task with its arguments and its result; a value has at most 512 KiB."""
+_MAX_NEW_BYTES = MAX_TASK_BYTES - 8 * 1024
+"""Room for messages of progress."""
+MAX_PER_CALLER = 32
+MAX_ID_CHARS = 128
+_ATTEMPTS = 5
+
+
+class TaskStore:
+    """The tasks of all callers. Each method may raise Fault(unavailable).
+
+    Args:
+        bucket: whose entries live for `BUCKET_TTL_S` after they were written.
+        key: that edges share.
+        clock: seconds of the epoch.
+    """
+
+    def __init__(
+        self, bucket: KeyValue, key: StateKey, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._bucket = bucket
+        self._keys = StateKeys(key, "tasks")
+        self._clock = clock
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds of the epoch."""
+        return int(self._clock() * 1000)
+
+    async def create(self, caller: str, task: Task) -> int | None:
+        """Keep a new task; its revision. None: it is too large, or its caller has too many."""
+        value = msgspec.json.encode(task)
+        if len(value) > _MAX_NEW_BYTES or not await self._count(caller, task):
+            return None
+        return await self._bucket.create(self._key(self._keys.issuing(), caller, task.id), value)
+
+    async def get(self, caller: str, task_id: str) -> tuple[Task, int] | None:
+        """A task of this caller and its revision; None where there is none, or no more."""
+        if not 0 < len(task_id) <= MAX_ID_CHARS:
+            return None
+        for key in self._keys.accepted():
+            entry = await self._bucket.get(self._key(key, caller, task_id))
+            if entry is None:
+                continue
+            try:
+                task = msgspec.json.decode(entry.value, type=Task)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                log.error("a task cannot be read and is treated as unknown: %s", error)
+                return None
+            return (task, entry.revision) if task.expires_ms > self.now_ms else None
+        return None
+
+    async def update(self, caller: str, task: Task, revision: int) -> int | None:
+        """Write a task; its new revision, or None where another edge wrote it before.
+
+        Raises:
+            ValueError: the task is larger than `MAX_TASK_BYTES`.
+        """
+        value = msgspec.json.encode(task)
+        if len(value) > MAX_TASK_BYTES:
+            raise ValueError(f"it has {len(value) // 1024} KiB of {MAX_TASK_BYTES // 1024}")
+        for key in self._keys.accepted():
+            name = self._key(key, caller, task.id)
+            written = await self._bucket.update(name, value, revision)
+            if written is not None:
+                return written
+        return None
+
+    async def _count(self, caller: str, task: Task) -> bool:
+        """Add the task to the list of those that its caller has; False where these are too many."""
+        name = self._key(self._keys.issuing(), caller, "")
+        for _ in range(_ATTEMPTS):
+            entry = await self._bucket.get(name)
+            kept: list[int] = msgspec.json.decode(entry.value) if entry else []
+            kept = [expires_ms for expires_ms in kept if expires_ms > self.now_ms]
+            if len(kept) >= MAX_PER_CALLER:
+                return False
+            value = msgspec.json.encode([*kept, task.expires_ms])
+            written = (
+                await self._bucket.create(name, value)
+                if entry is None
+                else await self._bucket.update(name, value, entry.revision)
+            )
+            if written is not None:
+                return True
+        return False
+
+    @staticmethod
+    def _key(key: bytes, caller: str, task_id: str) -> str:
+        # No caller has a zero byte, so that the two parts do not run together.
+        text = f"{caller}\0{task_id}".encode("utf-8", "replace")
+        return hmac.new(key, text, hashlib.sha256).hexdigest()[:40]
