@@ -34,6 +34,10 @@ SPACES = {
     "overlay-prod": lambda: render("prod"),
     "overlay-attached": lambda: render("attached"),
     "chart-dev": lambda: rendered_chart("dev"),
+    "chart-servers": lambda: rendered_chart(
+        "defaults", "--set=settings.edge.SEARCHBUS_AUTH=none,nats.replicas=3,qdrant.replicas=3",
+        "--set=tls.nats.caSecret=nats-tls,tls.qdrant.caSecret=qdrant-tls",
+    ),
     "chart-gateway": lambda: rendered_chart("gateway"),
     "chart-attached": lambda: rendered_chart(
         "attached", "--set=externalSecrets.enabled=true,externalSecrets.store.name=vault",
@@ -104,10 +108,11 @@ def pods(plane: ControlPlane, namespace: str, service: str = "") -> list[Documen
 
 
 def rolled_out(plane: ControlPlane, namespace: str) -> bool:
-    """Whether every Deployment has the replicas that it wants, all of its newest template."""
-    for deployment in deployments(plane, namespace).values():
-        status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
-        if status.get("observedGeneration", 0) < deployment["metadata"]["generation"]:
+    """Whether every workload has the replicas that it wants, all of its newest template."""
+    sets = plane.get(f"/apis/apps/v1/namespaces/{namespace}/statefulsets")["items"]
+    for workload in [*deployments(plane, namespace).values(), *sets]:
+        status, wanted = workload.get("status", {}), workload["spec"]["replicas"]
+        if status.get("observedGeneration", 0) < workload["metadata"]["generation"]:
             return False
         counts = {status.get(f"{kind}Replicas", 0) for kind in ("updated", "available", "ready")}
         if counts | {status.get("replicas", 0)} != {wanted}:
@@ -136,7 +141,9 @@ def test_everything_is_accepted_and_rolled_out(applied, namespace):
     assert running["edge"] == (1 if namespace.endswith("dev") else 2)
     assert not [e for e in events(applied, namespace) if "PodSecurity" in e]
     budgets = applied.get(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")["items"]
-    assert {name_of(b) for b in budgets} == set(SERVICES)
+    servers = {"nats", "qdrant"} if namespace == "chart-servers" else set()
+    assert {name_of(b) for b in budgets} == {*SERVICES, *servers}
+    assert servers <= set(running)
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,21 @@ from __future__ import annotations
 import functools
 import subprocess
 
-import yaml
-
 from .binaries import binary
-from .documents import Document
+from .documents import Document, parsed
 from .engine import ROOT
 
 __all__ = ["CHART", "VALUES", "helm", "rendered_chart"]
 
 CHART = ROOT / "deploy" / "helm" / "searchbus"
 VALUES = {
+    "defaults": (),
     "dev": ("dev",),
     "prod": ("prod",),
     "attached": ("prod", "attached"),
     "gateway": ("prod", "gateway"),
 }
-"""Name → the files of deploy/helm/values; each of the first three has an overlay of its name."""
+"""Name → the files of deploy/helm/values; dev, prod and attached have an overlay of their name."""
 _KUBERNETES = "1.34"
 
 
@@ -42,4 +41,4 @@ def _rendered(*arguments: str) -> str:
 def rendered_chart(values: str, *arguments: str) -> list[Document]:
     """The documents of the chart with the values of that name."""
     files = [f"-f={ROOT / 'deploy/helm/values' / name}.yaml" for name in VALUES[values]]
-    return [d for d in yaml.safe_load_all(_rendered(*files, *arguments)) if d]
+    return parsed(_rendered(*files, *arguments))

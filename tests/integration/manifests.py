@@ -11,15 +11,18 @@ from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
-import yaml
 
-from .documents import Document, name_of, pod_of
+from .documents import Document, name_of, parsed, pod_of
 from .engine import ROOT
 
 __all__ = ["VERSIONS", "Manifests", "render", "renderer", "schema_faults"]
 
 K8S = ROOT / "deploy" / "k8s"
 VERSIONS = ("1.35.0", "1.37.0")
+# It would read all definitions, 1.5 MB, again for each document.
+kubernetes_validate.utils.schema_contents = functools.cache(
+    kubernetes_validate.utils.schema_contents
+)
 
 
 def renderer() -> list[str] | None:
@@ -40,7 +43,7 @@ def _rendered(folder: Path) -> str:
 
 def render(overlay: str) -> list[Document]:
     """The documents of an overlay."""
-    return [d for d in yaml.safe_load_all(_rendered(K8S / "overlays" / overlay)) if d]
+    return parsed(_rendered(K8S / "overlays" / overlay))
 
 
 def schema_faults(documents: list[Document], version: str) -> Iterator[str]:

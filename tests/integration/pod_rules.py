@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from .documents import Document, fits, labels_of, name_of, pod_of
 from .engine import SERVICES
@@ -14,6 +13,7 @@ __all__ = ["MADE_ELSEWHERE", "account_faults", "pod_faults", "unused_faults"]
 MADE_ELSEWHERE = {
     *(f"searchbus-{service}" for service in SERVICES), "nats-users",
     "web-providers", "qdrant-client", "edge-tls", "attach-servers",
+    "nats-tls", "qdrant-tls",
 }  # fmt: skip
 """Secrets: of `searchbus nats-config --kubernetes`, and those that docs/deploy.md says to create."""
 AFTER_DRAIN_S = 7
@@ -42,15 +42,16 @@ def pod_faults(manifests: Manifests) -> Iterator[str]:
         if account is not None and ("ServiceAccount", account) not in manifests.names:
             yield f"{title} names the account {account}"
         volumes = {v["name"]: v for v in pod.get("volumes", [])}
+        claims = {c["metadata"]["name"] for c in workload["spec"].get("volumeClaimTemplates", [])}
         for container in pod["containers"]:
-            yield from _container_faults(manifests, title, container, volumes)
+            yield from _container_faults(manifests, title, container, {*volumes, *claims})
         for volume in volumes.values():
             yield from _volume_faults(manifests, title, volume)
         yield from _grace_faults(manifests, title, workload)
 
 
 def _container_faults(
-    manifests: Manifests, title: str, container: Document, volumes: Mapping[str, Any]
+    manifests: Manifests, title: str, container: Document, volumes: Collection[str]
 ) -> Iterator[str]:
     ports = {p["name"] for p in container.get("ports", [])}
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):

@@ -40,6 +40,8 @@ class QdrantServer:
 
     Args:
         options: settings in the form of its environment, without `QDRANT__`.
+        command: in place of the program itself.
+        variables: others of its environment.
     """
 
     folder: Path
@@ -47,6 +49,8 @@ class QdrantServer:
     grpc_port: int = field(default_factory=free_port)
     options: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -70,8 +74,9 @@ class QdrantServer:
         }
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [binary, *self.arguments], cwd=self.folder, stdout=log, stderr=log,
-                env={**os.environ, **{f"QDRANT__{name}": value for name, value in settings.items()}},
+                [*(self.command or [binary]), *self.arguments],
+                cwd=self.folder, stdout=log, stderr=log,
+                env={**os.environ, **self.variables, **{f"QDRANT__{name}": value for name, value in settings.items()}},
             )  # fmt: skip
         if wait:
             eventually(self._is_ready, timeout_s=120)
@@ -113,10 +118,14 @@ def cluster(folder: Path, count: int = 3) -> list[QdrantServer]:
         )
         node.start()
         nodes.append(node)
-    eventually(lambda: all(_knows(node, count) for node in nodes), timeout_s=120)
+    eventually(lambda: all(knows(node, count) for node in nodes), timeout_s=120)
     return nodes
 
 
-def _knows(node: QdrantServer, count: int) -> bool:
-    answer = httpx.get(f"{node.url}/cluster", timeout=10)
+def knows(node: QdrantServer, count: int) -> bool:
+    """Whether a node is in a cluster of that many."""
+    try:
+        answer = httpx.get(f"{node.url}/cluster", timeout=10)
+    except httpx.TransportError:
+        return False
     return len(answer.json()["result"]["peers"]) == count

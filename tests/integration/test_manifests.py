@@ -239,11 +239,12 @@ def test_policies_allow_the_dns_of_every_kind_of_cluster():
 
 def test_secrets_of_the_command_are_those_that_pods_mount(tmp_path):
     """`searchbus nats-config --kubernetes` makes every Secret that is not the operator's own."""
-    nats_config(tmp_path, kubernetes=True)
+    nats_config(tmp_path, kubernetes=True, tls=True)
     made = {
         d["metadata"]["name"] for d in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text())
     }
-    assert made == {f"searchbus-{user}" for user in bus_users()} | {"nats-users"}
+    servers = {"nats-users", "nats-tls", "qdrant-tls"}
+    assert made == {f"searchbus-{user}" for user in bus_users()} | servers
     assert MADE_ELSEWHERE - made == {"web-providers", "qdrant-client", "edge-tls", "attach-servers"}
     for document in yaml.safe_load_all((tmp_path / "secrets.yaml").read_text()):
         assert list(schema_faults([document], VERSIONS[1])) == []

@@ -66,6 +66,18 @@ async def test_all_silent_requests_end_by_one_probe(liveness, server, fault):
         await liveness.run(after(never))
 
 
+async def test_the_error_has_what_was_met_as_its_cause(liveness, server):
+    """A probe's, of a request that was lost, and of those that are not sent."""
+    server.up = False
+    never = after(asyncio.Event())
+    for _ in range(2):
+        with pytest.raises(NoAnswerError) as raised:
+            await liveness.run(never)
+        assert isinstance(raised.value.__cause__, OSError)
+        never = after(asyncio.Event())
+    never.close()
+
+
 async def test_it_is_back_as_soon_as_a_probe_is_answered(liveness, server):
     """Nobody has to try in vain first."""
     server.up = False

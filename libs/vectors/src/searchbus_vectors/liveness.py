@@ -25,7 +25,7 @@ _WEIGHT = 0.1
 
 
 class NoAnswerError(Exception):
-    """The server does not answer."""
+    """The server does not answer; its cause is what the last request or probe met."""
 
 
 class Liveness:
@@ -50,6 +50,7 @@ class Liveness:
         every_s: float = 0.25,
     ) -> None:
         self.away = False
+        self._why: BaseException | None = None
         self._name = name
         self._probe = probe
         self._silence_s = silence_s
@@ -77,7 +78,7 @@ class Liveness:
         """
         if self.away:
             request.close()
-            raise NoAnswerError
+            raise NoAnswerError from self._why
         started_s = time.monotonic()
         task = asyncio.create_task(request)
         try:
@@ -85,15 +86,16 @@ class Liveness:
                 while not task.done():
                     await asyncio.wait({task}, timeout=self.silence_s)
                     if not task.done() and not await self._answers():
-                        raise NoAnswerError
+                        raise NoAnswerError from self._why
             found = await task
         finally:
             task.cancel()
         self._usual_s += _WEIGHT * (time.monotonic() - started_s - self._usual_s)
         return found
 
-    def lost(self) -> None:
+    def lost(self, why: BaseException | None = None) -> None:
         """The server refused a connection, or cut one: it is away until a probe is answered."""
+        self._why = why
         if not self.away:
             self.away = True
             log.warning("%s does not answer", self._name)
@@ -114,7 +116,7 @@ class Liveness:
 
     async def _ask(self) -> bool:
         if not self.away and not await self._probed():
-            self.lost()
+            self.lost(self._why)
         return not self.away
 
     async def _follow(self) -> None:
@@ -132,5 +134,6 @@ class Liveness:
                 await self._probe()
         except Exception as error:  # whatever it is, this was no answer
             log.debug("probe of %s: %r", self._name, error)
+            self._why = error
             return False
         return True

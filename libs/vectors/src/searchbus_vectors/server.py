@@ -347,7 +347,7 @@ class ServerStore(VectorStore):
             if _NO_SPACE.search(content):
                 raise StorageFullError("the disk of the Qdrant server is full") from error
             if status in _AWAY:
-                self._liveness.lost()
+                self._liveness.lost(error)
                 raise self._unavailable() from error
             if status == httpx.codes.REQUEST_TIMEOUT:
                 raise self._unavailable("did not finish in time") from error
@@ -363,7 +363,7 @@ class ServerStore(VectorStore):
                 # It is there, else its probe had failed.
                 raise self._unavailable("did not finish in time") from error
             if isinstance(error.source, httpx.TransportError):
-                self._liveness.lost()
+                self._liveness.lost(error)
             raise self._unavailable(cause=error.source) from error
         except TimeoutError as error:
             raise self._unavailable("did not finish in time") from error
