@@ -26,6 +26,7 @@ from .managing import Managing
 from .sessions.leases import Leases
 from .sessions.sessions import Handover
 from .settings import AttachSettings
+from .transports.reaping import Reaper
 from .upstream.connection import ConnectionContext
 
 QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
@@ -74,6 +75,7 @@ async def start(process: Process[AttachSettings]) -> None:
                 logs=logs,
                 credentials=credentials,
                 own=settings.own_paths,
+                reaper=Reaper(every=True),
             ),
             await Leases.over(process.bus),
             Handover(process.bus),

@@ -22,11 +22,12 @@ from searchbus_attach.transports import child as module
 from searchbus_attach.transports.child import (
     NICE,
     ChildLog,
-    Reaper,
     ServerProcess,
     child_environment,
     has_program,
 )
+from searchbus_attach.transports.reaper import MARK
+from searchbus_attach.transports.reaping import Reaper
 from searchbus_attach.upstream.connection import HttpNotes, why
 from searchbus_runtime.secrecy import PUBLIC_VARIABLES
 from searchbus_testing import eventually, until
@@ -83,7 +84,7 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     names = set(found["environment"])
     assert {"GIVEN", "PASSED", "PATH"} <= names
     # Python adds one for its locale.
-    assert names <= {*PUBLIC_VARIABLES, "GIVEN", "PASSED", "LC_CTYPE"}
+    assert names <= {*PUBLIC_VARIABLES, MARK, "GIVEN", "PASSED", "LC_CTYPE"}
 
 
 def test_what_is_given_wins_over_what_is_passed(monkeypatch):
@@ -102,17 +103,6 @@ async def test_it_ends_with_all_that_it_started(reaper, tmp_path, how):
     await child.end()
     assert not psutil.pid_exists(child.pid)
     await until(lambda: not grandchild.is_running() or grandchild.status() == "zombie")
-
-
-async def test_the_reaper_ends_with_the_last_command(reaper):
-    """And runs again with the next one."""
-    for _ in range(2):
-        first, second = [await ServerProcess.start(plain(), reaper, print) for _ in range(2)]
-        process = reaper._process
-        await first.end()
-        assert process.poll() is None
-        await second.end()
-        assert process.poll() == 0
 
 
 async def test_what_it_prints_to_standard_error_is_passed_on(reaper):
@@ -174,7 +164,8 @@ def test_what_does_not_exist_is_named(reaper, loop, keys, said):
 
 KILLED = """
 import asyncio, json, sys
-from searchbus_attach.transports.child import ServerProcess, Reaper
+from searchbus_attach.transports.child import ServerProcess
+from searchbus_attach.transports.reaping import Reaper
 from searchbus_attach.declare.servers import parse_server
 async def main():
     how = json.dumps({"ignore_term": True, "spawn": sys.argv[2]})

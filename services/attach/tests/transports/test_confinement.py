@@ -12,8 +12,9 @@ import pytest
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.errors import ServerDeclarationError
 from searchbus_attach.transports import confinement
-from searchbus_attach.transports.child import Reaper, ServerProcess
+from searchbus_attach.transports.child import ServerProcess
 from searchbus_attach.transports.confinement import landlock_abi
+from searchbus_attach.transports.reaping import Reaper
 
 needs_landlock = pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
 TRIES = """

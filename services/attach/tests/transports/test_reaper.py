@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from searchbus_attach.transports import reaper
+
+COMMAND = [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid())]
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -21,8 +24,8 @@ def test_groups_are_ended_with_its_input_unless_they_are_forgotten():
     """One that ended by itself may have given its number to another."""
     watched, forgotten = sleeper(), sleeper()
     subprocess.run(
-        [sys.executable, "-I", "-S", Path(reaper.__file__)],
-        input=f"+{watched.pid} 9\n+{forgotten.pid} 9\n-{forgotten.pid}\n",
+        COMMAND,
+        input=f"+{watched.pid} 9 a\n+{forgotten.pid} 9 b\n-{forgotten.pid}\n",
         text=True, check=True, timeout=300,
     )  # fmt: skip
     assert watched.wait(300) != 0
@@ -37,11 +40,10 @@ def test_a_group_with_too_many_processes_is_killed_and_named():
     script = "sleep 600 & sleep 600 & sleep 600 & wait"
     many, few = [subprocess.Popen(["sh", "-c", script], start_new_session=True) for _ in range(2)]
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", Path(reaper.__file__)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(f"+{many.pid} 3\n+{few.pid} 4\n")
+    process.stdin.write(f"+{many.pid} 3 a\n+{few.pid} 4 b\n")
     process.stdin.flush()
     assert process.stdout.readline() == f"{many.pid}\n"
     assert many.wait(300) == -signal.SIGKILL

@@ -282,6 +282,25 @@ async def test_a_body_that_is_read_as_a_whole_is_limited(monkeypatch, status, me
         await response.aread()
 
 
+async def test_a_body_that_says_that_it_is_too_large_is_not_read(monkeypatch):
+    """Sixteen megabytes of it would be in memory first."""
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    read = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        read.append(1)
+        yield b" "
+
+    request = httpx2.Request("POST", "http://x.example/mcp")
+    response = httpx2.Response(
+        200, headers={"Content-Length": "1001"}, content=parts(), request=request
+    )
+    await HttpNotes().look_at(response)
+    with pytest.raises(httpx2.StreamError, match="larger than"):
+        await response.aread()
+    assert not read
+
+
 @pytest.mark.parametrize("method", ["POST", "GET"])
 async def test_a_stream_of_events_is_not_limited(monkeypatch, method):
     """Each of its events is."""

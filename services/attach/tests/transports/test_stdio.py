@@ -7,7 +7,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from searchbus_attach.transports.budget import Budget
-from searchbus_attach.transports.child import ChildLog, Reaper
+from searchbus_attach.transports.child import ChildLog
+from searchbus_attach.transports.reaping import Reaper
 from searchbus_attach.transports.remote import HttpNotes
 from searchbus_attach.transports.stdio import stdio_transport
 from searchbus_attach.upstream.connection import why

@@ -12,10 +12,10 @@ import fcntl
 import logging
 import os
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -28,6 +28,8 @@ from searchbus_runtime.wording import printable
 
 from ..declare.servers import Server
 from .confinement import restrict, rules
+from .reaper import MARK
+from .reaping import Reaper
 
 log = logging.getLogger("searchbus.attach")
 
@@ -63,70 +65,6 @@ def has_program(server: Server) -> bool:
     return shutil.which(command, path=path) is not None
 
 
-class Reaper:
-    """The process that ends the groups of commands if this one is killed, and those that start too
-    many processes; it runs while there are groups.
-    """
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._groups: dict[int, int] = {}
-        self._ended: set[int] = set()
-
-    def watch(self, group: int, most_processes: int) -> None:
-        """End this group with this process, and where it has more processes."""
-        self._groups[group] = most_processes
-        told = [group]
-        if self._process is None or self._process.poll() is not None:
-            told = [*self._groups]
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-                env=public_environment(),
-            )
-            assert self._process.stdout is not None
-            os.set_blocking(self._process.stdout.fileno(), False)
-        for one in told:
-            self._tell(f"+{one} {self._groups[one]}")
-
-    def has_ended(self, group: int) -> bool:
-        """Whether the group was killed, since it started too many processes."""
-        if self._process is not None and self._process.stdout is not None:
-            with suppress(BlockingIOError):
-                told = os.read(self._process.stdout.fileno(), 65_536)
-                self._ended |= {int(line) for line in told.split()}
-        return group in self._ended
-
-    def forget(self, group: int) -> None:
-        """The group has ended."""
-        self._tell(f"-{group}")
-        self._groups.pop(group, None)
-        self._ended.discard(group)
-        if not self._groups:
-            self.close()
-
-    def close(self) -> None:
-        """End the reaper, and the groups that it still watches."""
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-
-    def _tell(self, line: str) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            try:
-                self._process.stdin.write(f"{line}\n")
-                self._process.stdin.flush()
-            except OSError as error:
-                log.warning("the reaper of commands does not run (%s); it is started anew", error)
-
-
 class ServerProcess:
     """A running command; made by `start`."""
 
@@ -158,7 +96,8 @@ class ServerProcess:
             OSError: there is no such program, or it cannot be started.
             DeclarationError: it cannot be confined as it is declared.
         """
-        environment = child_environment(server)
+        mark = secrets.token_hex(8)
+        environment = child_environment(server) | {MARK: mark}
         confinement = await asyncio.to_thread(rules, server, environment, own)
 
         def limit() -> None:
@@ -198,7 +137,7 @@ class ServerProcess:
         finally:
             if confinement is not None:
                 os.close(confinement)
-        reaper.watch(process.pid, server.processes)
+        reaper.watch(process.pid, server.processes, mark)
         child = cls(process, reaper)
         child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
         return child

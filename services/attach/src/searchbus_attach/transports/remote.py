@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -53,6 +54,7 @@ _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
 """Keys of the environment's proxies."""
 _EVENTS = "text/event-stream"
+_LENGTH = re.compile(r"[0-9]{1,15}")
 _LISTEN = "subscriptions/listen"
 """The message whose answer lasts as long as the session."""
 _STREAM_PAUSE_S = 0.05
@@ -105,9 +107,10 @@ class HttpNotes:
             return  # a small body that came with its head
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         most: float = min(MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES if response.is_error else math.inf)
+        stated = response.headers.get("content-length", "")
         response.stream = _Limited(
             response.stream, math.inf if _is_stream(response) else most, self.budget,
-            response.extensions.get("connection"),
+            response.extensions.get("connection"), int(stated) if _LENGTH.fullmatch(stated) else 0,
         )  # fmt: skip
 
 
@@ -153,20 +156,21 @@ class _Limited(httpx2.AsyncByteStream):
         max_bytes: float,
         budget: Budget,
         connection: Http1Connection | None,
+        stated_bytes: int,
     ) -> None:
         self._stream = stream
         self._max_bytes = max_bytes
         self._budget = budget
         self._connection = connection
+        self._stated_bytes = stated_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size_bytes = seen_parts = 0
+        # One that says before that it is too large is not read at all.
+        self._check(self._stated_bytes)
         async for chunk in self._stream:
             size_bytes += len(chunk)
-            if size_bytes > self._max_bytes:
-                raise httpx2.StreamError(
-                    f"the response is larger than {self._max_bytes / 2**20:g} MiB"
-                )
+            self._check(size_bytes)
             lines = chunk.count(b"\n") + chunk.count(b"\r")
             if self._connection is not None:
                 parts = self._connection.parts
@@ -182,6 +186,10 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+    def _check(self, size_bytes: int) -> None:
+        if size_bytes > self._max_bytes:
+            raise httpx2.StreamError(f"the response is larger than {self._max_bytes / 2**20:g} MiB")
 
 
 @asynccontextmanager

@@ -20,8 +20,9 @@ from mcp.shared.message import SessionMessage
 from ..declare.servers import Server
 from ..errors import ServerError
 from .budget import Budget
-from .child import READ_AHEAD_BYTES, ChildLog, Reaper, ServerProcess
+from .child import READ_AHEAD_BYTES, ChildLog, ServerProcess
 from .messages import MessageStream, is_reply_too_many, read_message
+from .reaping import Reaper
 
 MAX_LINE_BYTES = 8 * 2**20
 """The limit of a message that a command prints."""

@@ -35,8 +35,9 @@ from ..declare.servers import Server, own_folders, variable
 from ..definitions.text import clean_line
 from ..errors import ServerDeclarationError, ServerError, ServerProblem
 from ..transports.budget import Budget
-from ..transports.child import ChildLog, Reaper
+from ..transports.child import ChildLog
 from ..transports.http.client import BearerAuth
+from ..transports.reaping import Reaper
 from ..transports.remote import HttpNotes, remote_transport
 from ..transports.stdio import stdio_transport
 from .session import CLIENT, ServerSession

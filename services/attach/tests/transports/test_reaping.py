@@ -1,0 +1,140 @@
+"""What a command starts ends with it, wherever it went."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.transports.child import ServerProcess
+from searchbus_attach.transports.reaper import MARK
+from searchbus_attach.transports.reaping import Reaper
+from searchbus_testing import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and adoption of orphans"),
+]
+LEAVES = """
+import os, subprocess, sys, time
+environment = {} if sys.argv[2] == "unmarked" else None
+for _ in range(int(sys.argv[3])):
+    if not os.fork():
+        if sys.argv[2] == "parent":
+            # Its parent stays, but has left the session before.
+            os.setsid()
+            subprocess.Popen(["sh", "-c", "echo $$ >> " + sys.argv[1] + "; exec sleep 600"],
+                             env={}, start_new_session=True).wait()
+        subprocess.Popen(["sh", "-c", "echo $$ >> " + sys.argv[1] + "; exec sleep 600"],
+                         env=environment, start_new_session=True)
+        os._exit(0)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def reaper():
+    found = Reaper()
+    yield found
+    found.close()
+
+
+def leaving(path: Path, how: str, number: int = 1, **keys: object):
+    """A command that starts processes which leave its session and their parents."""
+    arguments = ["-I", "-S", "-c", LEAVES, shlex.quote(str(path)), how, str(number)]
+    return parse_server("x", {"command": sys.executable, "args": arguments, **keys})
+
+
+async def started(path: Path, number: int = 1) -> list[psutil.Process]:
+    """The processes, which have written their ids."""
+    await until(lambda: path.exists() and path.read_text().count("\n") == number)
+    return [psutil.Process(int(line)) for line in path.read_text().split()]
+
+
+async def test_what_left_the_session_of_a_command_ends_with_it(reaper, tmp_path):
+    """An orphan of it is found by the mark; it is collected too."""
+    one = await ServerProcess.start(leaving(tmp_path / "one", "marked"), reaper, print)
+    other = await ServerProcess.start(leaving(tmp_path / "other", "marked"), reaper, print)
+    (orphan,) = await started(tmp_path / "one")
+    (stays,) = await started(tmp_path / "other")
+    await one.end()
+    await until(lambda: not psutil.pid_exists(orphan.pid))
+    assert stays.is_running()
+    await other.end()
+    await until(lambda: not psutil.pid_exists(stays.pid))
+
+
+async def test_what_has_no_mark_is_found_by_its_parent(reaper, tmp_path):
+    """One session further, and with an empty environment."""
+    command = await ServerProcess.start(leaving(tmp_path / "one", "parent"), reaper, print)
+    (orphan,) = await started(tmp_path / "one")
+    await command.end()
+    await until(lambda: not orphan.is_running())
+
+
+async def test_an_orphan_without_a_mark_is_killed_where_commands_are_the_only_children(tmp_path):
+    """That is so in the service: it hides from whoever looks for it."""
+    script = "\n".join(
+        [
+            "import asyncio, os, sys, json",
+            "from pathlib import Path",
+            "from searchbus_attach.declare.servers import parse_server",
+            "from searchbus_attach.transports.child import ServerProcess",
+            "from searchbus_attach.transports.reaping import Reaper",
+            "async def main():",
+            "    reaper = Reaper(every=True)",
+            "    server = parse_server('x', json.loads(sys.argv[1]))",
+            "    command = await ServerProcess.start(server, reaper, print)",
+            "    path = Path(sys.argv[2])",
+            "    while not (path.exists() and path.read_text().endswith('\\n')):",
+            "        await asyncio.sleep(0.02)",
+            "    pid = int(path.read_text())",
+            "    while Path(f'/proc/{pid}').exists():",
+            "        await asyncio.sleep(0.02)",
+            "    print('gone', command.code, flush=True)",
+            "    await command.end()",
+            "    reaper.close()",
+            "asyncio.run(main())",
+        ]
+    )
+    path = tmp_path / "one"
+    server = leaving(path, "unmarked")
+    keys = {"command": server.command, "args": list(server.args)}
+    import json
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, json.dumps(keys), str(path), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 300)
+    assert output.decode() == "gone None\n"
+
+
+async def test_processes_that_left_the_session_count(reaper, tmp_path):
+    """A command with too many is ended, and they with it."""
+    command = await ServerProcess.start(
+        leaving(tmp_path / "many", "marked", 5, processes=4), reaper, print
+    )
+    found = await started(tmp_path / "many", 5)
+    await until(lambda: command.has_too_many)
+    await command.end()
+    await until(lambda: not any(psutil.pid_exists(one.pid) for one in found))
+
+
+async def test_orphans_end_when_the_service_is_killed(reaper, tmp_path):
+    """They belong to somebody else by then."""
+    command = await ServerProcess.start(leaving(tmp_path / "one", "marked"), reaper, print)
+    (orphan,) = await started(tmp_path / "one")
+    mark = orphan.environ()[MARK]
+    other = Reaper()
+    other.watch(command.pid, 9, mark)
+    os.kill(reaper._process.pid, signal.SIGKILL)
+    other.close()
+    await until(lambda: not orphan.is_running() or orphan.status() == "zombie")
+    await command.end()
