@@ -9,6 +9,8 @@ from msgspec import Meta, Struct, structs
 from searchbus_bus import Call, Toolset, Worker, endpoint, prompt, resource_template, tool
 from searchbus_bus.live import LiveParts
 from searchbus_contracts import (
+    ErrorCode,
+    Fault,
     LivePart,
     ResourceBody,
     ResourceReadReply,
@@ -85,9 +87,17 @@ class Hostile(Toolset, name="hostile"):
         return EVIL
 
     @prompt(title="<b>prompt</b>")
-    def ask(self, word: str) -> str:
+    def ask(self, word: str, tone: str = "") -> str:
         """<i>Ask</i> about a word."""
-        return f"<b>{word}</b>"
+        return f"<b>{word}</b> {tone} {EVIL}"
+
+    @resource_template("hostile://{+path}/x{?q}", title="<b>file</b>", mime_type="text/html")
+    async def file(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
+        """<i>Read</i> a file."""
+        if request.uri == "hostile://fail/x":
+            raise Fault(ErrorCode.INVALID_ARGUMENT, EVIL)
+        body = ResourceBody(uri=request.uri, text=EVIL, mime_type="text/html")
+        return ResourceReadReply(contents=(body, ResourceBody(uri=CORPUS[0], blob="AAAA")))
 
 
 class Secret(Toolset, name=SECRET_TOOLSET):

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from searchbus_testing import until
 from .hostile import CORPUS
 
 pytestmark = pytest.mark.slow
+HIDDEN = re.compile(r"[\x1b\u202e\u202c]")
 PAGES = [
     "overview",
     "connect",
@@ -61,13 +63,56 @@ async def test_tool_is_called_by_its_form(serve_console, visit):
     answer = await page.inner_text("[aria-live=polite][aria-busy]")
     assert '"times": 3' in answer
     for text in CORPUS:
-        shown = re.sub(r"[\x1b\u202e\u202c]", lambda c: f"\u27e8{ord(c[0]):04X}\u27e9", text)
-        assert json.dumps(shown, ensure_ascii=False)[1:-1] in answer, text
+        assert json.dumps(as_shown(text), ensure_ascii=False)[1:-1] in answer, text
     await tab.check()
     await page.fill("#f-times", "9")
     await page.evaluate("document.querySelector('form').noValidate = true")
     await page.get_by_role("button", name="Call", exact=True).click()
     await page.wait_for_selector(".badge.bad >> text=invalid_argument")
+
+
+def as_shown(text: str) -> str:
+    """How a page shows text of others: controls and invisible characters by their number."""
+    return HIDDEN.sub(lambda c: f"\u27e8{ord(c[0]):04X}\u27e9", text)
+
+
+async def test_prompt_is_filled_in_by_its_form(serve_console, visit, axe):
+    """Its messages are text."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("catalogue/prompt/ask")
+    await page.fill("#f-word", f"gloves {CORPUS[0]}")
+    await page.get_by_role("button", name="Fill in", exact=True).click()
+    await page.wait_for_selector(".badge.ok >> text=ok")
+    answer = page.locator("[aria-live=polite][aria-busy]")
+    assert f"<b>gloves {CORPUS[0]}</b>" in await answer.locator("pre").last.inner_text()
+    await tab.accessible(axe)
+    await tab.check()
+
+
+async def test_resource_of_a_template_is_read_by_its_variables(serve_console, visit, axe):
+    """Each is a field; the URI has them as RFC 6570 says. The reason of a failure is text, too."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go(f"catalogue/resource/{quote('hostile://{+path}/x{?q}', safe='')}")
+    await page.fill("#f-path", "a/b c")
+    await page.fill("#f-q", "1&2")
+    await page.get_by_role("button", name="Read", exact=True).click()
+    await page.wait_for_selector(".badge.ok >> text=ok")
+    answer = page.locator("[aria-live=polite][aria-busy]")
+    await answer.get_by_role("heading", name="hostile://a/b%20c/x?q=1%262").wait_for()
+    await answer.get_by_text("3 bytes").wait_for()
+    for text in CORPUS:
+        assert as_shown(text) in await answer.inner_text(), text
+    await tab.accessible(axe)
+    await page.fill("#f-path", "fail")
+    await page.fill("#f-q", "")
+    await page.get_by_role("button", name="Read", exact=True).click()
+    await page.wait_for_selector(".badge.bad >> text=invalid_argument")
+    assert CORPUS[0] in await answer.inner_text()
+    await tab.check()
 
 
 async def test_held_change_is_read_and_approved(serve_console, visit, tmp_path):

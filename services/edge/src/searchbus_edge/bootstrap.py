@@ -196,7 +196,8 @@ async def open_edge(
         console = None
         if "console" in settings.http_interfaces:
             console = Console(
-                bus, tools.directory, http_calls, policy.arrivals, tools.finder, settings, key,
+                bus, tools.directory, http_calls, policy.arrivals, tools.finder, tools.prompts,
+                tools.resources, settings, key,
                 base_url=base_url, signed_in=not authenticator.open,
             )  # fmt: skip
         yield Edge(
@@ -263,6 +264,7 @@ class _Tools:
         self.search = SearchMethods(finder)
         self.pages = Pages(cursors, page_size=settings.page_size)
         self.resources = Resources(bus, cursors, page_size=settings.page_size)
+        self.prompts = Prompts(bus)
         self.registry = Registry(
             self.directory,
             settings.toolset_order,
@@ -329,7 +331,7 @@ def _servers(
             calls=tools.calls,
             pages=tools.pages,
             resources=tools.resources,
-            prompts=Prompts(bus),
+            prompts=tools.prompts,
             search=tools.search,
             tasks=tasks,
             listen=tools.changes.handler,

@@ -5,7 +5,7 @@
 | `GET me` | who the caller is, what it may do here, the settings that matter |
 | `GET events` | what runs, live: an event stream (overview.py) |
 | `GET catalogue`, `GET entry` | what the caller may use (catalogue.py) |
-| `POST call` | a tool's progress and result as an event stream |
+| `POST call`, `prompt`, `resource` | progress and result as an event stream (catalogue.py) |
 | `POST search`, `POST judge` | tools, documents and the web; judgements (searching.py) |
 | `GET traces`, `GET trace` | the stack's own traces (tracing.py) |
 | `GET, POST attached` | attached servers: state, log, changes (attached.py) |

@@ -15,6 +15,8 @@ from searchbus_runtime.pins import PinFile
 
 from ...auth.signing import StateKey
 from ...catalog.pinning import HeldChanges
+from ...catalog.prompts import Prompts
+from ...catalog.resources import Resources
 from ...http.answer import PlainAnswer
 from ...http.faults import PROBLEM, HttpError, failed
 from ...http.head import HttpRefusal
@@ -83,6 +85,8 @@ class Console:
         calls: HttpCalls,
         arrivals: Arrivals,
         finder: Finder,
+        prompts: Prompts,
+        resources: Resources,
         settings: EdgeSettings,
         key: StateKey,
         *,
@@ -98,7 +102,7 @@ class Console:
         self._overview = Overview(bus, directory, arrivals, self._held)
         self.app = plain_app(calls, PROBLEM)
         self._add_pages()
-        add_catalogue(self.app, self._access, calls)
+        add_catalogue(self.app, self._access, calls, prompts, resources)
         add_searching(self.app, self._access, calls, finder, bus, settings.data_dir)
         add_tracing(self.app, self._access, settings.trace_file)
         add_attached(self.app, self._access, calls, bus, directory, settings.data_dir)

@@ -1,4 +1,4 @@
-"""What the caller may use, page by page, and calls of tools with their events.
+"""What the caller may use, page by page, and its use: calls with their events, prompts, resources.
 
 A page of the page's list holds names and first lines; an entry has schemas. Whatever the caller may
 not use is in neither.
@@ -6,28 +6,35 @@ not use is in neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import FastAPI, Query, Request
+from mcp.shared.exceptions import MCPError
 from msgspec import Struct
+from pydantic import BaseModel
 
+from searchbus_bus.telemetry import trace_id
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent, encode
 
 from ...catalog import render
+from ...catalog.prompts import Prompts
+from ...catalog.resources import Resources
 from ...catalog.view import View
 from ...http.answer import INERT, DisconnectWatch, EventStream, PlainAnswer
 from ...http.faults import HttpError, problem_of
 from ...tools.call import ForwardedEvents
 from ..api import known_event
-from ..calls import HttpCalls
+from ..calls import HttpCalls, failure_of
 from .access import Access, Visitor
 from .answers import API, Streamed, body_of
 
 Kind = Literal["tool", "prompt", "resource"]
 _PAGE = 100
 _LINE_CHARS = 200
+_REVISION = "2026-07-28"
+"""Decides the code of a resource that is not there."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,7 +89,22 @@ class CallBody(Struct, frozen=True):
     arguments: dict[str, Any] = {}
 
 
-def add_catalogue(app: FastAPI, access: Access, calls: HttpCalls) -> None:
+class PromptBody(Struct, frozen=True):
+    """Fill in a prompt."""
+
+    name: str
+    arguments: dict[str, str] = {}
+
+
+class ResourceBody(Struct, frozen=True):
+    """Read a resource; a template's variables are in the URI."""
+
+    uri: str
+
+
+def add_catalogue(
+    app: FastAPI, access: Access, calls: HttpCalls, prompts: Prompts, resources: Resources
+) -> None:
     """Add the requests of this module to the console's application."""
 
     @app.get(f"{API}/catalogue")
@@ -116,7 +138,31 @@ def add_catalogue(app: FastAPI, access: Access, calls: HttpCalls) -> None:
     async def call(request: Request) -> Streamed:
         visitor = await access.visitor(request)
         wanted = await body_of(calls, visitor, request, CallBody)
-        return Streamed(lambda receive, send: _send_call(calls, visitor, wanted, receive, send))
+        return _streamed(lambda stream, trace: _call(calls, visitor, wanted, stream, trace))
+
+    @app.post(f"{API}/prompt")
+    async def prompt(request: Request) -> Streamed:
+        visitor = await access.visitor(request)
+        wanted = await body_of(calls, visitor, request, PromptBody)
+        return _streamed(
+            lambda _, trace: _ask(
+                calls, visitor, "prompts/get", trace,
+                prompts.get(visitor.actor, calls.everything, wanted.name, wanted.arguments),
+            )
+        )  # fmt: skip
+
+    @app.post(f"{API}/resource")
+    async def resource(request: Request) -> Streamed:
+        visitor = await access.visitor(request)
+        wanted = await body_of(calls, visitor, request, ResourceBody)
+        return _streamed(
+            lambda _, trace: _ask(
+                calls, visitor, "resources/read", trace,
+                resources.read(
+                    visitor.actor, calls.everything, wanted.uri, revision=_REVISION
+                ),
+            )
+        )  # fmt: skip
 
 
 def visible_toolsets(view: View, actor: Actor) -> list[str]:
@@ -198,34 +244,52 @@ def _detail(view: View, actor: Actor, kind: Kind, name: str) -> Detail | None:
     )
 
 
-async def _send_call(
-    calls: HttpCalls, visitor: Visitor, wanted: CallBody, receive: Any, send: Any
-) -> None:
-    """Call a tool: events `trace`, `progress` and `log`, then `result` or `problem`."""
-    stream = EventStream(send, INERT)
-    trace: list[str] = []
+_Work = Callable[[EventStream, list[str]], Awaitable[dict[str, Any]]]
+"""Sends its events, notes the id of its trace, and returns its result; raises Fault, HttpError."""
+
+
+def _streamed(work: _Work) -> Streamed:
+    """An event stream: what the work sends, then `result` or `problem`."""
+
+    async def serve(receive: Any, send: Any) -> None:
+        stream = EventStream(send, INERT)
+        trace: list[str] = []
+        with DisconnectWatch(receive, stream):
+            try:
+                kind, found = b"result", await work(stream, trace)
+            except (Fault, HttpError) as error:
+                kind, found = b"problem", msgspec.to_builtins(problem_of(error))
+            await stream.event(encode({**found, "trace_id": "".join(trace)}), kind, more=False)
+
+    return Streamed(serve)
+
+
+async def _call(
+    calls: HttpCalls, visitor: Visitor, wanted: CallBody, stream: EventStream, trace: list[str]
+) -> dict[str, Any]:
+    """Call a tool, with events `progress` and `log`."""
 
     async def forward(event: ToolEvent) -> None:
         await stream.event(encode(known_event(event)), event.kind.encode())
 
-    with DisconnectWatch(receive, stream):
+    async with ForwardedEvents(forward) as on_event:
+        served = await calls.call(
+            visitor.received, calls.everything, wanted.name, wanted.arguments,
+            on_event=on_event, on_trace=trace.append,
+        )  # fmt: skip
+    reply = served.reply
+    structured = None if reply.structured is None else msgspec.Raw(reply.structured)
+    return {"content": reply.content, "structured": structured, "meta": reply.meta}
+
+
+async def _ask(
+    calls: HttpCalls, visitor: Visitor, method: str, trace: list[str], asked: Awaitable[BaseModel]
+) -> dict[str, Any]:
+    """The result of a method of MCP."""
+    with calls.message(visitor.received, method):
+        trace.append(trace_id())
         try:
-            async with ForwardedEvents(forward) as on_event:
-                served = await calls.call(
-                    visitor.received, calls.everything, wanted.name, wanted.arguments,
-                    on_event=on_event, on_trace=trace.append,
-                )  # fmt: skip
-        except (Fault, HttpError) as error:
-            problem = msgspec.to_builtins(problem_of(error))
-            await stream.event(
-                encode({**problem, "trace_id": "".join(trace)}), b"problem", more=False
-            )
-            return
-        reply = served.reply
-        found = {
-            "content": reply.content,
-            "structured": None if reply.structured is None else msgspec.Raw(reply.structured),
-            "meta": reply.meta,
-            "trace_id": "".join(trace),
-        }
-        await stream.event(encode(found), b"result", more=False)
+            found = await asked
+        except MCPError as error:
+            raise failure_of(error, method) from None
+    return found.model_dump(by_alias=True, mode="json", exclude_none=True)

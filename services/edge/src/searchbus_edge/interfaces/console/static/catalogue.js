@@ -1,4 +1,4 @@
-// Every tool, prompt and resource that the caller may use; a tool is called by its form.
+// Every tool, prompt and resource that the caller may use, each with the form that uses it.
 
 import { events, get } from "./api.js";
 import { badge, block, code, count, duration, empty, failure, h, json, link, section, table, words } from "./dom.js";
@@ -64,34 +64,71 @@ async function showEntry(root, kind, name, app) {
     h("dl", { class: "facts" }, facts.map(([term, what]) => [h("dt", {}, term), h("dd", {}, what)])));
   const schemas = section("Schemas", ["inputSchema", "outputSchema", "annotations", "arguments"].filter((part) => shown[part]).map((part) =>
     h("details", {}, h("summary", {}, { inputSchema: "Arguments", outputSchema: "Result", annotations: "Annotations", arguments: "Arguments" }[part]), block(json(shown[part]), part))));
-  if (kind !== "tool") {
-    root.append(h("div", { class: "columns" }, about, schemas));
-    return undefined;
-  }
-  const call = new Call(name, shown.inputSchema, app);
-  root.append(h("div", { class: "columns" }, h("div", {}, section("Call it", call.node), section("Answer", call.answer)), h("div", {}, about, schemas)));
+  const call = new Call(kind, name, shown, app);
+  root.append(h("div", { class: "columns" }, h("div", {}, section(USES[kind].title, call.node), section("Answer", call.answer)), h("div", {}, about, schemas.children.length > 1 && schemas)));
   return () => call.stop();
+}
+
+// A form's schema of fields that are texts: [{name, description, required}].
+const texts = (fields) => ({ properties: Object.fromEntries(fields.map((f) => [f.name, { type: "string", description: f.description }])), required: fields.filter((f) => f.required).map((f) => f.name), additionalProperties: false });
+
+// The variables of a URI template of RFC 6570, and the URI with their values.
+const EXPRESSION = /\{([+#./;?&]?)([^{}]+)\}/g;
+const NAMED = ["?", "&", ";"];
+const names = (list) => list.split(",").map((name) => name.replace(/\*$|:\d+$/, ""));
+const variables = (template) => [...template.matchAll(EXPRESSION)].flatMap(([, sign, list]) => names(list).map((name) => ({ name, required: !NAMED.includes(sign) })));
+const expanded = (template, values) => template.replace(EXPRESSION, (_, sign, list) => {
+  const encode = sign === "+" || sign === "#" ? encodeURI : encodeURIComponent;
+  const given = names(list).filter((name) => values[name] !== undefined).map((name) => (NAMED.includes(sign) ? `${name}=` : "") + encode(values[name]));
+  const between = sign === "?" ? "&" : ["&", ";", "/", "."].includes(sign) ? sign : ",";
+  return given.length ? (sign === "+" ? "" : sign) + given.join(between) : "";
+});
+
+// How each kind is used: the form's schema, the request, and the parts of its result.
+const USES = {
+  tool: {
+    title: "Call it", label: "Call", path: "call", hint: "Fill in the form and call the tool.",
+    schema: (shown) => shown.inputSchema, body: (name, _, values) => ({ name, arguments: values }),
+    parts: (data) => [data.structured && block(json(data.structured), "Structured result"), contents(data.content)],
+  },
+  prompt: {
+    title: "Fill it in", label: "Fill in", path: "prompt", hint: "Fill in the form to see the messages that a model gets.",
+    schema: (shown) => texts(shown.arguments ?? []), body: (name, _, values) => ({ name, arguments: values }),
+    parts: (data) => data.messages.map((m) => [h("h3", {}, words(m.role)), contents([m.content])]),
+  },
+  resource: {
+    title: "Read it", label: "Read", path: "resource", hint: "Read it to see its content.",
+    schema: (shown) => texts(variables(shown.uriTemplate ?? "")), body: (name, shown, values) => ({ uri: shown.uriTemplate ? expanded(name, values) : name }),
+    parts: (data) => data.contents.map((c) => [h("h3", { class: "mono" }, words(c.uri)),
+      h("p", { class: "muted" }, words(`${c.mimeType ?? "no media type"}, ${c.blob === undefined ? `${count((c.text ?? "").length)} characters` : `${count(Math.floor((c.blob.length * 3) / 4))} bytes`}`)), c.text !== undefined && block(c.text, "Text")]),
+  },
+};
+
+function contents(all = []) {
+  const others = all.filter((c) => c.type !== "text");
+  return [all.filter((c) => c.type === "text").map((c) => block(c.text, "Text")), others.length > 0 && block(json(others), "Other content")];
 }
 
 // A form, and what a call with it sends and receives.
 class Call {
-  constructor(name, schema, app) {
-    this.name = name;
+  constructor(kind, name, shown, app) {
+    this.use = USES[kind];
+    this.body = (values) => this.use.body(name, shown, values);
     this.app = app;
-    this.form = schemaForm(schema);
-    this.button = h("button", { class: "main" }, "Call");
+    this.form = schemaForm(this.use.schema(shown));
+    this.button = h("button", { class: "main" }, this.use.label);
     this.cancel = h("button", { type: "button", disabled: true, onclick: () => this.stop() }, "Stop");
     this.node = h("form", { novalidate: false, onsubmit: (event) => { event.preventDefault(); this.run(); },
       onkeydown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.node.requestSubmit(); } } },
     this.form.node, h("div", { class: "row" }, this.button, this.cancel, h("span", { class: "muted" }, "Ctrl Enter")));
-    this.answer = h("div", { "aria-live": "polite", "aria-busy": "false" }, empty("No answer yet.", "Fill in the form and call the tool."));
+    this.answer = h("div", { "aria-live": "polite", "aria-busy": "false" }, empty("No answer yet.", this.use.hint));
   }
 
   stop() { this.running?.abort(); }
 
   async run() {
     let body;
-    try { body = { name: this.name, arguments: this.form.read() }; } catch (error) { this.answer.replaceChildren(failure(error)); return; }
+    try { body = this.body(this.form.read()); } catch (error) { this.answer.replaceChildren(failure(error)); return; }
     this.running = new AbortController();
     const began = performance.now();
     const log = h("ol", { class: "events" });
@@ -102,7 +139,7 @@ class Call {
     this.answer.replaceChildren(h("details", {}, h("summary", {}, "Request"), block(json(body), "Request")), log, result);
     const at = () => duration(performance.now() - began);
     try {
-      await events("call", { body, signal: this.running.signal, onevent: (kind, data) => {
+      await events(this.use.path, { body, signal: this.running.signal, onevent: (kind, data) => {
         if (kind === "progress") log.append(h("li", {}, badge(at()), " ", data.total ? h("progress", { max: data.total, value: data.progress, "aria-label": "Progress" }) : `${data.progress} `, words(data.message ?? "")));
         else if (kind === "log") log.append(h("li", {}, badge(at()), " ", badge(data.level ?? "log"), " ", words(typeof data.data === "string" ? data.data : json(data.data))));
         else result.replaceChildren(...this.outcome(kind, data, at()));
@@ -121,9 +158,7 @@ class Call {
     const trace = /^0*$/.test(id ?? "") ? null : template ? h("a", { href: template.replace("{trace_id}", id), rel: "noreferrer", target: "_blank" }, "Trace") : this.app.me.sees ? link(`#/traces/${id}`, "Trace") : code(id);
     const head = h("p", { class: "row" }, badge(kind === "result" ? "ok" : data.code, kind === "result" ? "ok" : "bad"), time, trace);
     if (kind !== "result") return [head, failure({ message: data.detail })];
-    const texts = (data.content ?? []).filter((c) => c.type === "text").map((c) => block(c.text, "Text"));
-    const others = (data.content ?? []).filter((c) => c.type !== "text");
-    return [head, data.structured && block(json(data.structured), "Structured result"), texts, others.length && block(json(others), "Other content"),
-      data.meta && h("details", {}, h("summary", {}, "Meta"), block(json(data.meta), "Meta"))].flat().filter(Boolean);
+    const meta = data.meta ?? data._meta;
+    return [head, this.use.parts(data), meta && h("details", {}, h("summary", {}, "Meta"), block(json(meta), "Meta"))].flat(Infinity).filter(Boolean);
   }
 }

@@ -64,7 +64,7 @@ export function schemaForm(schema) {
   const rest = fields.filter((f) => !needed.has(f.name));
   const shown = rest.length > 4 ? [fields.filter((f) => needed.has(f.name)).map((f) => f.node), h("details", {}, h("summary", {}, `${rest.length} more arguments`), rest.map((f) => f.node))] : fields.map((f) => f.node);
   return {
-    node: h("div", {}, shown, free, !fields.length && !free && h("p", { class: "muted" }, "It takes no arguments.")),
+    node: h("div", {}, shown, free, !fields.length && !free && h("p", { class: "muted" }, "Nothing to fill in.")),
     read() {
       if (free) return JSON.parse(free.value || "{}");
       const found = {};
