@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [attach] [peers] [soak] [startup]
+        [tracing] [sizing] [edge] [finding] [attach] [peers] [plans] [soak] [startup]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -35,6 +35,7 @@ from . import (
     latency,
     passages,
     peers,
+    plans,
     python_docs,
     quantization,
     report,
@@ -72,6 +73,7 @@ BENCHES = {
     "finding": finding.run,
     "attach": attach.run,
     "peers": peers.run,
+    "plans": plans.run,
     "soak": soak.run,
     "startup": startup.run,
 }
@@ -84,6 +86,7 @@ WITHOUT_REFERENCE = {
     "finding",
     "attach",
     "peers",
+    "plans",
     "soak",
     "startup",
 }

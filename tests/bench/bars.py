@@ -67,6 +67,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         f"calls/s / ContextForge, sessions {REVISIONS[0]}": (">=", 50),
         **{f"p99 / p50, quietest round {revision}": ("<=", 3) for revision in REVISIONS},
     },
+    "plans": {"saved share of tokens": (">=", 0.8), "added ms": ("<=", 10)},
     "attach": {
         "p50 added ms, 1 in flight": ("<=", 2),
         "calls/s / fastmcp proxy": (">=", 10),

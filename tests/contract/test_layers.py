@@ -16,7 +16,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "declare", "definitions", "transports", "auth", "upstream", "sessions", "commands",
     ),
     "searchbus_edge": (
-        "http", "auth", "catalog", "tools", "search", "composites", "tasks", "mcp",
+        "http", "auth", "catalog", "tools", "search", "composites", "plans", "tasks", "mcp",
         "interfaces", "bootstrap", "stdio",
     ),
     "searchbus_bus": (

@@ -45,6 +45,8 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
         ("verify_quote", [f"id=doc:notes:{document_id('notes', 'okapi.md')}", "quote=okapis browse leaves"]),
         ("web_extract_content", ['urls=["http://a.example.org/article"]']),
         ("find_tools", ["query=search the web"]),
+        ("run_plan", ['steps=[{"id": "a", "tool": "search", "arguments": {"query": "okapi"}}]',
+                      'output={"ids": "$.a.results[*].id"}']),
     ):  # fmt: skip
         done = run("tools", "call", name, *arguments)
         assert done.returncode == 0, (name, done.stderr)

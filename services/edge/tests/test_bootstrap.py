@@ -23,12 +23,13 @@ async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path
         assert edge.registry.toolsets == []
         await bus.serve(edge.connector)
         await edge.directory.refresh()
-        assert edge.registry.toolsets == ["connector"]
+        assert edge.registry.toolsets == ["connector", "bulk"]
         assert list(edge.registry.view(None).tools) == [
             "fetch",
             "research_brief",
             "search",
             "verify_quote",
+            "run_plan",
         ]
         endpoint = edge.endpoints.get("connector")
         assert endpoint is edge.endpoints.get("connector")

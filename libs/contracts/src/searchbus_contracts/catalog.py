@@ -278,7 +278,7 @@ class _RawCatalog(_RawPart, kw_only=True):
     parts: tuple[_RawPart, ...] = ()
 
 
-RESERVED_TOOLSETS = {"connector": "connector", "lazy": "connector"}
+RESERVED_TOOLSETS = {"bulk": "connector", "connector": "connector", "lazy": "connector"}
 """Toolsets that belong to one service whatever others offer: those of the edge itself."""
 
 

@@ -184,4 +184,4 @@ def test_other_files_are_named(tmp_path, content):
 def test_toolsets_of_services_and_of_the_edge_are_taken():
     """Tools, resources and prompts, and those of the edge itself."""
     services = {"a": Service(name="a", toolsets=("x",), resources=("y",), prompts=("z",))}
-    assert {"x", "y", "z", "connector", "lazy"} == reserved_names(services)
+    assert {"x", "y", "z", "bulk", "connector", "lazy"} == reserved_names(services)

@@ -9,7 +9,7 @@ SERVICE = Service(
     description="The MCP edge: endpoints for clients, composites of several services.",
     start="searchbus_edge.service:start",
     settings="searchbus_edge.settings:EdgeSettings",
-    toolsets=("connector", "lazy"),
+    toolsets=("bulk", "connector", "lazy"),
     calls=(
         "tool.>",
         "resource.>",

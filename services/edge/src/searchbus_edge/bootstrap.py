@@ -45,6 +45,7 @@ from .mcp.client import lacking
 from .mcp.endpoint import Endpoints
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
+from .plans.tool import Plans
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
@@ -307,7 +308,7 @@ def _add_composites(
         sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
     weights = settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
-    tools.worker.add(Connector(weighted, similarity))
+    tools.worker.add(Connector(weighted, similarity), Plans(tools.registry, tools.calls))
     return documents
 
 

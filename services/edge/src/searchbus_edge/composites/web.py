@@ -25,7 +25,6 @@ from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry
 from ..tools.call import ToolCalls, ToolRequest
-from ..tools.reply import Reply
 from .passages import Similarity, candidates, chosen
 from .sources import (
     MAX_QUERY_CHARS,
@@ -193,18 +192,10 @@ class Web:
         except MCPError as error:
             raise Fault(ErrorCode.UPSTREAM_FAILED, error.error.message) from None
         if reply.is_error:
-            raise _fault_of(reply)
+            raise reply.fault("The web search failed. Try again shortly.")
         if reply.structured is None:
             raise Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed. Try again shortly.")
         return reply.value
-
-
-def _fault_of(reply: Reply) -> Fault:
-    """The failure that an error reply describes; upstream_failed where it describes none."""
-    try:
-        return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
-    except msgspec.ValidationError:
-        return Fault(ErrorCode.UPSTREAM_FAILED, "The web search failed. Try again shortly.")
 
 
 def _quoted(passage: str, page: FetchedSource) -> Quoted:

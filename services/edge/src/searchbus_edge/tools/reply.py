@@ -13,7 +13,16 @@ import mcp_types as types
 import msgspec
 from msgspec import Raw, Struct
 
-from searchbus_contracts import Content, TextContent, ToolReply, decode, encode
+from searchbus_contracts import (
+    Content,
+    ErrorCode,
+    Failure,
+    Fault,
+    TextContent,
+    ToolReply,
+    decode,
+    encode,
+)
 from searchbus_contracts.errors import Credits
 from searchbus_contracts.tools import UNTRUSTED, InputRequired
 
@@ -86,6 +95,17 @@ class Reply(Struct, frozen=True, kw_only=True):
     def value(self) -> Any:
         """The structured content, decoded; None where there is none."""
         return decode(self.structured, dict[str, Any]) if self.structured is not None else None
+
+    def fault(self, otherwise: str) -> Fault:
+        """The failure that an error reply describes.
+
+        Args:
+            otherwise: the message of one that describes none.
+        """
+        try:
+            return Fault.of(msgspec.convert((self.value or {}).get("error"), Failure))
+        except msgspec.ValidationError:
+            return Fault(ErrorCode.UPSTREAM_FAILED, otherwise)
 
     def decoded(self) -> ToolReply:
         """The same as a ToolReply, for those who need its values."""

@@ -1,0 +1,239 @@
+"""What is refused before the first call: unknown tools, wrong arguments, circles, sizes.
+
+A tool that the caller may not use is unknown, as everywhere. Arguments are checked against the
+tool's schema as far as their values are known; the pipeline checks each call again as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from mcp.shared.exceptions import MCPError
+from msgspec import Struct
+
+from searchbus_contracts import Actor, ErrorCode, Fault
+
+from ..catalog.view import ListedTool, View
+from ..tools.arguments import check_arguments
+from ..tools.resolve import Resolver
+from .paths import Path, parse
+from .steps import REFERENCE, Plan, Step
+
+MAX_PLAN_BYTES = 64 * 1024
+MAX_DEPTH = 32
+"""Levels of a step's arguments."""
+_KNOWN_KEYWORDS = ("type", "properties", "required", "$defs", "definitions")
+
+
+class CheckedStep(Struct, frozen=True):
+    """A step with its paths.
+
+    Args:
+        paths: all of them, by their texts.
+        needs: ids of the steps whose results it uses.
+    """
+
+    step: Step
+    paths: Mapping[str, Path]
+    needs: frozenset[str]
+
+    @property
+    def rows(self) -> Path | None:
+        """Where its rows are."""
+        return self.paths[self.step.rows] if self.step.rows is not None else None
+
+
+class CheckedPlan(Struct, frozen=True):
+    """Steps by id, each behind those that it needs, and what is returned."""
+
+    steps: Mapping[str, CheckedStep]
+    output: Mapping[str, Path]
+
+
+def check(
+    plan: Plan, actor: Actor, view: View, resolver: Resolver, is_plan: Callable[[ListedTool], bool]
+) -> CheckedPlan:
+    """Check a plan.
+
+    Args:
+        view: the tools that its steps may name.
+        is_plan: whether a tool runs plans itself.
+
+    Raises:
+        Fault: invalid_argument, which names the field.
+    """
+    ids = [step.id for step in plan.steps]
+    if twice := next((name for name in ids if ids.count(name) > 1), None):
+        raise _bad("steps", f"two steps have the id {twice}")
+    steps = {step.id: _checked(step, ids) for step in plan.steps}
+    if weight(msgspec.to_builtins(plan), MAX_PLAN_BYTES) > MAX_PLAN_BYTES:
+        raise _bad("steps", f"have more than {MAX_PLAN_BYTES} bytes")
+    for checked in steps.values():
+        if checked.step.tool is not None:
+            _check_tool(checked, checked.step.tool, actor, view, resolver, is_plan)
+    output = {name: parse(text, f"output.{name}") for name, text in plan.output.items()}
+    for name, path in output.items():
+        _check_step(path, f"output.{name}", ids)
+    return CheckedPlan({name: steps[name] for name in _ordered(steps)}, output)
+
+
+def weight(value: Any, most: int) -> int:
+    """About the bytes of a value as JSON; beyond `most` nothing is counted."""
+    total, left = 0, [value]
+    while left and total <= most:
+        one = left.pop()
+        if isinstance(one, str):
+            total += len(one) + 2
+        elif isinstance(one, dict):
+            total += sum(map(len, one)) + 4 * len(one) + 2
+            left += one.values()
+        elif isinstance(one, list):
+            total += len(one) + 2
+            left += one
+        else:
+            total += 4 if isinstance(one, bool | float | None) else one.bit_length() // 3 + 1
+    return total
+
+
+def reference(value: Any) -> str | None:
+    """The path of a reference; None for any other value."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(value.get(REFERENCE), str):
+        return str(value[REFERENCE])
+    return None
+
+
+def _checked(step: Step, ids: Collection[str]) -> CheckedStep:
+    where = f"steps.{step.id}"
+    if step.tool is None and step.rows is None:
+        raise _bad(where, "needs a tool to call, or rows to select")
+    if step.rows is None and (step.join or step.where or step.unique or step.limit or step.fields):
+        raise _bad(where, "has no rows: join, where, unique, limit and fields need some")
+    if step.tool is None and step.arguments:
+        raise _bad(where, "has arguments and no tool")
+    named: dict[str, str] = {}  # path → field
+    for field, text in _paths(step, where):
+        named.setdefault(text, field)
+    paths = {text: parse(text, field) for text, field in named.items()}
+    for text, path in paths.items():
+        if path.root == "$":
+            _check_step(path, named[text], ids)
+        elif named[text].endswith("rows"):
+            raise _bad(named[text], "must begin with $.step")
+        elif step.rows is None:
+            raise _bad(named[text], "is of a row, and the step has no rows")
+    needs = frozenset(path.step for path in paths.values() if path.step is not None)
+    return CheckedStep(step, paths, needs)
+
+
+def _paths(step: Step, where: str) -> Iterator[tuple[str, str]]:
+    """(field, path) of all paths of a step."""
+    if step.rows is not None:
+        yield f"{where}.rows", step.rows
+    if step.join is not None:
+        yield f"{where}.join.rows", step.join.rows
+        yield f"{where}.join.on", step.join.on
+        yield f"{where}.join.equals", step.join.equals
+    if step.unique is not None:
+        yield f"{where}.unique", step.unique
+    for name, text in step.fields.items():
+        yield f"{where}.fields.{name}", text
+    for number, condition in enumerate(step.where):
+        yield f"{where}.where.{number}", condition.path
+        for text in references(condition.value, f"{where}.where.{number}.value"):
+            yield f"{where}.where.{number}.value", text
+    for text in references(step.arguments, f"{where}.arguments"):
+        yield f"{where}.arguments", text
+
+
+def references(value: Any, field: str) -> Iterator[str]:
+    """The paths in arguments; raises Fault where these are nested too deeply."""
+    left = [(value, 0)]
+    while left:
+        one, depth = left.pop()
+        if depth > MAX_DEPTH:
+            raise _bad(field, f"has more than {MAX_DEPTH} levels")
+        if (text := reference(one)) is not None:
+            yield text
+        elif isinstance(one, dict | list):
+            inner = one.values() if isinstance(one, dict) else one
+            left += ((part, depth + 1) for part in inner)
+
+
+def _check_step(path: Path, field: str, ids: Collection[str]) -> None:
+    if path.step is not None and path.step not in ids:
+        raise _bad(field, f"there is no step {path.step[:32]}")
+    if path.step is None:
+        raise _bad(field, "must begin with $.step")
+
+
+def _check_tool(
+    checked: CheckedStep,
+    name: str,
+    actor: Actor,
+    view: View,
+    resolver: Resolver,
+    is_plan: Callable[[ListedTool], bool],
+) -> None:
+    step = checked.step
+    where = f"steps.{step.id}"
+    try:
+        listed = resolver.require(resolver.target(view, name, step.arguments), actor)
+    except MCPError as error:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{where}.tool: {error.error.message}") from None
+    if is_plan(listed):
+        raise _bad(f"{where}.tool", "a plan cannot run a plan. Add its steps to this one")
+    if listed.passes_on:
+        raise _bad(f"{where}.tool", "name the tool itself, with its own arguments")
+    if listed.descriptor.client_capabilities:
+        raise _bad(f"{where}.tool", "the tool asks its client. Call it outside of a plan")
+    unknown = {key for key, value in step.arguments.items() if any(references(value, where))}
+    arguments = {k: None if k in unknown else v for k, v in step.arguments.items()}
+    try:
+        check_known(listed, arguments, unknown)
+    except Fault as fault:
+        message = fault.failure.message
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{where}.arguments: {message}") from None
+
+
+def check_known(listed: ListedTool, arguments: dict[str, Any], unknown: Collection[str]) -> None:
+    """Check arguments of which some values are not known yet.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    if unknown:
+        schema = _of_known(listed.descriptor.input_schema, unknown)
+        descriptor = msgspec.structs.replace(listed.descriptor, input_schema=schema)
+        listed = ListedTool(listed.name, descriptor, listed.service)
+    check_arguments(listed, listed.repair(arguments))
+
+
+def _of_known(schema: Mapping[str, Any], unknown: Collection[str]) -> dict[str, Any]:
+    """What a schema says of each argument for itself, and nothing of the unknown values."""
+    kept = {key: schema[key] for key in _KNOWN_KEYWORDS if key in schema}
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        kept["properties"] = {k: True if k in unknown else v for k, v in properties.items()}
+    if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _ordered(steps: Mapping[str, CheckedStep]) -> list[str]:
+    """The ids, each behind those that it needs; raises Fault where they are in a circle."""
+    ordered: dict[str, None] = {}
+    left = dict(steps)
+    while left:
+        ready = [name for name, checked in left.items() if checked.needs <= ordered.keys()]
+        if not ready:
+            raise _bad("steps", f"{', '.join(left)} need each other's results")
+        for name in ready:
+            ordered[name] = None
+            del left[name]
+    return list(ordered)
+
+
+def _bad(field: str, problem: str) -> Fault:
+    return Fault(ErrorCode.INVALID_ARGUMENT, f"{field}: {problem}.")

@@ -1,0 +1,176 @@
+"""JSONPath (RFC 9535) without what could cost much: names, indices, slices, wildcards.
+
+    path = parse("$.found.results[*].url")
+    path.value({"found": {"results": [{"url": "a"}]}}, Work())    # ["a"]
+
+`$` is the results of all steps by their ids, `@` one row. A path that can lead to one place only
+gives the value there; any other gives the list of the values. Filters (`?`) are the conditions of
+rows.py; descendants (`..`) and unions are left out, since a few of them visit everything many
+times. The libraries of RFC 9535 have no limit of the work of one path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from searchbus_contracts import ErrorCode, Fault
+
+MAX_CHARS = 500
+MAX_NODES = 10_000
+"""Values of one path, and rows of one step."""
+MAX_WORK = 1_000_000
+"""Values that the paths and conditions of one plan may look at; about a second."""
+_NAME = r"[A-Za-z_\u0080-\U0010ffff][0-9A-Za-z_\u0080-\U0010ffff]*"
+_INTEGER = r"(?:0|-?[1-9][0-9]{0,14})"
+_SEGMENT = re.compile(
+    rf"\.(?P<name>{_NAME})|\.(?P<all>\*)|\[\s*(?:(?P<every>\*)"
+    rf"|(?P<start>{_INTEGER})?\s*(?P<slice>:)\s*(?P<end>{_INTEGER})?"
+    rf"|(?P<index>{_INTEGER})"
+    r"|\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')\s*\]"
+)
+_QUOTES = re.compile(r"\\.|\"")
+
+
+class Work:
+    """Counts what a plan looks at.
+
+    Args:
+        most: values; with one more `charge` raises Fault(invalid_argument).
+    """
+
+    def __init__(self, most: int = MAX_WORK) -> None:
+        self._left = most
+
+    def charge(self, count: int) -> None:
+        """Count so many values."""
+        self._left -= count
+        if self._left < 0:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "The plan looks at too many values. Limit the rows, or ask the tools for fewer.",
+            )
+
+
+class Path(Struct, frozen=True):
+    """A parsed path.
+
+    Args:
+        selectors: names, indices, slices; None selects all.
+    """
+
+    text: str
+    root: Literal["$", "@"]
+    selectors: tuple[str | int | slice | None, ...]
+
+    @property
+    def step(self) -> str | None:
+        """The step whose result it starts from; None for a path of a row."""
+        first = self.selectors[0] if self.root == "$" and self.selectors else None
+        return first if isinstance(first, str) else None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it can lead to one place only (a singular query of the RFC)."""
+        return all(isinstance(selector, str | int) for selector in self.selectors)
+
+    def nodes(self, root: Any, work: Work) -> list[Any]:
+        """The values that it leads to; raises Fault where there are too many."""
+        nodes = [root]
+        for selector in self.selectors:
+            found: list[Any] = []
+            for node in nodes:
+                inner = _children(node, selector)
+                work.charge(1 + len(inner))
+                if len(found) + len(inner) > MAX_NODES:
+                    raise Fault(
+                        ErrorCode.INVALID_ARGUMENT,
+                        f"{self.text} has more than {MAX_NODES} values. Ask the tool for fewer.",
+                    )
+                found += inner
+            nodes = found
+        return nodes
+
+    def value(self, root: Any, work: Work) -> Any:
+        """The value, or the list of values.
+
+        Raises:
+            LookupError: there is nothing in the only place.
+            Fault: there are too many.
+        """
+        nodes = self.nodes(root, work)
+        if not self.is_single:
+            return nodes
+        if not nodes:
+            raise LookupError(self.text)
+        return nodes[0]
+
+
+def parse(text: str, field: str) -> Path:
+    """Read a path.
+
+    Args:
+        field: of the plan, for the message.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+    if not 0 < len(text) <= MAX_CHARS:
+        raise _bad(field, f"has {len(text)} characters; 1 to {MAX_CHARS} are allowed")
+    if text[0] not in "$@":
+        raise _bad(field, "must begin with $ (the results by step) or @ (the row)")
+    at, selectors = 1, []
+    while at < len(text):
+        match = _SEGMENT.match(text, at)
+        if match is None:
+            raise _bad(
+                field,
+                f"cannot be read at character {at}: use .name, ['name'], [0], [0:5], [*]; "
+                "filters, unions and .. are not supported",
+            )
+        selectors.append(_selector(match, field))
+        at = match.end()
+    path = Path(text, "$" if text[0] == "$" else "@", tuple(selectors))
+    if path.root == "$" and path.step is None:
+        raise _bad(field, "must name a step first: $.step")
+    return path
+
+
+def _selector(match: re.Match[str], field: str) -> str | int | slice | None:
+    if match["name"] is not None:
+        return match["name"]
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["slice"] is not None:
+        ends = (match["start"], match["end"])
+        return slice(*(None if end is None else int(end) for end in ends))
+    quoted = match["double"]
+    if match["single"] is not None:
+        swapped = {"\\'": "'", '"': '\\"'}
+        quoted = _QUOTES.sub(lambda found: swapped.get(found[0], found[0]), match["single"])
+    if quoted is None:
+        return None
+    try:
+        return str(json.loads(f'"{quoted}"'))
+    except ValueError:
+        raise _bad(field, "has a name in quotes that is no string of JSON") from None
+
+
+def _children(node: Any, selector: str | int | slice | None) -> Sequence[Any]:
+    if isinstance(selector, str):
+        return [node[selector]] if isinstance(node, dict) and selector in node else ()
+    if isinstance(node, dict):
+        return list(node.values()) if selector is None else ()
+    if not isinstance(node, list):
+        return ()
+    if isinstance(selector, int):
+        return [node[selector]] if -len(node) <= selector < len(node) else ()
+    return node if selector is None else node[selector]
+
+
+def _bad(field: str, problem: str) -> Fault:
+    return Fault(ErrorCode.INVALID_ARGUMENT, f"{field}: {problem}.")

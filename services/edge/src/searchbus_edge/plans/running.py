@@ -1,0 +1,267 @@
+"""Runs a checked plan: every call by the pipeline of all calls, independent steps at once.
+
+A step starts when those that it needs have ended. A failure ends its step, or in a step with rows
+that row's call only; steps that need a failed one are skipped. At the deadline, what runs is
+cancelled, and what is done counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from searchbus_bus import Call
+from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, decode
+
+from ..tools.call import ToolCalls, ToolRequest
+from ..tools.reply import Reply
+from ..tools.resolve import Target
+from .checking import CheckedPlan, CheckedStep, reference, weight
+from .paths import Path, Work
+from .rows import Selection, Test
+from .steps import Plan, StepFailure
+
+MAX_PARALLEL = 16
+MAX_ARGUMENT_BYTES = 256 * 1024
+MAX_RESULT_BYTES = 4 * 2**20
+"""The limit of all results of one plan."""
+_ANSWER_S = 1.0
+"""Kept of the caller's time for the answer."""
+Resolve = Callable[[str, dict[str, Any]], Target]
+"""Takes a tool's name and its arguments; the target of the call as tools are now."""
+Hold = Callable[[int], None]
+"""Counts bytes of results over all plans; raises Fault(overloaded)."""
+
+
+class Run:
+    """One run of a plan.
+
+    Attributes:
+        results: of the steps that ended, by id.
+        failures: of the steps that failed.
+        skipped: ids of the steps that needed these.
+        made: calls so far.
+    """
+
+    def __init__(
+        self, call: Call, plan: Plan, checked: CheckedPlan, calls: ToolCalls, resolve: Resolve,
+        hold: Hold,
+    ) -> None:  # fmt: skip
+        self.results: dict[str, Any] = {}
+        self.failures: list[StepFailure] = []
+        self.skipped: list[str] = []
+        self.made = 0
+        self._work = Work()
+        self._call = call
+        self._plan = plan
+        self._checked = checked
+        self._calls = calls
+        self._resolve = resolve
+        self._hold = hold
+        self._left_bytes = MAX_RESULT_BYTES
+        self._slots = asyncio.Semaphore(MAX_PARALLEL)
+        self._refused: dict[str, Fault] = {}
+        self._row_results: dict[str, dict[int, Any]] = {}
+        self._ended: set[str] = set()
+        self._deadline_s = time.monotonic() + min(
+            plan.timeout_s, max(call.remaining_s - _ANSWER_S, call.remaining_s / 2)
+        )
+
+    async def run(self) -> None:
+        """Run all steps; cancelling this cancels what runs."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        try:
+            async with asyncio.timeout(self._left_s), asyncio.TaskGroup() as group:
+                for name, checked in self._checked.steps.items():
+                    needed = [tasks[other] for other in checked.needs]
+                    tasks[name] = group.create_task(self._step(checked, needed))
+        except TimeoutError:
+            late = Fault(
+                ErrorCode.DEADLINE_EXCEEDED,
+                "The plan's time ended before this step. Try again with a larger timeout_s.",
+            )
+            for name in self._checked.steps.keys() - self._ended:
+                self.failures.append(StepFailure.of(name, late.failure))
+                if done := self._row_results.get(name):
+                    self.results[name] = _in_order(done)
+
+    def at(self, path: Path, row: Any = None) -> Any:
+        """What a path leads to; raises Fault(not_found), or where it leads to too much."""
+        try:
+            return path.value(self.results if path.root == "$" else row, self._work)
+        except LookupError:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"{path.text} leads to nothing. Look at the fields of the tool's results.",
+            ) from None
+
+    @property
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline_s - time.monotonic())
+
+    async def _step(self, checked: CheckedStep, needed: list[asyncio.Task[None]]) -> None:
+        name = checked.step.id
+        if needed:
+            await asyncio.wait(needed)
+        if not checked.needs <= self.results.keys():
+            self.skipped.append(name)
+        else:
+            try:
+                result = await self._result(checked)
+                if result is not None:
+                    self.results[name] = result
+            except Fault as fault:
+                self.failures.append(StepFailure.of(name, fault.failure))
+        self._ended.add(name)
+        await self._call.progress(len(self._ended), len(self._checked.steps), name)
+
+    async def _result(self, checked: CheckedStep) -> Any:
+        """The result of a step; None where every row of it failed."""
+        source = checked.rows
+        if source is None:
+            return await self._called(checked)
+        rows = await asyncio.to_thread(self._rows, checked, source)
+        return rows if checked.step.tool is None else await self._called_for_each(checked, rows)
+
+    def _rows(self, checked: CheckedStep, source: Path) -> list[Any]:
+        step, paths = checked.step, checked.paths
+        join = step.join
+        selection = Selection(
+            join=None if join is None else (
+                self._list_at(paths[join.rows]), paths[join.on], paths[join.equals], join.name
+            ),
+            where=tuple(
+                Test(paths[one.path], one.op, self._filled(one.value, paths, None))
+                for one in step.where
+            ),
+            unique=None if step.unique is None else paths[step.unique],
+            limit=step.limit,
+            fields={name: paths[text] for name, text in step.fields.items()},
+        )  # fmt: skip
+        return selection.apply(self._list_at(source), self._work)
+
+    def _list_at(self, path: Path) -> list[Any]:
+        """The rows at a path: its values, or the list that is its only one."""
+        found = self.at(path)
+        if not isinstance(found, list):
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"{path.text} is not a list of rows. Use a path to one: $.step.results[*].",
+            )
+        return found
+
+    async def _called_for_each(self, checked: CheckedStep, rows: list[Any]) -> list[Any] | None:
+        """The results beside their rows, without those that failed; None where all failed."""
+        name = checked.step.id
+        if self.made + len(rows) > self._plan.max_calls:
+            raise self._too_many(len(rows))  # before a part of them is made in vain
+        done = self._row_results[name] = {}
+        failed: Counter[Failure] = Counter()
+
+        async def one(number: int, row: Any) -> None:
+            try:
+                done[number] = {"row": row, "result": await self._called(checked, row)}
+            except Fault as fault:
+                failed[fault.failure] += 1
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number, row in enumerate(rows):
+                    group.create_task(one(number, row))
+        finally:
+            self.failures += (StepFailure.of(name, why, count) for why, count in failed.items())
+        return _in_order(done) if done or not rows else None
+
+    async def _called(self, checked: CheckedStep, row: Any = None) -> Any:
+        """The result of one call; raises Fault."""
+        name = checked.step.tool
+        assert name is not None
+        arguments = self._filled(checked.step.arguments, checked.paths, row)
+        if weight(arguments, MAX_ARGUMENT_BYTES) > MAX_ARGUMENT_BYTES:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The arguments have more than {MAX_ARGUMENT_BYTES} bytes. Use smaller parts.",
+            )
+        async with self._slots:
+            if name in self._refused:  # asking on would only be refused again
+                raise self._refused[name]
+            if self.made >= self._plan.max_calls:
+                raise self._too_many(1)
+            self.made += 1
+            try:
+                reply = (await self._calls.call(self._request(name, arguments))).reply
+            except MCPError as error:
+                code = ErrorCode.INVALID_ARGUMENT
+                if error.error.code == types.INTERNAL_ERROR:
+                    code = ErrorCode.INTERNAL
+                raise Fault(code, error.error.message) from None
+            except RecursionError:
+                raise Fault(
+                    ErrorCode.INVALID_ARGUMENT,
+                    "The arguments are nested too deeply. Send flatter ones.",
+                ) from None
+        if reply.input_required is not None:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT, f"{name} asks for input. Use it outside of a plan."
+            )
+        if reply.is_error:
+            fault = reply.fault(_text(reply) or f"{name} failed.")
+            if fault.code == ErrorCode.RATE_LIMITED:
+                self._refused[name] = fault
+            raise fault
+        return self._read(reply)
+
+    def _request(self, name: str, arguments: dict[str, Any]) -> ToolRequest:
+        return ToolRequest(
+            self._call.actor, self._resolve(name, arguments), arguments,
+            timeout_s=self._left_s, for_composite=True,
+        )  # fmt: skip
+
+    def _read(self, reply: Reply) -> Any:
+        """What paths see: the structured result, else the text, as JSON where it is some."""
+        text = "" if reply.structured is not None else _text(reply)
+        size_bytes = len(reply.structured or text.encode())
+        self._left_bytes -= size_bytes
+        if self._left_bytes < 0:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The results have more than {MAX_RESULT_BYTES} bytes. Ask the tools for less.",
+            )
+        self._hold(size_bytes)
+        if reply.structured is not None:
+            return reply.value
+        try:
+            return decode(text.encode(), Any) if text[:1] in ("{", "[") else text
+        except Fault:  # no JSON
+            return text
+
+    def _filled(self, value: Any, paths: Mapping[str, Path], row: Any) -> Any:
+        """Arguments with their references replaced; their depth is checked."""
+        if (text := reference(value)) is not None:
+            return self.at(paths[text], row)
+        if isinstance(value, dict):
+            return {key: self._filled(inner, paths, row) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._filled(inner, paths, row) for inner in value]
+        return value
+
+    def _too_many(self, count: int) -> Fault:
+        return Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"{self.made} calls were made, {count} more are needed, and max_calls is "
+            f"{self._plan.max_calls}. Limit the rows, or raise it.",
+        )
+
+
+def _in_order(done: dict[int, Any]) -> list[Any]:
+    return [done[number] for number in sorted(done)]
+
+
+def _text(reply: Reply) -> str:
+    return "\n".join(block.text for block in reply.content if isinstance(block, TextContent))
