@@ -19,6 +19,7 @@ from searchbus_contracts import (
     decode,
     decode_catalog,
     encode,
+    engines,
     ingest,
     resources,
     retrieval,
@@ -35,7 +36,17 @@ EXTRA = {"Actor": Actor, "Parts": Parts, "Failure": Failure}
 
 
 def kind_of(name: str):
-    modules = (searchbus_contracts, attach, copies, ingest, resources, retrieval, toolindex, web)
+    modules = (
+        searchbus_contracts,
+        attach,
+        copies,
+        engines,
+        ingest,
+        resources,
+        retrieval,
+        toolindex,
+        web,
+    )
     return EXTRA.get(name) or next(getattr(m, name) for m in modules if hasattr(m, name))
 
 

@@ -13,7 +13,7 @@ from searchbus_ddg.duckduckgo import DuckDuckGo
 from searchbus_ddg.egress import Cooldowns, Egress, egress_id
 from searchbus_ddg.fleet import ScraperFleet
 from searchbus_ddg.lease import LEASE_TTL_S, lease_of
-from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
+from searchbus_ddg.outcome import EngineError, Outcome, ResultPage
 from searchbus_ddg.search import ScrapedSearch
 from searchbus_ddg.service import build_worker
 from searchbus_ddg.settings import DdgSettings
@@ -41,7 +41,7 @@ class Pages:
         self.sent += request is not _PROBE
         await asyncio.sleep(REPLY_S)
         if self.blocked:
-            raise DuckDuckGoError(Outcome.CHALLENGE, "it challenges this address")
+            raise EngineError(Outcome.CHALLENGE, "it challenges this address")
         return _PAGE
 
 

@@ -19,7 +19,7 @@ from searchbus_ddg.egress import (
     egress_id,
     open_client,
 )
-from searchbus_ddg.outcome import DuckDuckGoError, Outcome
+from searchbus_ddg.outcome import EngineError, Outcome
 from searchbus_upstream import (
     HttpClient,
     HttpRequest,
@@ -45,7 +45,7 @@ async def succeed(left_s: float) -> str:
 
 def failing(outcome: Outcome, retry_after_s: float | None = None):
     async def fail(left_s: float) -> str:
-        raise DuckDuckGoError(outcome, "refused", retry_after_s)
+        raise EngineError(outcome, "refused", retry_after_s)
 
     return fail
 
@@ -63,7 +63,7 @@ async def test_refusal_starts_a_cooldown(egress, now_s):
     informed = []
     egress.on_refused = lambda: informed.append(1)
     assert await egress.use("a", 5.0, succeed) == "page"
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 5.0, failing(Outcome.CHALLENGE))
     now_s[0] += 600
     with pytest.raises(Fault) as caught:
@@ -76,14 +76,14 @@ async def test_refusal_starts_a_cooldown(egress, now_s):
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNKNOWN_MARKUP])
 async def test_other_failures_start_none(egress, outcome):
     """They do not concern the address."""
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 5.0, failing(outcome))
     assert await egress.use("a", 5.0, succeed) == "page"
 
 
 async def test_probe_after_the_cooldown_decides(egress, now_s):
     """A refused probe doubles the cooldown; a successful one ends it."""
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 5.0, failing(Outcome.CHALLENGE))
     assert not await egress.probe(succeed, 5.0)  # too early: nothing is sent
     now_s[0] += 3600
@@ -113,7 +113,7 @@ async def test_refusal_turns_away_those_who_wait_for_their_turns():
 
     async def refused(left_s: float) -> str:
         await going.wait()
-        raise DuckDuckGoError(Outcome.CHALLENGE, "refused")
+        raise EngineError(Outcome.CHALLENGE, "refused")
 
     first, *waiting = [asyncio.create_task(egress.use("a", 1e6, refused)) for _ in range(5)]
     await asyncio.sleep(0)
@@ -126,7 +126,7 @@ async def test_refusal_turns_away_those_who_wait_for_their_turns():
 async def test_suspicion_turns_nobody_away(now_s):
     """It may be over before their turns."""
     egress = Egress("test", None, Pace(0.05), clock=lambda: now_s[0])
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 60.0, failing(Outcome.BLANK))
     waiting = asyncio.create_task(egress.pace.slot("a", 60.0))
     now_s[0] += 5
@@ -146,7 +146,7 @@ async def test_turn_that_leaves_no_time_for_a_reply_is_refused_as_our_own_pace()
 
 async def test_inconclusive_probe_is_repeated_after_a_while(egress, now_s):
     """A timeout leaves the address refused."""
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 5.0, failing(Outcome.RATE_LIMITED))
     now_s[0] += 180
     assert not await egress.probe(failing(Outcome.TIMEOUT), 5.0)
@@ -155,25 +155,25 @@ async def test_inconclusive_probe_is_repeated_after_a_while(egress, now_s):
 
 async def test_blank_page_cools_down_shortly_and_a_probe_clears_the_address(egress, now_s):
     """Further blank pages are then held against their queries, for a minute."""
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         await egress.use("a", 5.0, failing(Outcome.BLANK))
     assert caught.value.outcome is Outcome.BLANK
     assert egress.breaker.remaining_s == 5.0
     now_s[0] += 5
     assert await egress.probe(succeed, 5.0)
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         await egress.use("a", 5.0, failing(Outcome.BLANK))
     assert caught.value.outcome is Outcome.QUERY_REFUSED
     assert await egress.use("a", 5.0, succeed) == "page"
     now_s[0] += VOUCHED_S
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         await egress.use("a", 5.0, failing(Outcome.BLANK))
     assert caught.value.outcome is Outcome.BLANK
 
 
 async def test_blank_page_of_the_probe_is_a_refusal(egress, now_s):
     """With the cooldown of a challenge."""
-    with pytest.raises(DuckDuckGoError):
+    with pytest.raises(EngineError):
         await egress.use("a", 5.0, failing(Outcome.BLANK))
     now_s[0] += 5
     assert not await egress.probe(failing(Outcome.BLANK), 5.0)
@@ -183,7 +183,7 @@ async def test_blank_page_of_the_probe_is_a_refusal(egress, now_s):
 async def test_suspicion_ends_where_the_probe_shows_no_refusal(egress, now_s):
     """A timeout proves nothing; the next blank page is a suspicion again."""
     for _ in range(2):
-        with pytest.raises(DuckDuckGoError) as caught:
+        with pytest.raises(EngineError) as caught:
             await egress.use("a", 5.0, failing(Outcome.BLANK))
         assert caught.value.outcome is Outcome.BLANK
         now_s[0] += 5
@@ -193,9 +193,9 @@ async def test_suspicion_ends_where_the_probe_shows_no_refusal(egress, now_s):
 def test_cooldown_is_at_least_what_was_asked_for():
     """Different for challenges and rate limits."""
     cooldowns = Cooldowns(challenge_s=100.0, rate_limited_s=10.0)
-    assert cooldowns.after(DuckDuckGoError(Outcome.CHALLENGE, "x")) == 100.0
-    assert cooldowns.after(DuckDuckGoError(Outcome.RATE_LIMITED, "x")) == 10.0
-    assert cooldowns.after(DuckDuckGoError(Outcome.RATE_LIMITED, "x", 60.0)) == 60.0
+    assert cooldowns.after(EngineError(Outcome.CHALLENGE, "x")) == 100.0
+    assert cooldowns.after(EngineError(Outcome.RATE_LIMITED, "x")) == 10.0
+    assert cooldowns.after(EngineError(Outcome.RATE_LIMITED, "x", 60.0)) == 60.0
 
 
 def test_identity_of_an_address():

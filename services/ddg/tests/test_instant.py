@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_ddg.instant import Group, InstantAnswer, Topic, decode_instant
-from searchbus_ddg.outcome import DuckDuckGoError, Outcome
+from searchbus_ddg.outcome import EngineError, Outcome
 from searchbus_upstream import HttpReply
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -98,7 +98,7 @@ def test_answer_of_a_calculator_or_of_the_address_is_kept(kind, given, text):
 )  # fmt: skip
 def test_unreadable_reply_is_an_error(status, body, outcome):
     """It is never shown as "no instant answer"."""
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         decode_instant(HttpReply(status, body))
     assert caught.value.outcome is outcome
 
@@ -106,5 +106,5 @@ def test_unreadable_reply_is_an_error(status, body, outcome):
 @pytest.mark.parametrize("raw", [{}, {"error": "quota"}, {"detail": {"error": "x"}}, {"meta": {}}])
 def test_object_that_is_no_answer_is_a_failure(raw):
     """It does not read as an empty answer."""
-    with pytest.raises(DuckDuckGoError, match="none of the known fields"):
+    with pytest.raises(EngineError, match="none of the known fields"):
         decode(raw)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from searchbus_ddg.outcome import REFUSALS, DuckDuckGoError, Outcome
+from searchbus_ddg.outcome import REFUSALS, EngineError, Outcome
 from searchbus_ddg.parse import parse_page, target_of
 from searchbus_upstream.text import plain
 
@@ -209,6 +209,6 @@ def test_refusals_concern_the_address():
 
 def test_error_names_outcome_and_detail():
     """For the log."""
-    error = DuckDuckGoError(Outcome.RATE_LIMITED, "it limits this address (HTTP 429)", 7.0)
+    error = EngineError(Outcome.RATE_LIMITED, "it limits this address (HTTP 429)", 7.0)
     assert str(error) == "rate_limited: it limits this address (HTTP 429)"
     assert (error.outcome, error.retry_after_s) == (Outcome.RATE_LIMITED, 7.0)

@@ -9,7 +9,7 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_contracts.web import WebResult, WebSearchRequest
 from searchbus_ddg.egress import Egress
-from searchbus_ddg.outcome import DuckDuckGoError, Outcome, ResultPage
+from searchbus_ddg.outcome import EngineError, Outcome, ResultPage
 from searchbus_ddg.search import PageClient, ScrapedSearch, quote_bangs
 from searchbus_upstream import (
     HttpReply,
@@ -28,7 +28,7 @@ def page(*numbers: int, more: bool = True) -> ResultPage:
 class FakePages:
     """Replies with the given pages or errors, in turn."""
 
-    def __init__(self, *outcomes: ResultPage | DuckDuckGoError) -> None:
+    def __init__(self, *outcomes: ResultPage | EngineError) -> None:
         self.outcomes = list(outcomes)
         self.endpoints: list[str] = []
 
@@ -42,7 +42,7 @@ class FakePages:
     def _next(self, endpoint: str) -> ResultPage:
         self.endpoints.append(endpoint)
         outcome = self.outcomes.pop(0)
-        if isinstance(outcome, DuckDuckGoError):
+        if isinstance(outcome, EngineError):
             raise outcome
         return outcome
 
@@ -81,7 +81,7 @@ async def test_number_of_pages_is_limited():
 
 async def test_failure_of_a_later_page_shortens_the_list():
     """A note says why."""
-    error = DuckDuckGoError(Outcome.TIMEOUT, "no answer within 5.0 s")
+    error = EngineError(Outcome.TIMEOUT, "no answer within 5.0 s")
     rows, note, _ = await run(30, page(1, 2), error)
     assert rows == ["1", "2"]
     assert note == "Further results could not be fetched: no answer within 5.0 s."
@@ -90,7 +90,7 @@ async def test_failure_of_a_later_page_shortens_the_list():
 async def test_lite_is_used_where_html_cannot_be_read():
     """And for its next pages."""
     rows, _, endpoints = await run(
-        3, DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "new"), page(1, 2), page(3)
+        3, EngineError(Outcome.UNKNOWN_MARKUP, "new"), page(1, 2), page(3)
     )
     assert (rows, endpoints) == (["1", "2", "3"], ["html", "lite", "lite"])
 
@@ -111,7 +111,7 @@ async def test_lite_is_used_where_html_cannot_be_read():
 async def test_failure_of_the_first_page_has_its_code(errors, code, retryable, said):
     """It never reads as if there were no results."""
     with pytest.raises(Fault) as caught:
-        await run(10, *(DuckDuckGoError(outcome, detail) for outcome, detail in errors))
+        await run(10, *(EngineError(outcome, detail) for outcome, detail in errors))
     assert (caught.value.code, caught.value.failure.retryable) == (code, retryable)
     assert said in caught.value.failure.message
 
@@ -200,7 +200,7 @@ async def test_next_page_sends_the_form_of_the_page_before():
 async def test_other_replies_are_errors(result, outcome, detail):
     """With the outcome, and a detail for messages."""
     pages, _ = pages_of(result)
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         await pages.first_page("lite", WebSearchRequest(query="cats"), 5.0)
     assert caught.value.outcome is outcome
     assert detail in caught.value.detail
@@ -209,7 +209,7 @@ async def test_other_replies_are_errors(result, outcome, detail):
 async def test_retry_after_is_kept():
     """For the cooldown of the address."""
     pages, _ = pages_of(HttpReply(429, b"", {"retry-after": "7"}))
-    with pytest.raises(DuckDuckGoError) as caught:
+    with pytest.raises(EngineError) as caught:
         await pages.first_page("html", WebSearchRequest(query="cats"), 5.0)
     assert (caught.value.outcome, caught.value.retry_after_s) == (Outcome.RATE_LIMITED, 7.0)
 

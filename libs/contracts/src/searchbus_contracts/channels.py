@@ -8,6 +8,7 @@ from typing import Any
 from .attach import ManageReply, ManageRequest, StatusReply, StatusRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
+from .engines import EngineRequest, EngineStatesReply, EngineStatesRequest
 from .headers import Cancel, Ping, Pong
 from .ingest import (
     DeleteReply,
@@ -92,6 +93,9 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("retrieval.delete", "Delete documents or a collection.", DeleteRequest, DeleteReply),
     Channel("ddg.search", "Search the web with DuckDuckGo.", WebSearchRequest, WebSearchReply),
     Channel("ddg.fetch", "The same, without the cache.", WebSearchRequest, WebSearchReply),
+    Channel("ddg.engine", "Search with another engine.", EngineRequest, WebSearchReply),
+    Channel("ddg.engines", "Get the states of these engines.",
+            EngineStatesRequest, EngineStatesReply),
     Channel("attach.status", "Get the state of attached MCP servers.", StatusRequest, StatusReply),
     Channel("attach.manage", "Change what is attached.", ManageRequest, ManageReply),
     Channel(

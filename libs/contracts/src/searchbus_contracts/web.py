@@ -15,7 +15,7 @@ class WebSearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     query: Annotated[str, doc("1 to 499 characters, else invalid_query.")]
     limit: Annotated[int, Meta(ge=1, le=30)] = 10
     region: Annotated[
-        str, doc("DuckDuckGo's kl, e.g. 'de-de'.", pattern=r"^[a-z]{2}-[a-z]{2}$")
+        str, doc("DuckDuckGo's kl, e.g. 'de-de'.", pattern=r"^[a-z]{2}-[a-z]{2,3}$")
     ] = "wt-wt"
     time: Annotated[
         Literal["", "d", "w", "m", "y"], doc("Not older than a day, week, month, year.")
@@ -59,3 +59,4 @@ class WebSearchReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fetched_at_ms: Annotated[int, doc("Milliseconds of the epoch.")]
     note: Annotated[str | None, doc("Why results are missing or old.")] = None
     stale: Annotated[bool, doc("From the cache, because the provider fails now.")] = False
+    more: Annotated[bool, doc("Whether there is a further page, for `ddg.engine`.")] = False

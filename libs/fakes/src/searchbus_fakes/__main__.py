@@ -19,6 +19,7 @@ from searchbus_runtime.files import write_atomically
 from searchbus_runtime.server import HttpServer
 
 from .ddg import FakeDuckDuckGo
+from .engines import ENGINE_PATHS
 from .web import FakeWeb
 
 OPTIONS: dict[str, Any] = {
@@ -50,6 +51,9 @@ def write_settings(path: Path, ddg_url: str, web_url: str) -> None:
         "SEARCHBUS_DDG_HTML_URL": f"{ddg_url}/html/",
         "SEARCHBUS_DDG_LITE_URL": f"{ddg_url}/lite/",
         "SEARCHBUS_DDG_INSTANT_URL": f"{ddg_url}/instant",
+        "SEARCHBUS_DDG_ENGINE_URLS": json.dumps(
+            {name: f"{web_url}/engines/{path}" for name, path in ENGINE_PATHS.items()}
+        ),
         "SEARCHBUS_TAVILY_URL": f"{web_url}/tavily",
         "SEARCHBUS_BRAVE_URL": f"{web_url}/brave",
         "SEARCHBUS_WEB_ROUTES": json.dumps({f"*.example.{tld}": address for tld in ("org", "net")}),

@@ -29,6 +29,8 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from .engines import answer_of, query_of, token_page
+
 __all__ = ["ARTICLE", "FakeWeb", "article"]
 
 PARAGRAPH = (
@@ -81,6 +83,9 @@ class FakeWeb:
                 Route("/tavily/extract", self.tavily_extract, methods=["POST"]),
                 Route("/brave/{kind}/search", self.brave),
                 Route("/searxng/search", self.searxng),
+                Route("/engines/ddg_news/", self.news_token),
+                Route("/engines/{engine}", self.engine),
+                Route("/engines/{engine}/news.js", self.engine),
                 Route("/_fake", self.counts),
                 Route("/{path:path}", self.page),
             ]
@@ -153,6 +158,20 @@ class FakeWeb:
             for r in _rows(query, "searxng", 10, start)
         ]  # fmt: skip
         return JSONResponse({"query": query, "results": rows, "unresponsive_engines": []})
+
+    async def engine(self, request: Request) -> Response:
+        """GET of an engine without a key."""
+        name = request.path_params["engine"]
+        query, _ = query_of(request)
+        self.requests.append((name, dict(request.query_params)))
+        fault = await self._fault(name, query, "")
+        if fault is not None:
+            return fault
+        return answer_of(name, request, lambda text, start: _rows(text, name, 10, start))
+
+    async def news_token(self, request: Request) -> Response:
+        """The page with the token of the news search."""
+        return token_page(request.query_params["q"])
 
     async def _fault(self, provider: str, query: str, key: str) -> Response | None:
         self.calls[provider] += 1

@@ -17,7 +17,7 @@ from searchbus_upstream import Cached, Fetched, HttpRequest, SharedCache
 from .egress import Egress, blocked
 from .fleet import ScraperFleet
 from .instant import InstantAnswer, decode_instant
-from .outcome import DuckDuckGoError, Outcome
+from .outcome import EngineError, Outcome
 from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, ScrapedSearch, SearchRows, send
 from .settings import DdgSettings
 
@@ -200,7 +200,7 @@ class DuckDuckGo:
         async def fetch() -> Fetched:
             try:
                 return Fetched(encode(await self._fetch_instant(text, call.remaining_s)))
-            except DuckDuckGoError as error:
+            except EngineError as error:
                 raise _instant_fault(error) from None
 
         cached = await self._cache.get(
@@ -235,7 +235,7 @@ def _caller(call: Call, request: WebSearchRequest) -> str:
     return request.caller or call.actor.subject
 
 
-def _instant_fault(error: DuckDuckGoError) -> Fault:
+def _instant_fault(error: EngineError) -> Fault:
     if error.outcome is Outcome.RATE_LIMITED:
         return Fault(
             ErrorCode.UPSTREAM_LIMITED,

@@ -26,7 +26,7 @@ from searchbus_upstream import (
     upstream_span,
 )
 
-from .outcome import REFUSALS, DuckDuckGoError, Outcome
+from .outcome import REFUSALS, EngineError, Outcome
 
 log = logging.getLogger("searchbus.ddg")
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Cooldowns:
     rate_limited_s: float = 180.0
     suspicion_s: float = 5.0
 
-    def after(self, error: DuckDuckGoError) -> float:
+    def after(self, error: EngineError) -> float:
         """The cooldown for one refusal: at least what DuckDuckGo asked for."""
         limited = error.outcome is Outcome.RATE_LIMITED
         least_s = self.rate_limited_s if limited else self.challenge_s
@@ -66,7 +66,9 @@ class Egress:
 
     Args:
         name: in logs and metrics.
+        title: of the engine, in messages.
         max_in_flight: requests at the same time, whatever the pace.
+        probed: whether somebody calls `probe` after a cooldown; else the next request is the probe.
         clock: seconds of the epoch.
     """
 
@@ -76,16 +78,20 @@ class Egress:
         client: UpstreamClient,
         pace: Pace,
         *,
+        title: str = "DuckDuckGo",
         cooldowns: Cooldowns | None = None,
         max_in_flight: int = 4,
+        probed: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
+        self.title = title
         self.client = client
         self.pace = pace
         self.breaker = Breaker(name, clock=clock)
         self.on_refused: Callable[[], None] = lambda: None
-        self._cooldowns = cooldowns or Cooldowns()
+        self.cooldowns = cooldowns or Cooldowns()
+        self._probed = probed
         self._clock = clock
         self._vouched_until_s = 0.0
         self._slots = asyncio.Semaphore(max_in_flight)
@@ -99,21 +105,26 @@ class Egress:
         Raises:
             Fault: upstream_blocked while the address is cooling down; overloaded where the turn
                 would come too late for a reply.
-            DuckDuckGoError: of the request; `QUERY_REFUSED` for a blank page of an address that a
+            EngineError: of the request; `QUERY_REFUSED` for a blank page of an address that a
                 probe has just found healthy.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
-        self._require_closed()
-        await self.pace.slot(caller, max(0.0, timeout_s - _REPLY_S))
-        async with self._slots:
-            self._require_closed()
-            try:
-                result = await request(max(0.001, end_s - loop.time()))
-            except DuckDuckGoError as error:
-                raise self._judged(error) from None
-            self.breaker.succeeded()
-            return result
+        probing = not self._probed and self.breaker.try_probe()
+        try:
+            self._require_closed(probing)
+            await self.pace.slot(caller, max(0.0, timeout_s - _REPLY_S))
+            async with self._slots:
+                self._require_closed(probing)
+                try:
+                    result = await request(max(0.001, end_s - loop.time()))
+                except EngineError as error:
+                    raise self._judged(error) from None
+                self.breaker.succeeded()
+                return result
+        finally:
+            if probing:
+                self.breaker.abandon()
 
     def wait_s(self, caller: str) -> float:
         """About how long a new request would wait for its turn; 0 where the address is refused."""
@@ -125,7 +136,7 @@ class Egress:
             return self.breaker.closed
         try:
             await request(timeout_s)
-        except DuckDuckGoError as error:
+        except EngineError as error:
             if error.outcome in REFUSALS:
                 self._refused(error)
             elif self.breaker.suspected:
@@ -133,7 +144,7 @@ class Egress:
                 self.breaker.close()
             else:
                 log.info("%s is still refused: %s", self.name, error)
-                self.breaker.refused(self._cooldowns.rate_limited_s)
+                self.breaker.refused(self.cooldowns.rate_limited_s)
         except BaseException:
             self.breaker.refused(1.0)
             raise
@@ -143,43 +154,48 @@ class Egress:
             self.breaker.succeeded()
         return self.breaker.closed
 
-    def _judged(self, error: DuckDuckGoError) -> DuckDuckGoError:
+    def _judged(self, error: EngineError) -> EngineError:
         """What a failure means, after its effect on the address."""
         if error.outcome is not Outcome.BLANK:
             if error.outcome in REFUSALS:
                 self._refused(error)
             return error
         if self._clock() < self._vouched_until_s:
-            return DuckDuckGoError(Outcome.QUERY_REFUSED, error.detail)
+            return EngineError(Outcome.QUERY_REFUSED, error.detail)
         if self.breaker.closed:
-            self.breaker.suspect(self._cooldowns.suspicion_s)
+            self.breaker.suspect(self.cooldowns.suspicion_s)
             log.warning(
                 "%s: %s; a probe in %.0f s decides", self.name, error.detail,
-                self._cooldowns.suspicion_s,
+                self.cooldowns.suspicion_s,
             )  # fmt: skip
             self.on_refused()
         return error
 
-    def _refused(self, error: DuckDuckGoError) -> None:
+    def _refused(self, error: EngineError) -> None:
         if self.breaker.closed:  # neither a probe nor a late reply slows the address down further
             self.pace.refused()
-        cooldown_s = self.breaker.refused(self._cooldowns.after(error))
+        cooldown_s = self.breaker.refused(self.cooldowns.after(error))
         log.warning("%s: %s; cooldown of %.0f s", self.name, error.detail, cooldown_s)
         # They can go to other workers. A suspicion may be over before their turns.
-        self.pace.fail_waiting(blocked(cooldown_s))
+        self.pace.fail_waiting(blocked(cooldown_s, title=self.title))
         self.on_refused()
 
-    def _require_closed(self) -> None:
-        if not self.breaker.closed:
-            raise blocked(self.breaker.remaining_s)
+    def _require_closed(self, probing: bool) -> None:
+        if not (probing or self.breaker.closed):
+            raise blocked(self.breaker.remaining_s, title=self.title)
 
 
-def blocked(remaining_s: float, code: ErrorCode | str = ErrorCode.UPSTREAM_BLOCKED) -> Fault:
+def blocked(
+    remaining_s: float,
+    code: ErrorCode | str = ErrorCode.UPSTREAM_BLOCKED,
+    *,
+    title: str = "DuckDuckGo",
+) -> Fault:
     """The failure of a call while the address is cooling down."""
     wait_s = max(1, math.ceil(remaining_s))
     return Fault(
         code,
-        f"DuckDuckGo refuses automated searches from here at the moment. This does not mean that "
+        f"{title} refuses automated searches from here at the moment. This does not mean that "
         f"there are no results. Try again in {wait_s} seconds, or use another search tool.",
         retryable=True,
         retry_after_ms=wait_s * 1000,

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from searchbus_upstream import HttpReply, is_public_url
 
-from .outcome import DuckDuckGoError, Outcome
+from .outcome import EngineError, Outcome
 
 _SITE = "https://duckduckgo.com/"
 _LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
@@ -74,21 +74,21 @@ def decode_instant(reply: HttpReply) -> InstantAnswer:
     """Parse a reply.
 
     Raises:
-        DuckDuckGoError: the status is an error, or the body is not an answer.
+        EngineError: the status is an error, or the body is not an answer.
     """
     if reply.status in (202, 403, 429) and not reply.body.strip().startswith(b"{"):
-        raise DuckDuckGoError(Outcome.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
+        raise EngineError(Outcome.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
     if reply.status >= 400:
-        raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, f"it answers HTTP {reply.status}")
+        raise EngineError(Outcome.UPSTREAM_ERROR, f"it answers HTTP {reply.status}")
     try:
         raw = json.loads(reply.body)
     except (ValueError, RecursionError):
         what = "was cut off" if reply.truncated else "is not JSON"
-        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, f"its answer {what}") from None
+        raise EngineError(Outcome.UNKNOWN_MARKUP, f"its answer {what}") from None
     if not isinstance(raw, dict):
-        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "its answer is not a JSON object")
+        raise EngineError(Outcome.UNKNOWN_MARKUP, "its answer is not a JSON object")
     if not _FIELDS & raw.keys():
-        raise DuckDuckGoError(Outcome.UNKNOWN_MARKUP, "its answer has none of the known fields")
+        raise EngineError(Outcome.UNKNOWN_MARKUP, "its answer has none of the known fields")
     abstract = _text(raw.get("AbstractText")) or _text(raw.get("Abstract"))
     kind = _text(raw.get("Type"))
     refers = bool(_MAY_REFER.search(abstract[-120:])) and len(abstract) < 200

@@ -1,7 +1,7 @@
-"""What a request to DuckDuckGo can result in.
+"""What a request to DuckDuckGo or another engine can result in.
 
 A result page without rows is `empty` only where the page says so; every other reply without rows
-is a `DuckDuckGoError`.
+is an `EngineError`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ResultPage:
     next_form: dict[str, str] = field(default_factory=dict)
 
 
-class DuckDuckGoError(Exception):
+class EngineError(Exception):
     """A request without a usable reply.
 
     Args:
         detail: for messages, e.g. "it answers HTTP 500".
-        retry_after_s: what DuckDuckGo asked for in Retry-After.
+        retry_after_s: what the engine asked for in Retry-After.
     """
 
     def __init__(self, outcome: Outcome, detail: str, retry_after_s: float | None = None) -> None:

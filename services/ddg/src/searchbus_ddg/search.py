@@ -22,7 +22,7 @@ from searchbus_upstream import (
 )
 
 from .egress import Egress, blocked
-from .outcome import REFUSALS, DuckDuckGoError, Outcome, ResultPage
+from .outcome import REFUSALS, EngineError, Outcome, ResultPage
 from .parse import MAX_PAGE_BYTES, parse_page
 
 MAX_PAGES = 4
@@ -85,7 +85,7 @@ class ScrapedSearch:
             fetch = functools.partial(self._pages.next_page, endpoint, page.next_form, request)
             try:
                 page = await self._fetch(caller, end_s, fetch)
-            except DuckDuckGoError as error:
+            except EngineError as error:
                 note = f"Further results could not be fetched: {error.detail}."
                 break
             except Fault as fault:
@@ -102,13 +102,13 @@ class ScrapedSearch:
         lite = functools.partial(self._pages.first_page, "lite", request)
         try:
             return "html", await self._fetch(caller, end_s, html)
-        except DuckDuckGoError as html_error:
+        except EngineError as html_error:
             # A refusal of the address holds for lite as well, and a request would prolong it.
             if html_error.outcome not in (Outcome.UNKNOWN_MARKUP, Outcome.UPSTREAM_ERROR):
                 raise fault_of(html_error, self._egress) from None
             try:
                 return "lite", await self._fetch(caller, end_s, lite)
-            except DuckDuckGoError as error:
+            except EngineError as error:
                 shown = error if error.outcome in REFUSALS else html_error
                 raise fault_of(shown, self._egress) from None
 
@@ -124,29 +124,29 @@ class ScrapedSearch:
         return await self._egress.use(caller, left_s, fetch)
 
 
-def fault_of(error: DuckDuckGoError, egress: Egress) -> Fault:
+def fault_of(error: EngineError, egress: Egress) -> Fault:
     """The failure of a call; it never reads as if there were no results."""
     wait_s = max(1, round(egress.breaker.remaining_s))
     if error.outcome is Outcome.RATE_LIMITED:
         return RefusedError(
             error.outcome,
             ErrorCode.UPSTREAM_LIMITED,
-            f"DuckDuckGo limits searches from here. Try again in {wait_s} seconds, or use another "
-            "search tool.",
+            f"{egress.title} limits searches from here. Try again in {wait_s} seconds, or use "
+            "another search tool.",
             wait_s,
         )
     if error.outcome in REFUSALS:
-        failure = blocked(wait_s).failure
+        failure = blocked(wait_s, title=egress.title).failure
         return RefusedError(error.outcome, ErrorCode.UPSTREAM_BLOCKED, failure.message, wait_s)
     if error.outcome is Outcome.TIMEOUT:
         return Fault(
-            ErrorCode.UPSTREAM_FAILED, "DuckDuckGo did not answer in time. Try again shortly."
+            ErrorCode.UPSTREAM_FAILED, f"{egress.title} did not answer in time. Try again shortly."
         )
     changed = error.outcome is Outcome.UNKNOWN_MARKUP
     advice = "Use another search tool." if changed else "Try again shortly."
     return Fault(
         ErrorCode.UPSTREAM_FAILED,
-        f"DuckDuckGo could not be searched: {error.detail}. {advice}",
+        f"{egress.title} could not be searched: {error.detail}. {advice}",
         retryable=not changed,
     )
 
@@ -176,7 +176,7 @@ class PageClient:
             endpoint: html or lite.
 
         Raises:
-            DuckDuckGoError: the outcome is neither ok nor empty.
+            EngineError: the outcome is neither ok nor empty.
         """
         form = {"q": quote_bangs(request.query), "b": "", "kl": request.region, "df": request.time}
         if request.safe:
@@ -214,18 +214,18 @@ class PageClient:
 async def send(
     client: UpstreamClient, request: HttpRequest, *, timeout_s: float, max_bytes: int
 ) -> HttpReply:
-    """Send a request to DuckDuckGo; raises DuckDuckGoError where there is no response."""
+    """Send a request to an engine; raises EngineError where there is no response."""
     try:
         return await client.send(request, timeout_s=timeout_s, max_bytes=max_bytes)
     except UpstreamTimeoutError as error:
-        raise DuckDuckGoError(Outcome.TIMEOUT, str(error)) from None
+        raise EngineError(Outcome.TIMEOUT, str(error)) from None
     except UpstreamUnreachableError as error:
-        raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, str(error)) from None
+        raise EngineError(Outcome.UPSTREAM_ERROR, str(error)) from None
 
 
 def _parse(reply: HttpReply) -> ResultPage:
     if 300 <= reply.status < 400:
-        raise DuckDuckGoError(Outcome.UPSTREAM_ERROR, "it redirects elsewhere, as for a !bang")
+        raise EngineError(Outcome.UPSTREAM_ERROR, "it redirects elsewhere, as for a !bang")
     page = parse_page(reply.status, reply.body)
     if page.outcome in (Outcome.OK, Outcome.EMPTY):
         return page
@@ -238,7 +238,7 @@ def _parse(reply: HttpReply) -> ResultPage:
         else "its page was cut off before the first result",
         Outcome.UPSTREAM_ERROR: f"it answers HTTP {reply.status}",
     }[page.outcome]
-    raise DuckDuckGoError(page.outcome, detail, retry_after_s(reply.headers))
+    raise EngineError(page.outcome, detail, retry_after_s(reply.headers))
 
 
 def _languages(region: str) -> str:

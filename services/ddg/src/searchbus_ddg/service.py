@@ -7,17 +7,22 @@ import logging
 import secrets
 
 from searchbus_bus import KeyValue, Worker
+from searchbus_contracts.engines import ENGINES
 from searchbus_contracts.web import WebSearchRequest
 from searchbus_runtime import Process
 from searchbus_upstream import Pace, SharedCache
 
 from .duckduckgo import DuckDuckGo
 from .egress import Cooldowns, Egress, egress_id, open_client
+from .engines import BY_NAME
+from .engines.base import Engine
+from .engines.ddg_news import DuckDuckGoNews
+from .engines.searches import EngineSearches
 from .fleet import ScraperFleet
 from .lease import LEASE_TTL_S, claim
 from .search import PageClient, ScrapedSearch
 from .settings import DdgSettings
-from .tools import DdgEndpoints, DdgTools
+from .tools import DdgEndpoints, DdgTools, EngineEndpoints
 
 log = logging.getLogger("searchbus.ddg")
 
@@ -32,14 +37,22 @@ _LEASE_TIMEOUT_S = 2.0
 """No call waits for a lease; a worker that gave up early could use the address of another."""
 
 
-def build_worker(duckduckgo: DuckDuckGo, *, max_in_flight: int = 64) -> Worker:
-    """The worker of one egress."""
+def build_worker(
+    duckduckgo: DuckDuckGo, engines: EngineSearches | None = None, *, max_in_flight: int = 64
+) -> Worker:
+    """The worker of one egress.
+
+    Args:
+        engines: None: DuckDuckGo only.
+    """
     worker = Worker(
         "ddg",
         max_in_flight=max_in_flight,
         description="DuckDuckGo: web search and instant answers.",
     )
     worker.add(DdgTools(duckduckgo), DdgEndpoints(duckduckgo))
+    if engines is not None:
+        worker.add(EngineEndpoints(engines))
     return worker
 
 
@@ -111,9 +124,30 @@ async def _serve(
         ),
         settings,
     )
-    worker = build_worker(duckduckgo, max_in_flight=settings.max_in_flight)
+    worker = build_worker(
+        duckduckgo, _engines(egress, settings), max_in_flight=settings.max_in_flight
+    )
     fleet.manage(await process.serve(worker))
     log.info("searches are sent through %s", egress.name)
+
+
+def _engines(web: Egress, settings: DdgSettings) -> EngineSearches:
+    """The other engines: DuckDuckGo's news through its own egress, each other one at its pace."""
+    pairs: dict[str, tuple[Engine, Egress]] = {}
+    for name, engine in BY_NAME.items():
+        egress = web
+        if name != DuckDuckGoNews.name:
+            egress = Egress(
+                f"{web.name} {name}",
+                web.client,
+                Pace(settings.ddg_engines_interval_s, name=f"{name}_pace"),
+                title=ENGINES[name].title,
+                cooldowns=web.cooldowns,
+                probed=False,
+                max_in_flight=1,
+            )
+        pairs[name] = (engine(settings.ddg_engine_urls.get(name)), egress)
+    return EngineSearches(pairs, web)
 
 
 async def _open_egress(process: Process[DdgSettings], egress_setting: str) -> Egress:

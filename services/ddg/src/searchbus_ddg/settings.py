@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from searchbus_contracts.engines import ENGINES
 from searchbus_runtime import ServiceSettings
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
@@ -79,6 +80,26 @@ class DdgSettings(ServiceSettings):
     ddg_impersonate: str | None = Field(
         None, description="The browser whose TLS fingerprint curl_cffi imitates, e.g. 'chrome'."
     )
+
+    ddg_engines_interval_s: Seconds = Field(
+        3.0,
+        description="Time between two requests of an address to one of the other engines without "
+        "a key; 0 switches pacing off. It doubles after a refusal.",
+    )
+    ddg_engine_urls: dict[str, str] = Field(
+        {},
+        description="Addresses of engines in place of their own: name → URL, e.g. "
+        '{"mojeek": "http://127.0.0.1:9000/search"}.',
+    )
+
+    @field_validator("ddg_engine_urls")
+    @classmethod
+    def _known_engines(cls, urls: dict[str, str]) -> dict[str, str]:
+        known = sorted(ENGINES.keys() - {"ddg"})
+        for name in urls:
+            if name not in known:
+                raise ValueError(f"no engine {name[:40]!r}: use {', '.join(known)}")
+        return urls
 
     @field_validator("ddg_egress")
     @classmethod

@@ -8,9 +8,11 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, endpoint, tool
 from searchbus_contracts import TextContent, ToolAnnotations, ToolReply
+from searchbus_contracts.engines import EngineRequest, EngineStatesReply, EngineStatesRequest
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from .duckduckgo import DuckDuckGo
+from .engines.searches import EngineSearches
 from .markdown import instant_text, search_text
 
 _ANNOTATIONS = ToolAnnotations(
@@ -114,6 +116,23 @@ class DdgEndpoints:
     async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search for another worker, which holds the cache's lease: no cache."""
         return await self._duckduckgo.fetch(call, request)
+
+
+class EngineEndpoints:
+    """The other engines, for other services."""
+
+    def __init__(self, engines: EngineSearches) -> None:
+        self._engines = engines
+
+    @endpoint
+    async def engine(self, call: Call, request: EngineRequest) -> WebSearchReply:
+        """Search with another engine, from this worker's address; no cache."""
+        return await self._engines.search(call, request)
+
+    @endpoint
+    async def engines(self, call: Call, request: EngineStatesRequest) -> EngineStatesReply:
+        """The states of all engines at this worker's address."""
+        return self._engines.states()
 
 
 def _structured(reply: WebSearchReply) -> dict[str, Any]:
