@@ -67,7 +67,8 @@ async def test_vectors_are_the_same_on_every_machine():
     embedder = HashEmbedder()
     assert embedder.model == "searchbus/hash-1"
     (vector,) = await embedder.embed_short(["Why did interest rates rise in 2022?"], urgent=False)
-    assert [int(i) for i in np.argsort(-vector)[:5]] == [295, 88, 351, 45, 288]
+    # Equal values: processors sort them in different orders unless the sort is stable.
+    assert np.argsort(-vector, kind="stable")[:5].tolist() == [88, 295, 18, 29, 45]
     assert vector[295] == pytest.approx(0.368657, abs=1e-5)
 
 
