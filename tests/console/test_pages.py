@@ -137,6 +137,28 @@ async def test_held_change_is_read_and_approved(serve_console, visit, tmp_path):
     await tab.check()
 
 
+async def test_held_change_is_refused_and_waits_for_nobody(serve_console, visit, tmp_path):
+    """Its calls stay refused; another held change still waits."""
+    console = await serve_console(hold_changes=("*",))
+    view = console.edge.registry.view("hostile")
+    pins = PinFile(tmp_path / "pins.json")
+    with pins.changing() as pinned:
+        for name in ("say", "whisper"):
+            before = structs.replace(view.tools[name].descriptor, description="Harmless.")
+            pinned.approve("hostile", "hostile", [before])
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    row = page.locator("tr", has_text="hostile.say")
+    await row.get_by_role("button", name="Review").click()
+    await page.get_by_role("button", name="Refuse").click()
+    await row.wait_for(state="detached")
+    assert await page.locator("tr", has_text="hostile.whisper").count() == 1
+    read = pins.read().toolsets["hostile"]
+    assert set(read.refused) == {"say"}
+    assert read.tools["say"].tool.description == "Harmless."
+    await tab.check()
+
+
 async def test_key_is_made_shown_once_and_revoked(serve_console, visit, tmp_path):
     """The page signs in by a key; the new one works until it is revoked."""
     admin, _ = KeyFile(tmp_path / "keys.json").add("admin", ("*",))

@@ -103,6 +103,8 @@ async def test_server_is_attached_changed_approved_and_removed(stack, tab, axe, 
     await page.locator(".diff .add", has_text="Harmful.").wait_for()
     await tab.accessible(axe)
     await tab.check()
+    await page.get_by_role("button", name="Refuse", exact=True).click()
+    await page.locator(".badge", has_text="refused").wait_for()
     await page.get_by_role("button", name="Approve").click()
     await page.get_by_text("Nothing differs from what was approved.").wait_for()
     log = await asyncio.to_thread(stack.command, "attach", "logs", "odd")

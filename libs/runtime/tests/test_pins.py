@@ -39,6 +39,32 @@ def test_the_approved_definition_of_a_changed_tool_stays_listed():
     assert reviewed.held["read"].reasons == ("its description changed",)
 
 
+def test_refused_definition_waits_for_nobody_until_it_changes_again():
+    """The approved one stays listed; a refusal can be taken back by an approval."""
+    pins = pinned("read", "write")
+    harmful, worse = tool("read", "Read, and send it."), tool("read", "Delete it.")
+    pins.refuse("files", "server", [harmful])
+    pins = decode(encode(pins), Pins)
+    reviewed = pins.review("files", "server", [harmful, tool("write", "Other.")])
+    assert reviewed.held["read"].refused
+    assert not reviewed.held["write"].refused
+    assert reviewed.tools == (tool("read"), tool("write"))
+    assert not pins.review("files", "server", [worse]).held["read"].refused
+    pins.approve("files", "server", [harmful])
+    assert pins.review("files", "server", [harmful]).held == {}
+    assert not pins.review("files", "server", [worse]).held["read"].refused
+
+
+def test_refusal_for_a_toolset_without_pins_approves_nothing():
+    """Nor does one for a toolset that another source offers now."""
+    pins = Pins()
+    pins.refuse("files", "server", [tool("read")])
+    assert pins.review("files", "server", [tool("read"), tool("write")]).tools == ()
+    pins = pinned("read")
+    pins.refuse("files", "stranger", [tool("read")])
+    assert pins.review("files", "server", [tool("read")]).tools == (tool("read"),)
+
+
 def test_a_renamed_tool_is_held():
     """A removal and an addition are a change too, whose new name nobody approved."""
     reviewed = pinned("read", "write").review("files", "server", [tool("read_all"), tool("write")])

@@ -44,6 +44,11 @@ async def test_change_is_read_and_approved_by_its_digits(new_world, tmp_path):
     for digits in (("0" * 32,), (held.digits[:8],), ()):
         with pytest.raises(Fault, match="Nothing differs"):
             await managed.manage(ManageRequest(action="approve", servers=("plain",), digits=digits))
+    await managed.manage(ManageRequest(action="refuse", servers=("plain",), digits=(held.digits,)))
+    (refused,) = (await managed.manage(ManageRequest(action="diff", servers=("plain",)))).held
+    assert refused.refused
+    (state,) = (await world.status("plain")).servers
+    assert state.held == 0
     done = await managed.manage(
         ManageRequest(action="approve", servers=("plain",), digits=(held.digits,))
     )

@@ -81,10 +81,11 @@ class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ManageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Change what is attached, or read what a server printed; for operators."""
 
-    action: Literal["diff", "approve", "restart", "log", "add", "remove"]
-    servers: Annotated[tuple[Name, ...], doc("Which; of diff, approve and log one.")] = ()
+    action: Literal["diff", "approve", "refuse", "restart", "log", "add", "remove"]
+    servers: Annotated[tuple[Name, ...], doc("Which; of diff, approve, refuse and log one.")] = ()
     digits: Annotated[
-        tuple[str, ...], doc("With approve: the definitions, by the digits of their hashes.")
+        tuple[str, ...],
+        doc("With approve and refuse: the definitions, by the digits of their hashes."),
     ] = ()
     text: Annotated[
         str, doc("With add: the JSON of a desktop host's mcpServers.", max_length=262_144)
@@ -98,6 +99,7 @@ class HeldDefinition(Struct, frozen=True, kw_only=True):
     digits: Annotated[str, doc("They name this very definition.")]
     reasons: tuple[str, ...]
     lines: Annotated[tuple[str, ...], doc("The difference, line by line.")]
+    refused: Annotated[bool, doc("An operator refused it: it waits for nobody.")] = False
 
 
 class ManageReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -51,10 +51,12 @@ class PinnedToolset(Struct, kw_only=True):
 
     Args:
         source: what offered them, such as the service's name.
+        refused: tool → hash of the definition that an operator refused.
     """
 
     source: str
     tools: dict[str, Pin] = {}
+    refused: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,14 @@ class Held:
         sha256: names what is to be approved.
         reasons: clauses; at least one.
         approved: the approved definition, where there is one.
+        refused: whether an operator refused it, so that it waits for nobody.
     """
 
     tool: ToolDescriptor
     sha256: str
     reasons: tuple[str, ...]
     approved: ToolDescriptor | None = None
+    refused: bool = False
 
     @property
     def digits(self) -> str:
@@ -105,6 +109,12 @@ class Reviewed:
     tools: tuple[ToolDescriptor, ...]
     held: Mapping[str, Held] = field(default_factory=dict)
 
+    def only_refused(self, offered: Iterable[ToolDescriptor]) -> Reviewed:
+        """The same where changes are taken: only what an operator refused is held."""
+        refused = {name: held for name, held in self.held.items() if held.refused}
+        shown = (refused[t.name].approved if t.name in refused else t for t in offered)
+        return Reviewed(tuple(tool for tool in shown if tool is not None), refused)
+
 
 class Pins(Struct, kw_only=True):
     """The pins of all toolsets, by their names."""
@@ -115,7 +125,9 @@ class Pins(Struct, kw_only=True):
         """The same pins, which can be changed apart from these."""
         return Pins(
             toolsets={
-                name: msgspec.structs.replace(toolset, tools=dict(toolset.tools))
+                name: msgspec.structs.replace(
+                    toolset, tools=dict(toolset.tools), refused=dict(toolset.refused)
+                )
                 for name, toolset in self.toolsets.items()
             }
         )
@@ -133,7 +145,8 @@ class Pins(Struct, kw_only=True):
                 listed.append(tool)
                 continue
             approved = None if pin is None else pin.tool
-            held[tool.name] = Held(tool, sha256, reasons, approved)
+            refused = pinned is not None and pinned.refused.get(tool.name) == sha256
+            held[tool.name] = Held(tool, sha256, reasons, approved, refused)
             if approved is not None:
                 listed.append(approved)
         return Reviewed(tuple(listed), held)
@@ -148,6 +161,16 @@ class Pins(Struct, kw_only=True):
             pinned = self.toolsets[toolset] = PinnedToolset(source=source)
         for tool in tools:
             pinned.tools[tool.name] = Pin(sha256=fingerprint(tool), tool=tool)
+            pinned.refused.pop(tool.name, None)
+
+    def refuse(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> None:
+        """Refuse these definitions: they stay held, and wait for nobody. Others are not touched.
+
+        A later definition of the tool waits again, and a refused one can still be approved.
+        """
+        pinned = self.toolsets.setdefault(toolset, PinnedToolset(source=source))
+        for tool in tools:
+            pinned.refused[tool.name] = fingerprint(tool)
 
 
 def _reasons(

@@ -90,8 +90,8 @@ class Attached:
 
     @property
     def held(self) -> int:
-        """How many definitions are held."""
-        return len(self._reviewed.held)
+        """How many definitions wait for an approval."""
+        return sum(not held.refused for held in self._reviewed.held.values())
 
     def try_now(self) -> None:
         """End the pauses of connections that failed."""
@@ -285,7 +285,8 @@ class Attached:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 f"{name} is held: {self.server.name} changed it "
-                f"({'; '.join(held.reasons)}), and an operator has not approved that. Use "
+                f"({'; '.join(held.reasons)}), and an operator "
+                f"{'refused' if held.refused else 'has not approved'} that. Use "
                 f"another tool, or look with: searchbus attach diff {self.server.name}",
                 retryable=False,
             )
@@ -359,7 +360,7 @@ class Attached:
             prompts=len(self.contents.prompts),
             resources=len(self.contents.resources),
             view_problems=self._shown.problems,
-            held=len(changed),
+            held=sum(not one.refused for one in changed.values()),
             refused=len(refused),
             stale=lists.stale or (lists.tools is None and bool(self._reviewed.tools)),
             problem=problem,

@@ -136,15 +136,16 @@ class Gateway:
         """What of a server differs from what was approved; raises Fault(not_found)."""
         return list(self._find(name).changed.values())
 
-    def approve(self, name: str, digits: Collection[str]) -> list[str]:
-        """Approve definitions of a server, as they are now; their names.
+    def decide(self, name: str, digits: Collection[str], *, approved: bool) -> list[str]:
+        """Approve or refuse definitions of a server, as they are now; their names.
 
         Raises:
-            Fault: not_found; nothing differs that has these digits.
+            Fault: see `Approvals.decide`.
             OSError, ValueError: the file of pins cannot be used.
         """
         attached = self._find(name)
-        return self._approvals.approve(attached.server, attached.changed.values(), digits)
+        changed = attached.changed.values()
+        return self._approvals.decide(attached.server, changed, digits, approved=approved)
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it anew; raises Fault(not_found)."""

@@ -54,9 +54,11 @@ class Managing:
         if request.action == "log":
             self._gateway.held(name)  # it exists
             return ManageReply(log=await asyncio.to_thread(self._log, name))
-        if request.action == "approve":
+        if request.action in ("approve", "refuse"):
+            approved = request.action == "approve"
             try:
-                return ManageReply(done=tuple(self._gateway.approve(name, request.digits)))
+                decided = self._gateway.decide(name, request.digits, approved=approved)
+                return ManageReply(done=tuple(decided))
             except (OSError, ValueError) as error:
                 raise _unwritable(error) from None
         held = [
@@ -65,6 +67,7 @@ class Managing:
                 digits=one.sha256[:DIGITS],
                 reasons=one.reasons,
                 lines=tuple(one.difference("offered"))[:_MAX_LINES],
+                refused=one.refused,
             )
             for one in self._gateway.held(name)[:_MAX_HELD]
         ]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from searchbus_attach.commands.approving import approve_definitions, differences, probe, waiting
+from searchbus_attach.commands.approving import decide_definitions, differences, probe, waiting
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.errors import ProbeError
@@ -44,9 +44,9 @@ def test_only_what_is_named_is_approved(changed):
     """By the digits, or all of it."""
     server, pins = changed
     one, other = waiting(server, pins)
-    assert approve_definitions(server, pins, [one.sha256[:32]]) == ["echo"]
+    assert decide_definitions(server, pins, [one.sha256[:32]]) == ["echo"]
     assert [w.tool.name for w in waiting(server, pins)] == [other.tool.name]
-    assert approve_definitions(server, pins, None) == ["two"]
+    assert decide_definitions(server, pins, None) == ["two"]
     assert waiting(server, pins) == []
 
 
@@ -55,7 +55,7 @@ def test_digits_that_name_nothing_approve_nothing(changed, digits):
     """The definition may have changed since it was shown."""
     server, pins = changed
     with pytest.raises(ValueError, match="nothing differs"):
-        approve_definitions(server, pins, [digits])
+        decide_definitions(server, pins, [digits])
     assert len(waiting(server, pins)) == 2
 
 
@@ -64,7 +64,7 @@ def test_a_few_digits_are_not_enough(changed):
     server, pins = changed
     one, _ = waiting(server, pins)
     with pytest.raises(ValueError, match="nothing differs"):
-        approve_definitions(server, pins, [one.sha256[:16]])
+        decide_definitions(server, pins, [one.sha256[:16]])
 
 
 def test_what_a_server_says():

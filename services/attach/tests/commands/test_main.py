@@ -232,6 +232,10 @@ def test_a_change_is_shown_and_approved(attach, tmp_path):
     first = attach("diff", "plain").stdout.split()[0]
     assert attach("approve", "plain", first).returncode == 0
     assert attach("diff", "plain").stdout.count("it is new") == 5
+    second = attach("diff", "plain").stdout.split()[0]
+    assert attach("refuse", "plain", second).stdout.endswith(" is refused\n")
+    assert attach("diff", "plain").stdout.count("it is new; refused") == 1
+    assert "name the digits of what you refuse" in attach("refuse", "plain").stderr
     assert attach("approve", "plain", "--all").returncode == 0
     for same in (attach("diff", "plain"), attach("approve", "plain", "--all")):
         assert (same.stdout, same.stderr) == ("", "nothing differs from what was approved\n")

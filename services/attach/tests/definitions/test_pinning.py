@@ -42,6 +42,22 @@ def test_the_first_definitions_are_approved(approvals, policy):
     assert approvals.pinned(server(policy)) == tools(policy, SAFE)
 
 
+def test_refused_change_is_held_also_where_changes_are_only_logged(approvals):
+    """What an operator refused is not called; other changes are."""
+    approvals.review(server("warn"), tools("warn", SAFE))
+    offered = tools("warn", CHANGED, NEW)
+    found = approvals.changed(server("warn"), offered)
+    digits = [found["echo"].digits]
+    assert approvals.decide(server("warn"), found.values(), digits, approved=False) == ["echo"]
+    reviewed = approvals.review(server("warn"), offered)
+    assert reviewed.tools == (*tools("warn", SAFE), *tools("warn", NEW))
+    assert set(reviewed.held) == {"echo"}
+    with pytest.raises(Fault, match="accepts every change"):
+        approvals.decide(server("accept"), found.values(), digits, approved=False)
+    approvals.decide(server("warn"), found.values(), digits, approved=True)
+    assert approvals.review(server("warn"), offered).held == {}
+
+
 def test_the_first_definitions_are_those_of_one_worker(tmp_path, monkeypatch):
     """Of two that start at the same moment; what the other one has is a change."""
     one, other = (Approvals(PinFile(tmp_path / "pins.json")) for _ in range(2))

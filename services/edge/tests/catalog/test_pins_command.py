@@ -77,6 +77,16 @@ def test_only_what_is_approved_is_no_longer_held(file):
     assert (emptied.stdout, emptied.stderr) == ("", "no definition is held\n")
 
 
+def test_refused_definition_is_listed_as_such_and_can_be_approved(file):
+    """It waits for nobody, and is not approved."""
+    found = digits(file)
+    assert run(file, "refuse", found["read"][:32]).stderr == "files.read is refused\n"
+    assert run(file, "list").stdout.count("; refused") == 1
+    assert file.read().toolsets["files"].tools["read"].tool == TOOL
+    assert run(file, "approve", found["read"][:32]).exit_code == 0
+    assert set(digits(file)) == {"write"}
+
+
 @pytest.mark.parametrize("given", ["0" * 12, "", "abc"])
 def test_digits_of_nothing_held_approve_nothing(file, given):
     """Such as those of a definition that changed again."""

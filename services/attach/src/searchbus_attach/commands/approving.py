@@ -38,18 +38,24 @@ def waiting(server: Server, pins: Path, credentials: Credentials | None = None) 
 def differences(found: Iterable[Held]) -> Iterator[str]:
     """Lines: for each definition its digits and reasons, then what differs."""
     for held in found:
-        yield f"{held.digits}  {held.tool.name}  {'; '.join(held.reasons)}"
+        reasons = "; ".join((*held.reasons, *(["refused"] if held.refused else [])))
+        yield f"{held.digits}  {held.tool.name}  {reasons}"
         for line in held.difference("offered"):
             yield f"  {line}"
 
 
-def approve_definitions(
+def decide_definitions(
     server: Server,
     pins: Path,
     digits: Sequence[str] | None,
     credentials: Credentials | None = None,
+    *,
+    approved: bool = True,
 ) -> list[str]:
-    """Approve the definitions with these digits, or (None) all that differ; their names.
+    """Approve or refuse the definitions with these digits, or (None) all that differ.
+
+    Returns:
+        Their names.
 
     Raises:
         ProbeError: the server cannot be asked.
@@ -66,7 +72,8 @@ def approve_definitions(
         found = [held for held in found if any(map(held.is_named_by, digits))]
     tools = [held.tool for held in found]
     with PinFile(pins).changing() as pinned:
-        pinned.approve(server.name, server.target, tools)
+        change = pinned.approve if approved else pinned.refuse
+        change(server.name, server.target, tools)
     return [tool.name for tool in tools]
 
 

@@ -20,6 +20,7 @@ from ..declare.host_files import parse_host_file, renamed, starts_searchbus
 from ..declare.servers import Server, parse_server, variables_of
 from ..declare.views import DeclaredView
 from ..errors import ServerDeclarationError
+from .deciding import decision_commands
 from .login import login_commands
 from .options import (
     CommandAfterDashes,
@@ -29,12 +30,10 @@ from .options import (
     NameArgument,
     NamesArgument,
     NewNameArgument,
-    PinsOption,
     ReportingGroup,
     credentials_for,
     file_of,
     options_again,
-    pins_of,
     server_of,
 )
 from .status import (
@@ -55,7 +54,7 @@ attach = typer.Typer(
     no_args_is_help=True,
 )
 attach.add_typer(login_commands)
-_NOTHING_DIFFERS = "nothing differs from what was approved"
+attach.add_typer(decision_commands)
 
 
 @attach.command("add", cls=CommandAfterDashes)
@@ -245,61 +244,6 @@ def try_server(
     )
     for item, reason in refused.items():
         typer.echo(printable(f"  {item} cannot be listed: {reason}", one_line=True))
-
-
-@attach.command("diff")
-def diff(
-    name: NameArgument,
-    file: FileOption = None,
-    pins: PinsOption = None,
-    data: DataOption = None,
-) -> None:
-    """Show what a server's definitions say now and what was approved.
-
-    Example: searchbus attach diff files
-    """
-    server = server_of(file_of(file, data), name)
-    from .approving import differences, waiting
-
-    found = waiting(server, pins_of(pins, data), credentials_for(server, data))
-    lines = list(differences(found))
-    for line in lines:
-        typer.echo(printable(line))
-    if not lines:
-        typer.echo(_NOTHING_DIFFERS, err=True)
-
-
-@attach.command("approve")
-def approve(
-    name: NameArgument,
-    digits: Annotated[
-        list[str] | None,
-        typer.Argument(help="Digits of the definitions, as `attach diff` shows them."),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Everything that differs now.")] = False,
-    file: FileOption = None,
-    pins: PinsOption = None,
-    data: DataOption = None,
-) -> None:
-    """Approve definitions that changed; a running stack lists them within seconds.
-
-    A definition that changed again since `attach diff` has other digits, and is not approved.
-
-    Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
-    """
-    server = server_of(file_of(file, data), name)
-    if bool(digits) == every:
-        raise ValueError(
-            "name the digits of what you approve, or give --all; the digits are in: "
-            f"searchbus attach diff {name}"
-        )
-    from .approving import approve_definitions
-
-    found = approve_definitions(server, pins_of(pins, data), digits, credentials_for(server, data))
-    for approved in found:
-        typer.echo(printable(f"{name}.{approved} is approved", one_line=True))
-    if not found:
-        typer.echo(_NOTHING_DIFFERS, err=True)
 
 
 @attach.command("remove")

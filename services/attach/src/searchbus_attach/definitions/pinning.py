@@ -61,19 +61,32 @@ class Approvals:
             return reviewed
         if server.change_policy == "accept":
             self._approve(server, tools, "are accepted as they are now")
-        return Reviewed(tools)
+            return Reviewed(tools)
+        return reviewed.only_refused(tools)
 
     def changed(self, server: Server, tools: tuple[ToolDescriptor, ...]) -> dict[str, Held]:
         """What differs from the approved definitions, whatever the policy."""
         return dict(self._read().review(server.name, server.target, tools).held)
 
-    def approve(self, server: Server, found: Iterable[Held], digits: Collection[str]) -> list[str]:
-        """Approve those of the definitions that differ which the digits name; their names.
+    def decide(
+        self, server: Server, found: Iterable[Held], digits: Collection[str], *, approved: bool
+    ) -> list[str]:
+        """Approve or refuse those of the definitions that differ which the digits name.
+
+        Returns:
+            Their names.
 
         Raises:
-            Fault: not_found; digits that name none of them.
+            Fault: not_found; digits that name none of them. invalid_argument; what the policy of
+                the server accepts cannot be refused.
             OSError, ValueError: the file cannot be used.
         """
+        if not approved and server.change_policy == "accept":
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The policy of {server.name} accepts every change. Give it another one first: "
+                "policy hold or warn.",
+            )
         named = {given: [one for one in found if one.is_named_by(given)] for given in digits}
         if not named or not all(named.values()):
             raise Fault(
@@ -81,7 +94,8 @@ class Approvals:
             )
         tools = [one.tool for held in named.values() for one in held]
         with self._file.changing() as pins:
-            pins.approve(server.name, server.target, tools)
+            change = pins.approve if approved else pins.refuse
+            change(server.name, server.target, tools)
         return [tool.name for tool in tools]
 
     def _approve(

@@ -192,15 +192,16 @@ class HeldChanges:
                 return change
         raise Fault(ErrorCode.NOT_FOUND, "Nothing is held under these digits any more. Look again.")
 
-    def approve(self, digits: str) -> HeldChange:
-        """Approve one definition; raises Fault."""
+    def decide(self, digits: str, *, approved: bool) -> HeldChange:
+        """Approve or refuse one definition; raises Fault."""
         change = self.named(digits)
         assert self._file is not None
         try:
             with self._file.changing() as pins:
-                pins.approve(change.toolset, change.service, [change.held.tool])
+                decide = pins.approve if approved else pins.refuse
+                decide(change.toolset, change.service, [change.held.tool])
         except (OSError, ValueError) as error:
             raise Fault(
-                ErrorCode.UNAVAILABLE, f"The approval cannot be written: {error}", retryable=False
+                ErrorCode.UNAVAILABLE, f"The decision cannot be written: {error}", retryable=False
             ) from None
         return change

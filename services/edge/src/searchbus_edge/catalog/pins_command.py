@@ -55,7 +55,8 @@ def list_held(
     if not offers:
         typer.echo("no definition is held", err=True)
     for offer in offers:
-        reasons = "; ".join(offer.held.reasons)
+        refused = ["refused"] if offer.held.refused else []
+        reasons = "; ".join((*offer.held.reasons, *refused))
         typer.echo(printable(f"{offer.held.digits}  {offer.name}  {reasons}"))
 
 
@@ -87,14 +88,34 @@ def approve(
 
     Example: searchbus pins approve 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
+    _decide(digits, file, data, approved=True)
+
+
+@pins.command("refuse")
+def refuse(
+    digits: Annotated[list[str], typer.Argument(help="The first column of `pins list`.")],
+    file: FileOption = None,
+    data: DataOption = None,
+) -> None:
+    """Refuse held definitions: they stay held, and wait for nobody any more.
+
+    A later change of the tool waits again. `pins approve` still approves a refused one.
+
+    Example: searchbus pins refuse 1a2b3c4d5e6f708192a3b4c5d6e7f809
+    """
+    _decide(digits, file, data, approved=False)
+
+
+def _decide(digits: list[str], file: Path | None, data: Path | None, *, approved: bool) -> None:
     with _errors():
         found = _file(file, data)
         chosen = _chosen(_held(found, data), digits)
         with found.changing() as pinned:
+            decide = pinned.approve if approved else pinned.refuse
             for offer in chosen:
-                pinned.approve(offer.toolset, offer.service, [offer.held.tool])
+                decide(offer.toolset, offer.service, [offer.held.tool])
     for offer in chosen:
-        typer.echo(f"{offer.name} is approved", err=True)
+        typer.echo(f"{offer.name} is {'approved' if approved else 'refused'}", err=True)
 
 
 def _held(file: PinFile, data: Path | None) -> list[HeldChange]:
@@ -133,7 +154,7 @@ def _as_json(offer: HeldChange) -> dict[str, object]:
     approved = None if held.approved is None else definition_of(held.approved)
     return {
         "toolset": offer.toolset, "tool": held.tool.name, "service": offer.service,
-        "sha256": held.sha256, "reasons": held.reasons,
+        "sha256": held.sha256, "reasons": held.reasons, "refused": held.refused,
         "held": msgspec.to_builtins(definition_of(held.tool)),
         "approved": msgspec.to_builtins(approved),
     }  # fmt: skip

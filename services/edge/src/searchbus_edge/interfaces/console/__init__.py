@@ -11,7 +11,7 @@
 | `GET, POST attached` | attached servers: state, log, changes (attached.py) |
 | `GET documents`, `document`, `passages`, `POST documents/…` | documents (documents.py) |
 | `GET connect`, `GET, POST keys` … | what a client needs (connecting.py) |
-| `GET, POST held` | held definitions, and their approval |
+| `GET, POST held` | held definitions, approved or refused |
 
 Calls take the way of every interface, `HttpCalls`. What is about others needs the role
 `searchbus-operator` (access.py). Without "console" in HTTP_INTERFACES nothing of it is there.

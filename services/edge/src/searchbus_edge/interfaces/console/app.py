@@ -59,14 +59,15 @@ class Me(Struct, frozen=True, kw_only=True):
     toolsets: list[str]
 
 
-class Approval(Struct, frozen=True):
-    """Approve one held definition.
+class Decision(Struct, frozen=True):
+    """Approve or refuse one held definition.
 
     Args:
         digits: that name it.
     """
 
     digits: str
+    approved: bool = True
 
 
 class Console:
@@ -180,7 +181,8 @@ class Console:
             return PlainAnswer(encode({"name": change.name, "lines": lines}))
 
         @app.post(f"{API}/held")
-        async def approve(request: Request) -> PlainAnswer:
+        async def decide(request: Request) -> PlainAnswer:
             visitor = await self._access.manager(request)
-            wanted = await body_of(self._calls, visitor, request, Approval)
-            return PlainAnswer(encode({"approved": self._held.approve(wanted.digits).name}))
+            wanted = await body_of(self._calls, visitor, request, Decision)
+            change = self._held.decide(wanted.digits, approved=wanted.approved)
+            return PlainAnswer(encode({"name": change.name, "approved": wanted.approved}))

@@ -220,6 +220,8 @@ class Overview:
     async def _held_definitions(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for held in await asyncio.to_thread(self._held.now):
+            if held.held.refused:
+                continue
             text = f"{held.name} is held: {'; '.join(held.reasons)}."
             command = f"searchbus pins approve {held.digits}"
             found |= _wait("held", held.name, text, command=command, digits=held.digits)

@@ -69,15 +69,20 @@ async function showServer(root, name, { live, me }) {
       ["Tools", count(server.tools ?? 0)], ["Prompts", count(server.prompts ?? 0)], ["Resources", count(server.resources ?? 0)], ["Calls now", count(server.in_flight ?? 0)], ["Restarts", count(server.restarts ?? 0)], ["Dropped messages", count(server.dropped ?? 0)]]
       .flatMap(([term, what]) => [h("dt", {}, term), h("dd", {}, what)]));
     tools.update(server.tool_list ?? []);
-    if (server.held && !off) await drawHeld();
+    if (!off) await drawHeld();
     else held.replaceChildren(server.held ? h("p", {}, `${server.held} definitions changed. To read them, open this page by `, code("searchbus console"), ".") : empty("Nothing differs from what was approved.", "A definition that the server changes waits here."));
   }
   async function drawHeld() {
     const { held: found = [] } = await ask("diff");
-    held.replaceChildren(...found.map((one) => h("details", { open: found.length === 1 }, h("summary", {}, h("span", { class: "mono" }, words(one.name)), " ", words(one.reasons.join("; "))), diff(one.lines),
-      h("div", { class: "row gap" }, h("button", { class: "main", type: "button", onclick: async () => {
-        if (await attempt(() => ask("approve", { digits: [one.digits] }), `${one.name} is approved.`)) setTimeout(() => draw().catch(() => {}), 1500);
-      } }, "Approve"), h("span", { class: "muted" }, "Or leave it held: calls stay refused.")))));
+    const decide = (action, one, done) => h("button", { class: action === "approve" ? "main" : "bad", type: "button", onclick: async () => {
+      if (await attempt(() => ask(action, { digits: [one.digits] }), `${one.name} is ${done}.`)) setTimeout(() => draw().catch(() => {}), 1500);
+    } }, action === "approve" ? "Approve" : "Refuse");
+    const waiting = found.filter((one) => !one.refused);
+    held.replaceChildren(...(found.length ? found : [null]).map((one) => (one ? h("details", { open: waiting.length === 1 && one === waiting[0] },
+      h("summary", {}, h("span", { class: "mono" }, words(one.name)), " ", words(one.reasons.join("; ")), " ", one.refused && badge("refused", "bad")), diff(one.lines),
+      h("div", { class: "row gap" }, decide("approve", one, "approved"), !one.refused && decide("refuse", one, "refused"),
+        h("span", { class: "muted" }, one.refused ? "Calls are refused. A later change waits again." : "Refused, it waits for nobody, and calls stay refused.")))
+      : empty("Nothing differs from what was approved.", "A definition that the server changes waits here."))));
   }
   const readLog = async () => {
     try { const { log: text } = await ask("log"); log.replaceChildren(text ? block(text, "Standard error") : empty("It has printed nothing.", "Standard error of the command is kept in the data folder.")); } catch (error) { log.replaceChildren(failure(error)); }

@@ -39,19 +39,22 @@ function load(instance) {
 
 async function review(wait, app) {
   const { name, lines } = await get("held", { digits: wait.digits });
+  const decide = (approved) => async () => {
+    try {
+      await post("held", { digits: wait.digits, approved });
+      toast(`${name} is ${approved ? "approved" : "refused"}.`, "ok");
+      dialog.close();
+    } catch (error) { toast(error.message, "bad"); }
+  };
+  const off = { type: "button", disabled: !app.me.manages, title: app.me.manages ? undefined : "Open this page by: searchbus console" };
   const dialog = h("dialog", { class: "big", "aria-label": `Change of ${name}`, onclose: () => dialog.remove() },
     h("h2", {}, "Change of ", words(name)),
     h("p", {}, "Its service describes it in another way than was approved. Read it as text of strangers."),
     diff(lines),
     h("div", { class: "row end" },
-      h("button", { type: "button", onclick: () => dialog.close() }, "Keep it held"),
-      h("button", { type: "button", class: "main", disabled: !app.me.manages, title: app.me.manages ? undefined : "Open this page by: searchbus console", onclick: async () => {
-        try {
-          await post("held", { digits: wait.digits });
-          toast(`${name} is approved.`, "ok");
-          dialog.close();
-        } catch (error) { toast(error.message, "bad"); }
-      } }, "Approve this change")));
+      h("button", { type: "button", onclick: () => dialog.close() }, "Decide later"),
+      h("button", { ...off, class: "bad", onclick: decide(false) }, "Refuse this change"),
+      h("button", { ...off, class: "main", onclick: decide(true) }, "Approve this change")));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -1,0 +1,123 @@
+"""`searchbus attach diff`, `approve` and `refuse`: definitions that changed, and what an operator
+decides about them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from searchbus_runtime.wording import printable
+
+from .options import (
+    DataOption,
+    FileOption,
+    NameArgument,
+    PinsOption,
+    ReportingGroup,
+    credentials_for,
+    file_of,
+    pins_of,
+    server_of,
+)
+
+decision_commands = typer.Typer(cls=ReportingGroup)
+_NOTHING_DIFFERS = "nothing differs from what was approved"
+DigitsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Digits of the definitions, as `attach diff` shows them."),
+]
+EveryOption = Annotated[bool, typer.Option("--all", help="Everything that differs now.")]
+
+
+@decision_commands.command("diff")
+def diff(
+    name: NameArgument,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Show what a server's definitions say now and what was approved.
+
+    Example: searchbus attach diff files
+    """
+    server = server_of(file_of(file, data), name)
+    from .approving import differences, waiting
+
+    found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+    lines = list(differences(found))
+    for line in lines:
+        typer.echo(printable(line))
+    if not lines:
+        typer.echo(_NOTHING_DIFFERS, err=True)
+
+
+@decision_commands.command("approve")
+def approve(
+    name: NameArgument,
+    digits: DigitsArgument = None,
+    every: EveryOption = False,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Approve definitions that changed; a running stack lists them within seconds.
+
+    A definition that changed again since `attach diff` has other digits, and is not approved.
+
+    Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
+    """
+    _decide(name, digits, every, file, pins, data, approved=True)
+
+
+@decision_commands.command("refuse")
+def refuse(
+    name: NameArgument,
+    digits: DigitsArgument = None,
+    every: EveryOption = False,
+    file: FileOption = None,
+    pins: PinsOption = None,
+    data: DataOption = None,
+) -> None:
+    """Refuse definitions that changed: they stay held, and wait for nobody any more.
+
+    The approved definition stays listed; calls of a refused one are refused. A later change of it
+    waits again. `attach approve` still approves a refused one.
+
+    Example: searchbus attach refuse files 1a2b3c4d5e6f708192a3b4c5d6e7f809
+    """
+    _decide(name, digits, every, file, pins, data, approved=False)
+
+
+def _decide(
+    name: str,
+    digits: list[str] | None,
+    every: bool,
+    file: Path | None,
+    pins: Path | None,
+    data: Path | None,
+    *,
+    approved: bool,
+) -> None:
+    """Approve or refuse definitions of a server, and say so. Raises ValueError."""
+    server = server_of(file_of(file, data), name)
+    verb, done = ("approve", "approved") if approved else ("refuse", "refused")
+    if bool(digits) == every:
+        raise ValueError(
+            f"name the digits of what you {verb}, or give --all; the digits are in: "
+            f"searchbus attach diff {name}"
+        )
+    if not approved and server.change_policy == "accept":
+        raise ValueError(
+            f"the policy of {name} accepts every change; give it another one first: hold or warn"
+        )
+    from .approving import decide_definitions
+
+    path, credentials = pins_of(pins, data), credentials_for(server, data)
+    found = decide_definitions(server, path, digits, credentials, approved=approved)
+    for one in found:
+        typer.echo(printable(f"{name}.{one} is {done}", one_line=True))
+    if not found:
+        typer.echo(_NOTHING_DIFFERS, err=True)
