@@ -12,13 +12,11 @@ import (
 // between lists the primes of a range, and reports each tenth of it.
 func between(ctx context.Context, arguments json.RawMessage, progress func(int, int, string)) (any, error) {
 	var asked struct{ From, To, Pause_ms int }
-	err := json.Unmarshal(arguments, &asked)
-	// The edge checks the schema too, but others may call.
+	err := json.Unmarshal(arguments, &asked) // The edge checks the schema too, but others may call.
 	if err != nil || asked.From < 0 || asked.To < asked.From || asked.To > 5_000_000 || asked.Pause_ms < 0 || asked.Pause_ms > 60_000 {
 		return nil, Fault{Code: "invalid_argument", Message: "from and to must be integers in order, from 0 to 5000000."}
 	}
-	found, total := 0, asked.To-asked.From+1
-	var text []byte
+	found, total, text := 0, asked.To-asked.From+1, []byte(nil)
 	for done := 1; done <= total; done++ {
 		if n := asked.From + done - 1; big.NewInt(int64(n)).ProbablyPrime(0) { // exact below 2^64
 			found, text = found+1, fmt.Appendln(text, n)
@@ -38,16 +36,12 @@ func between(ctx context.Context, arguments json.RawMessage, progress func(int, 
 	return object{"content": []object{{"type": "text", "text": string(text)}}}, nil
 }
 
-func number(description string, most int) object {
-	return object{"type": "integer", "minimum": 0, "maximum": most, "description": description}
-}
-
 func main() {
 	Serve("primes", "1.0.0", object{
 		"name": "between", "toolset": "primes", "title": "List prime numbers",
 		"description": "List the prime numbers between two numbers.", "keywords": []string{"mathematics"},
 		"input_schema": object{"type": "object", "required": []string{"from", "to"}, "properties": object{
-			"from": number("The first number.", 5_000_000), "to": number("The last number.", 5_000_000),
-			"pause_ms": number("Pause after each tenth of the range.", 60_000)}},
+			"from": object{"type": "integer", "minimum": 0, "maximum": 5_000_000, "description": "The first number."}, "to": object{"type": "integer", "minimum": 0, "maximum": 5_000_000, "description": "The last number."},
+			"pause_ms": object{"type": "integer", "minimum": 0, "maximum": 60_000, "description": "Pause after each tenth of the range."}}},
 	}, between)
 }

@@ -120,12 +120,14 @@ def starts_are_held(data: Path):
 
 
 def ask_and_leave(host: Host) -> None:
-    """List the tools, search, and close standard input: no process stays."""
+    """List the tools, search, and close standard input right behind that, as a pipe does: it is
+    answered, and no process stays.
+    """
     host.send("tools/list", 2)
     assert "search_fomc" in {tool["name"] for tool in host.answer(2)["tools"]}
     host.send("tools/call", 3, name="search_fomc", arguments={"query": "rates"})
-    assert host.answer(3)["content"][0]["text"].startswith("empty_corpus: ")
     host.process.stdin.close()
+    assert host.answer(3)["content"][0]["text"].startswith("empty_corpus: ")
     assert host.process.wait(300) == 0
     eventually(lambda: host.left() == [], timeout_s=300)
 
@@ -161,13 +163,14 @@ def test_client_that_leaves_while_its_stack_starts_leaves_nothing_behind(tmp_pat
 
 
 def test_client_that_leaves_while_it_waits_for_a_stack_ends(tmp_path):
-    """It starts none after that."""
+    """It starts none after that, since nobody reads the answer."""
     data = tmp_path / "data"
     with starts_are_held(data):
         host = Host(tmp_path / "home", SEARCHBUS, "stdio", "--data", data)
         host.initialize()
         host.send("tools/list", 2)
         host.process.stdin.close()
+        host.process.stdout.close()
         assert host.process.wait(300) == 0
         assert host.left() == []
 

@@ -20,6 +20,8 @@ log = logging.getLogger("searchbus.vectors")
 T = TypeVar("T")
 _TIMES_USUAL = 4.0
 """A request that takes so many times the usual time is a reason to probe."""
+_RETURN_S = 2.0
+"""What a probe of a server that is away may take: one that just came back is slow at first."""
 _WEIGHT = 0.1
 """What the last answer counts for in the usual time."""
 
@@ -115,22 +117,22 @@ class Liveness:
         return await asyncio.shield(self._asking)
 
     async def _ask(self) -> bool:
-        if not self.away and not await self._probed():
+        if not self.away and not await self._probed(self._known_after_s - self.silence_s):
             self.lost(self._why)
         return not self.away
 
     async def _follow(self) -> None:
         since_s = time.monotonic()
         while self.away:
-            if await self._probed():
+            if await self._probed(_RETURN_S):
                 self.away = False
             else:
                 await asyncio.sleep(self._every_s)
         log.info("%s answers again after %.1f s", self._name, time.monotonic() - since_s)
 
-    async def _probed(self) -> bool:
+    async def _probed(self, within_s: float) -> bool:
         try:
-            async with asyncio.timeout(self._known_after_s - self.silence_s):
+            async with asyncio.timeout(within_s):
                 await self._probe()
         except Exception as error:  # whatever it is, this was no answer
             log.debug("probe of %s: %r", self._name, error)

@@ -118,3 +118,22 @@ async def test_changes_of_the_lists_are_told(line):
         assert await line.receive() == (2, [])
         line.messages.lists_changed()
         assert (await line.receive())[0] == "notifications/tools/list_changed"
+
+
+async def test_end_waits_for_the_answers_of_what_was_read(line):
+    """Not of what the client cancelled, nor of a subscription, which has none."""
+    async with line.messages.greeted_by(server("a")):
+        await line.greet()
+        await line.messages.all_answered()
+        await line.send("tools/list", 2)
+        await line.send("subscriptions/listen", 3)
+        await line.send("tools/list", 4)
+        await line.send("notifications/cancelled", requestId=4)
+        await line.send("ping", 5)
+        assert await line.receive() == (5, [])
+        ending = asyncio.create_task(line.messages.all_answered())
+        await asyncio.sleep(0)
+        assert not ending.done()
+    async with served(line, "a"):
+        assert await line.receive() == (2, ["a"])
+        await ending

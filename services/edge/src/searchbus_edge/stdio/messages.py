@@ -25,6 +25,8 @@ from searchbus_bus import end_task
 _HANDSHAKE = ("initialize", "notifications/initialized")
 _AT_ONCE = ("server/discover", "ping")
 """Answered by the first server, and not again by the edge's."""
+_ENDLESS = "subscriptions/listen"
+"""Answered when the client leaves."""
 LISTS_WAIT_S = 30.0
 """For the edge; then the first server answers requests for lists, which are reported as changed
 later. Hosts give up after a minute."""
@@ -82,6 +84,9 @@ class ClientMessages:
         self._edge: Any = None
         self._late = False
         self._answered: set[Any] = set()
+        self._asked: set[Any] = set()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
         self._initialized = False
         self._changed = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -89,9 +94,28 @@ class ClientMessages:
     async def read(self) -> None:
         """Pass on what the client sends; returns at the end of standard input."""
         async for message in self._incoming:
+            self._note(message)
             self._initialized |= _method(message) == "notifications/initialized"
             async with self._one_at_a_time:
                 await self._take(message)
+
+    async def all_answered(self) -> None:
+        """Wait until every request that was read is answered, or was cancelled."""
+        await self._all_answered.wait()
+
+    def _note(self, message: Any, *, answered: bool = False) -> None:
+        """Keep the ids of the requests that are not answered yet."""
+        method, identity = _method(message), _identity(message)
+        if answered:
+            self._asked.discard(identity)
+        elif method == "notifications/cancelled":
+            self._asked.discard((message.message.params or {}).get("requestId"))
+        elif method not in ("", _ENDLESS) and identity is not None:
+            self._asked.add(identity)
+        if self._asked:
+            self._all_answered.clear()
+        else:
+            self._all_answered.set()
 
     async def _take(self, message: Any) -> None:
         method = _method(message)
@@ -172,11 +196,12 @@ class ClientMessages:
 
         async def pass_on() -> None:
             async for answer in found:
-                identity = getattr(answer.message, "id", None)
+                identity = _identity(answer)
                 if identity in dropped and not _method(answer):
                     dropped.discard(identity)
                 else:
                     await self._outgoing.send(answer)
+                    self._note(answer, answered=not _method(answer))
 
         passing = asyncio.get_running_loop().create_task(pass_on())
         try:
@@ -189,6 +214,11 @@ class ClientMessages:
 def _method(message: Any) -> str:
     """Method of a request or a notification; empty for answers and for what is not JSON-RPC."""
     return getattr(getattr(message, "message", None), "method", "")
+
+
+def _identity(message: Any) -> Any:
+    """Id of a request or an answer; None for others."""
+    return getattr(getattr(message, "message", None), "id", None)
 
 
 def _is_list(method: str) -> bool:

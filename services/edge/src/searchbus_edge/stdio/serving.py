@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,10 @@ _POLL_S = 0.2
 async def serve(
     client: StackClient, folder: Path, toolset: str | None, services: Mapping[str, Service]
 ) -> None:
-    """Serve until the client leaves; standard input is read from the first moment."""
+    """Serve until the client leaves; standard input is read from the first moment.
+
+    At its end the requests that were read are answered, as long as a call may take.
+    """
     settings = load_settings(EdgeSettings, "edge", data_dir=folder)
     configure_logging("stdio", level="warning", style=settings.log_format)
     flush = configure_telemetry("edge", settings)
@@ -46,6 +50,11 @@ async def serve(
             reading = loop.create_task(messages.read())
             working = loop.create_task(_answer(messages, client, folder, toolset, services))
             await asyncio.wait([reading, working], return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await _first_ended(
+                    working, messages.all_answered(), _unread(sys.stdout.fileno()),
+                    timeout_s=settings.call_timeout_cap_s,
+                )  # fmt: skip
             client.leave()
             failed = working.done()
             await end_task(reading)
@@ -54,9 +63,31 @@ async def serve(
                 working.result()
             await outgoing.aclose()
     except ExceptionGroup as group:
-        raise _first_of(group) from None
+        error = _first_of(group)
+        if not isinstance(error, BrokenPipeError):  # else the client has left
+            raise error from None
     finally:
         flush()
+
+
+async def _first_ended(
+    task: asyncio.Task[None], *others: Coroutine[Any, Any, None], timeout_s: float
+) -> None:
+    """Wait for one of them; the others end with this, the task does not."""
+    waiting = [asyncio.get_running_loop().create_task(other) for other in others]
+    await asyncio.wait([task, *waiting], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    for one in waiting:
+        await end_task(one)
+
+
+async def _unread(descriptor: int) -> None:
+    """Wait until nobody reads what is written there."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors and hang-ups are told in any case
+    while True:
+        if poll.poll(0):
+            return
+        await asyncio.sleep(_POLL_S)
 
 
 async def _answer(
