@@ -40,6 +40,7 @@ from ..transports.http.client import BearerAuth
 from ..transports.reaping import Reaper
 from ..transports.remote import HttpNotes, remote_transport
 from ..transports.stdio import stdio_transport
+from . import tasks
 from .session import CLIENT, ServerSession
 
 _CHANGES = (
@@ -255,6 +256,7 @@ async def open_connection(
                 read,
                 write,
                 client_info=CLIENT,
+                extensions={tasks.EXTENSION: {}},
                 message_handler=on_message,
                 logging_callback=on_log,
             ) as session,

@@ -16,6 +16,7 @@ import msgspec
 from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
@@ -25,6 +26,7 @@ from searchbus_contracts.attach import ATTACHED_BY
 from ..definitions.describe import ListedContents, ServerTools
 from ..errors import ItselfError, ServerError
 from ..transports.messages import MAX_DEPTH, is_deeper
+from . import tasks
 
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
@@ -142,7 +144,7 @@ class ServerSession(ClientSession):
     async def ask(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Send a request; the result as the server sent it.
+        """Send a request; the result as the server sent it, that of a task once it has ended.
 
         Raises:
             MCPError: the server refuses, or the connection ended.
@@ -154,7 +156,10 @@ class ServerSession(ClientSession):
                 ErrorCode.INVALID_ARGUMENT,
                 "The arguments are nested too deeply. Send flatter ones.",
             )
-        return await self._send(method, params, on_progress)
+        result = await self._send(method, params, on_progress)
+        if method == "tools/call" and result.get("resultType") == "task":
+            return await tasks.follow(self._send, result, on_progress)
+        return result
 
     async def ping(self) -> None:
         """Ask the server for any answer.
@@ -198,6 +203,10 @@ class ServerSession(ClientSession):
         data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self._stamp(data, options)
+        if method.startswith("tasks/"):
+            options.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(
+                params["taskId"]
+            )
         if on_progress is not None:
             options["on_progress"] = on_progress
         return await self._dispatcher.send_raw_request(method, data["params"], options)
