@@ -36,6 +36,26 @@ def test_conformance_suite_passes_but_for_the_baseline(node, endpoint, revision,
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
 
 
+EXTENSIONS = [
+    "tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields",
+    "tasks-request-state-removal", "tasks-mrtr-input", "tasks-request-headers",
+    "tasks-dispatch-and-envelope", "tasks-required-task-error", "tasks-mrtr-composition",
+    "sep-2640-skills-enumeration", "sep-2640-skills-manifest",
+]  # fmt: skip
+"""Those of the suite for what we offer; it has none yet for notifications of tasks."""
+
+
+@pytest.mark.parametrize("scenario", EXTENSIONS)
+def test_a_scenario_of_an_extension_passes(node, endpoint, scenario, tmp_path):
+    """They are on no revision's list, so each is forced."""
+    done = subprocess.run(
+        [node, SUITE, "server", "--url", f"{endpoint}/mcp/conformance", "--scenario", scenario,
+         "--spec-version", "2026-07-28", "--force", "-o", tmp_path],
+        capture_output=True, text=True, timeout=800,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+
+
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/fomc"])
 def test_inspector_lists_and_calls_the_tools(node, endpoint, path):
     """The Inspector's command line sees both tools and gets the typed failure of an empty store."""

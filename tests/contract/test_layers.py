@@ -16,8 +16,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "declare", "definitions", "transports", "auth", "upstream", "sessions", "commands",
     ),
     "searchbus_edge": (
-        "http", "auth", "catalog", "tools", "search", "composites", "plans", "tasks", "mcp",
-        "interfaces", "bootstrap", "stdio",
+        "http", "auth", "catalog", "tools", "search", "composites", "plans", "tasks", "skills",
+        "mcp", "interfaces", "bootstrap", "stdio",
     ),
     "searchbus_bus": (
         "tasks", "telemetry", "identity", "store", "transport", "client", "worker", "nats", "bus",

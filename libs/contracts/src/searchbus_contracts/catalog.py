@@ -83,6 +83,23 @@ class PromptDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class SkillFile(Struct, frozen=True, kw_only=True):
+    """A file of a skill, with the digest and the size of its bytes (SEP-2640, SkillResource)."""
+
+    uri: Annotated[str, Meta(min_length=1, max_length=2048)]
+    digest: Annotated[str, doc("Of its bytes.", pattern="^sha256:[0-9a-f]{64}$")]
+    size: Annotated[int, doc("In bytes.", ge=0)]
+
+
+class SkillDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A skill whose SKILL.md is the resource that it belongs to (SEP-2640)."""
+
+    frontmatter: Annotated[dict[str, Any], doc("That of its SKILL.md: name, description, …")]
+    files: Annotated[
+        tuple[SkillFile, ...], doc("All files; none where they are made anew at each read.")
+    ] = ()
+
+
 class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A resource with a fixed URI; read by `resource.<toolset>.read`."""
 
@@ -96,6 +113,8 @@ class ResourceDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     required_roles: tuple[str, ...] = ()
     untrusted: _Untrusted = False
     annotations: Annotations = None
+    skill: SkillDescriptor | None = None
+    meta: Annotated[dict[str, Any] | None, doc("Copied into its _meta by the edge.")] = None
 
 
 class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -41,8 +41,8 @@ from .interfaces.console.app import Console
 from .interfaces.read import read_app
 from .interfaces.searxng import searxng_app
 from .interfaces.tavily import tavily_app
-from .mcp.client import lacking
 from .mcp.endpoint import Endpoints
+from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
 from .plans.tool import Plans
@@ -51,8 +51,6 @@ from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
 from .settings import EdgeSettings, check_state_key
 from .sharing import pinning, shared_files
-from .tasks.running import Tasks
-from .tasks.store import BUCKET, BUCKET_BYTES, BUCKET_TTL_S, TaskStore
 from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog
 from .tools.budgets import Budgets
@@ -188,11 +186,10 @@ async def open_edge(
                 timeout_s=settings.body_timeout_s,
             ),
         )
-        tasks = None
-        if settings.task_after_s:
-            tasks = await _tasks(tools, bus, settings, key, clock)
-            stack.push_async_callback(tasks.close)
-        servers = _servers(tools, bus, settings, key, tracing, default_actor, tasks)
+        extensions = await stack.enter_async_context(
+            open_extensions(bus, settings, tools.calls, tools.registry, key, clock)
+        )
+        servers = _servers(tools, bus, settings, key, tracing, default_actor, extensions)
         http_calls = HttpCalls(tools.registry, tools.calls, policy)
         console = None
         if "console" in settings.http_interfaces:
@@ -319,7 +316,7 @@ def _servers(
     key: StateKey,
     tracing: Tracing,
     default_actor: Actor,
-    tasks: Tasks | None,
+    extensions: Extensions,
 ) -> EndpointServers:
     """The MCP servers of all endpoints."""
     # State that a client carries for a tool comes back unchanged or not at all.
@@ -334,7 +331,7 @@ def _servers(
             resources=tools.resources,
             prompts=tools.prompts,
             search=tools.search,
-            tasks=tasks,
+            extensions=extensions,
             listen=tools.changes.handler,
             middleware=(
                 tracing.middleware,
@@ -345,20 +342,6 @@ def _servers(
             default_actor=default_actor,
             list_ttl_ms=settings.list_ttl_ms,
         )
-    )
-
-
-async def _tasks(
-    tools: _Tools, bus: Bus, settings: EdgeSettings, key: StateKey, clock: Callable[[], float]
-) -> Tasks:
-    """The calls that become tasks, in a bucket of their own."""
-    bucket = await bus.key_value(BUCKET, ttl_s=BUCKET_TTL_S, max_bytes=BUCKET_BYTES)
-    return Tasks(
-        tools.calls,
-        TaskStore(bucket, key, clock=clock),
-        view=tools.registry.view,
-        able=lambda required, capabilities: not lacking(required, capabilities),
-        after_s=settings.task_after_s,
     )
 
 

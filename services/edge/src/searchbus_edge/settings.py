@@ -213,6 +213,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         120.0, description="The longest time that a call may take."
     )
+    skills_dir: Path | None = Field(
+        None,
+        description="A folder of skills for agents: each folder below it that has a SKILL.md. Read "
+        "when the edge starts.",
+    )
     task_after_s: Annotated[float, Field(ge=0, le=600)] = Field(
         5.0,
         description="A call that takes longer becomes a task, for clients that declare the "

@@ -30,7 +30,8 @@ from searchbus_contracts.codec import canonical
 
 from ..declare.servers import Server
 from .schemas import SchemaError, modern_schema
-from .text import clean, clean_line, qualified_name, token_name, wrapped_uri
+from .skills import skill_resource, with_skills
+from .text import clean, clean_line, qualified_name, token_name, usable_uri, wrapped_uri
 
 MAX_TOOLS = 5_000
 """Tools of one server."""
@@ -69,6 +70,7 @@ class ListedContents:
     resources: list[Any] | None = None
     templates: list[Any] | None = None
     completes: bool = False
+    skills: list[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,8 @@ def describe_contents(
         lambda t: _template(server, t, completes),
         "uri_template",
     )
+    skills = described("skill", listed.skills, lambda s: skill_resource(server.name, s), "uri")
+    resources = with_skills(resources, skills)
     if listed.resources is not None:
         # A server may have resources that it does not list, and name them in results.
         any_uri = wrapped_uri(server.name, "{+uri}")
@@ -250,7 +254,8 @@ def _named(items: Sequence[Any], is_late: Callable[[], bool]) -> Iterator[tuple[
     for number, item in enumerate(items):
         if is_late():
             raise TimeoutError
-        yield number, _line(_dict(item).get("name"), 80) or "", item
+        name = _dict(item).get("name") or _dict(item).get("uri")
+        yield number, _line(name, 80) or "", item
 
 
 def _checked(describe: Callable[[Any], Item], item: Any) -> tuple[Item, int]:
@@ -370,10 +375,8 @@ def _token_name(item: Any) -> str:
 
 def _uri(item: Any, key: str) -> str:
     found = _dict(item).get(key)
-    if not isinstance(found, str) or not found or clean_line(found, len(found)) != found:
-        raise _ItemError("it has no usable URI")
-    if " " in found:
-        raise _ItemError("its URI has a space")
+    if not usable_uri(found):
+        raise _ItemError("it has no usable URI, or one with a space")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from searchbus_contracts import is_token
@@ -110,6 +110,13 @@ def qualified_name(server: str, tool: str) -> str:
 def _shortened(text: str, whole: str) -> str:
     digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
     return f"{text[: MAX_CHARS - _HASH_CHARS - 1]}_{digest}"
+
+
+def usable_uri(found: Any) -> TypeGuard[str]:
+    """Whether a value can be a URI: a text in one line, of visible characters, without spaces."""
+    if not isinstance(found, str) or not found or " " in found:
+        return False
+    return clean_line(found, len(found)) == found
 
 
 _PREFIX = "searchbus://attach/"

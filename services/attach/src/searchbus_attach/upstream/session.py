@@ -17,13 +17,15 @@ from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
-from mcp_types import METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
 from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
 
 from ..definitions.describe import ListedContents, ServerTools
+from ..definitions.skills import EXTENSION as SKILLS
+from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerError
 from ..transports.messages import MAX_DEPTH, is_deeper
 from . import tasks
@@ -119,7 +121,7 @@ class ServerSession(ClientSession):
         return found
 
     async def list_contents(self) -> ListedContents:
-        """The prompts, resources and templates of all pages, of a server that declares them.
+        """Prompts, resources, templates and skills of all pages, of a server that declares them.
 
         Raises:
             MCPError: the server refuses, or the connection ended.
@@ -138,8 +140,16 @@ class ServerSession(ClientSession):
             except MCPError as error:
                 if error.code != METHOD_NOT_FOUND:
                     raise
+        skills = None
+        if resources is not None and SKILLS in (offered.extensions or {}):
+            try:
+                skills = await self._pages("skills", "skills/list")
+            except MCPError as error:
+                if error.code == CONNECTION_CLOSED:
+                    raise
+                log.warning("its skills cannot be listed: %s", clean_line(error.message, 200))
         completes = offered.completions is not None
-        return ListedContents(prompts, resources, templates, completes)
+        return ListedContents(prompts, resources, templates, completes, skills)
 
     async def ask(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None

@@ -37,12 +37,12 @@ class Pages:
     ) -> tuple[list[ListedTool], str | None]:
         """The same as the edge lists them, and the next cursor."""
         tools = [tool for tool in view.tools.values() if actor.holds(tool.required_roles)]
-        return self._page(tools, cursor, "tools", view.toolset)
+        return self.page(tools, cursor, "tools", view.toolset)
 
     def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
         """A page of the prompts that the actor may use."""
         prompts = [(name, p) for name, p in view.prompts.items() if actor.holds(p.required_roles)]
-        page, following = self._page(prompts, cursor, "prompts", view.toolset)
+        page, following = self.page(prompts, cursor, "prompts", view.toolset)
         return types.ListPromptsResult(
             prompts=[render.prompt(name, p) for name, p in page], next_cursor=following
         )
@@ -52,12 +52,12 @@ class Pages:
     ) -> types.ListResourceTemplatesResult:
         """A page of the resource templates that the actor may use."""
         templates = [t for _, t in view.templates if t.listed and actor.holds(t.required_roles)]
-        page, following = self._page(templates, cursor, "templates", view.toolset)
+        page, following = self.page(templates, cursor, "templates", view.toolset)
         return types.ListResourceTemplatesResult(
             resource_templates=[render.template(t) for t in page], next_cursor=following
         )
 
-    def _page(
+    def page(
         self, items: list[T], cursor: str | None, *bound_to: object
     ) -> tuple[list[T], str | None]:
         """A page and the next cursor; where the list has changed, the position still counts."""

@@ -142,13 +142,14 @@ def template(descriptor: ResourceTemplate) -> types.ResourceTemplate:
 
 
 def _of_resources(descriptor: ResourceDescriptor | ResourceTemplate) -> dict[str, Any]:
+    meta = descriptor.meta if isinstance(descriptor, ResourceDescriptor) else None
     return {
         "name": descriptor.name,
         "title": descriptor.title,
         "description": descriptor.description,
         "mime_type": descriptor.mime_type,
         "annotations": _annotations(descriptor.annotations),
-        "_meta": marked_untrusted(None) if descriptor.untrusted else None,
+        "_meta": marked_untrusted(meta) if descriptor.untrusted else meta,
     }
 
 

@@ -42,14 +42,14 @@ from ..catalog.resources import Resources
 from ..catalog.view import View
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
 from ..tasks.records import Task
-from ..tasks.running import Tasks
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
 from ..tools.faults import guarded
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .client import Context, client_capabilities, dump_responses, request_input, sending
+from .extensions import Extensions
 from .kernel import Called
-from .task_methods import add_task_methods, takes_tasks
+from .task_methods import takes_tasks
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -64,7 +64,6 @@ class Handlers:
     """What all endpoints share.
 
     Args:
-        tasks: None: no call becomes a task.
         listen: serves `subscriptions/listen`.
         middleware: of the SDK's server, outermost first.
         default_actor: the caller of a request that carries none (no access control, stdio).
@@ -77,7 +76,7 @@ class Handlers:
     resources: Resources
     prompts: Prompts
     search: SearchMethods
-    tasks: Tasks | None
+    extensions: Extensions
     listen: ListenHandler
     middleware: Sequence[Any]
     default_actor: Actor
@@ -139,8 +138,10 @@ class EndpointServer:
         ):
             handler = guarded(self._searching(search, view))
             self.mcp.add_request_handler(method, SearchParams, handler)
-        if handlers.tasks is not None:
-            add_task_methods(self.mcp, handlers.tasks, toolset, self._actor)
+        handlers.extensions.add_to(
+            self.mcp, toolset, handlers.pages,
+            view=lambda: self.view, actor_of=self._actor, ttl_ms=handlers.list_ttl_ms,
+        )  # fmt: skip
         self.mcp.middleware[:] = handlers.middleware
         # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
         self.mcp.add_request_handler(
@@ -200,7 +201,7 @@ class EndpointServer:
         self, ctx: Context, params: types.CallToolRequestParams, target: Target | None
     ) -> Served | Task:
         calls, arguments = self._handlers.calls, params.arguments or {}
-        tasks = self._handlers.tasks
+        tasks = self._handlers.extensions.tasks
         if target is None:  # stdio has no policy before this one
             target = calls.resolver.target(self.view, params.name, arguments)
         async with ForwardedEvents(sending(ctx)) as on_event:
@@ -228,8 +229,11 @@ class EndpointServer:
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._handlers.resources.read(
-            self._actor(ctx), self.view, str(params.uri), revision=ctx.protocol_version
+        actor, uri = self._actor(ctx), str(params.uri)
+        return self._handlers.extensions.skills.read(actor, self.view, uri) or (
+            await self._handlers.resources.read(
+                actor, self.view, uri, revision=ctx.protocol_version
+            )
         )
 
     def _listing(

@@ -1,0 +1,1 @@
+"""Skills for agents, served as resources: the Skills extension of MCP (SEP-2640)."""
