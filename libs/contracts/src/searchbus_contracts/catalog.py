@@ -87,7 +87,7 @@ class SkillFile(Struct, frozen=True, kw_only=True):
     """A file of a skill, with the digest and the size of its bytes (SEP-2640, SkillResource)."""
 
     uri: Annotated[str, Meta(min_length=1, max_length=2048)]
-    digest: Annotated[str, doc("Of its bytes.", pattern="^sha256:[0-9a-f]{64}$")]
+    digest: Annotated[str, doc("SHA-256 of its bytes.", pattern="^sha256:[0-9a-f]{64}$")]
     size: Annotated[int, doc("In bytes.", ge=0)]
 
 
