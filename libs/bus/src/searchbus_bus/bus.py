@@ -23,9 +23,9 @@ from searchbus_contracts import (
 from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
 from .client.fleet import Fleet
-from .client.parts import TransitBudget
 from .client.request import InstanceGoneError, OnEvent, Request
 from .client.requester import RECONNECT_GRACE_S, Requester
+from .client.transit import TransitBudget
 from .identity import ActorSigner, ActorVerifier
 from .store.keyvalue import TIMEOUT_S, KeyValue
 from .transport import Message, Subscription, Transport

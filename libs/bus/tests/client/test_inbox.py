@@ -10,9 +10,10 @@ import time
 import pytest
 
 from searchbus_bus.client.inbox import Inbox, random_id
-from searchbus_bus.client.parts import ChunkMark, Transit
+from searchbus_bus.client.parts import ChunkMark
 from searchbus_bus.client.reply import FailedAttempt
 from searchbus_bus.client.request import Deadline
+from searchbus_bus.client.transit import LARGE_BYTES, Transit
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Failure, Parts, decode, encode
 
@@ -297,6 +298,27 @@ async def test_large_replies_of_one_caller_leave_the_share_of_others(transport):
         # Until the response has been sent.
         assert (len(block.held), inbox.budget.used_bytes) == (1, 21)
     assert inbox.budget.used_bytes == 9
+
+
+async def test_an_attempt_whose_reply_would_not_fit_is_not_sent(transport):
+    """Where large replies are passed on, as soon as their usual size is known."""
+    inbox = Inbox(transport)
+    inbox.budget.caller_bytes = 1
+    inbox.budget.note("large", 2 * LARGE_BYTES)
+    with Transit("alice"):
+        first = asyncio.create_task(attempt(inbox, kind="large"))
+        while not transport.published:
+            await asyncio.sleep(0)
+        assert (await attempt(inbox, kind="large")).fault.code == "overloaded"
+        await transport.reply(transport.published[0], b"small")
+        assert await first == b"small"
+        await asyncio.sleep(0)
+        other = asyncio.create_task(attempt(inbox, kind="large"))
+        while len(transport.published) < 2:
+            await asyncio.sleep(0)
+        await transport.reply(transport.published[1], b"small")
+        assert await other == b"small"
+    assert len(transport.published) == 2
 
 
 async def test_parts_without_announcement_are_taken_and_counted(transport):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 
 import pytest
@@ -13,8 +12,6 @@ from searchbus_bus.client.parts import (
     MAX_BODY_BYTES,
     Assembly,
     ChunkMark,
-    Transit,
-    TransitBudget,
     part_size_bytes,
     split,
 )
@@ -83,107 +80,3 @@ def test_parts_are_kept_up_to_the_size_that_was_announced():
     assert assembly.add(0, b"1234567890") is None  # the same part again
     with pytest.raises(Fault, match="larger than the message"):
         assembly.add(1, b"1")
-
-
-RESERVE = st.tuples(st.sampled_from("abc"), st.integers(1, 50))
-
-
-def test_what_does_not_fit_is_refused_until_something_is_given_back():
-    """For all callers together."""
-    budget = TransitBudget(total_bytes=10, caller_bytes=10)
-    first = budget.reserve("a", 6)
-    assert first is not None
-    assert budget.reserve("b", 5) is None
-    assert budget.reserve("b", 4) is not None
-    first.release()
-    assert budget.reserve("b", 5) is not None
-
-
-def test_a_reply_of_no_bytes_leaves_nothing_behind():
-    """Otherwise each caller of such a worker would stay in the table."""
-    budget = TransitBudget()
-    before = dict(vars(budget)["_used_by"])
-    budget.reserve("a", 0).release()
-    assert vars(budget)["_used_by"] == before
-
-
-def test_a_caller_has_a_limit_of_its_own():
-    """Another caller has what is left."""
-    budget = TransitBudget(total_bytes=10, caller_bytes=4)
-    assert budget.reserve("a", 4) is not None
-    assert budget.reserve("a", 1) is None
-    assert budget.reserve("b", 4) is not None
-
-
-def test_a_reply_above_the_limits_is_admitted_alone():
-    """Otherwise nobody would ever get it."""
-    budget = TransitBudget(total_bytes=10, caller_bytes=4)
-    large = budget.reserve("a", 99)
-    assert large is not None
-    assert budget.reserve("b", 1) is None
-    large.release()
-    assert budget.used_bytes == 0
-
-
-@given(st.lists(st.one_of(RESERVE, st.integers(0, 20)), max_size=60))
-def test_in_any_order_the_limits_hold_and_everything_is_given_back(steps):
-    """A number gives back the reservation of that place, also twice."""
-    budget = TransitBudget(total_bytes=100, caller_bytes=60)
-    held: list[tuple[str, int, object]] = []
-    everything = []
-    for step in steps:
-        if isinstance(step, int):
-            if step < len(held):
-                held.pop(step)[2].release()
-            continue
-        caller, size_bytes = step
-        reservation = budget.reserve(caller, size_bytes)
-        if reservation is not None:
-            held.append((caller, size_bytes, reservation))
-            everything.append(reservation)
-        assert budget.used_bytes == sum(size for _, size, _ in held) <= 100
-        assert sum(size for name, size, _ in held if name == caller) <= 60
-    for reservation in everything:
-        reservation.release()
-    assert budget.used_bytes == 0
-
-
-async def test_a_block_keeps_reservations_until_its_end():
-    """Those of tasks that it started as well."""
-    budget = TransitBudget()
-
-    async def receive() -> None:
-        block = Transit.current()
-        assert block is not None
-        reservation = budget.reserve(block.caller, 5)
-        assert reservation is not None
-        block.keep(reservation)
-
-    with Transit():
-        Transit.name("a")
-        await asyncio.gather(receive(), receive())
-        assert budget.used_bytes == 10
-    assert budget.used_bytes == 0
-    assert Transit.current() is None
-    Transit.name("outside of a block, nobody is named")
-
-
-async def test_a_task_that_outlives_its_block_keeps_nothing():
-    """Several requests may wait for one reply, of which the first has left."""
-    budget = TransitBudget()
-    over = asyncio.Event()
-
-    async def receive() -> None:
-        block = Transit.current()
-        assert block is not None
-        await over.wait()
-        reservation = budget.reserve(block.caller, 5)
-        assert reservation is not None
-        block.keep(reservation)
-
-    with Transit():
-        receiving = asyncio.create_task(receive())
-        await asyncio.sleep(0)
-    over.set()
-    await receiving
-    assert budget.used_bytes == 0

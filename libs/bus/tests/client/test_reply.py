@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from searchbus_bus.client.parts import TransitBudget
 from searchbus_bus.client.reply import FailedAttempt, Pending, read_reply
+from searchbus_bus.client.transit import TransitBudget
 from searchbus_bus.transport import Message
 from searchbus_contracts import Fault
 

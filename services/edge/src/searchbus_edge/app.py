@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
-from searchbus_bus.client.parts import Transit
+from searchbus_bus.client.transit import Transit
 from searchbus_contracts import VERSION, Actor, Fault, encode
 from searchbus_contracts.subjects import is_token
 from searchbus_runtime import Health

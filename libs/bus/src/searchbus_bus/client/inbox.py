@@ -23,9 +23,10 @@ from searchbus_contracts.subjects import INBOX, is_credit_subject, part_subject
 
 from ..tasks import Background, has_arrived
 from ..transport import Message, Transport, publish_or_log
-from .parts import LargeReply, Transit, TransitBudget, part_size_bytes, split
+from .parts import LargeReply, part_size_bytes, split
 from .reply import FailedAttempt, OnSilence, Pending, read_reply
 from .request import Deadline, OnEvent
+from .transit import Transit, TransitBudget, TransitFullError
 
 log = logging.getLogger("searchbus.bus")
 
@@ -96,6 +97,7 @@ class Inbox:
         on_event: OnEvent | None = None,
         on_silence: OnSilence | None = None,
         caller: str = "",
+        kind: str = "",
     ) -> bytes | FailedAttempt:
         """Publish a request once and wait for its reply; never raises a Fault.
 
@@ -103,6 +105,8 @@ class Inbox:
             replier: the service that replies; see searchbus_contracts.subjects.
             on_silence: runs beside an attempt that waits for long, and may end it.
             caller: whose limit a large reply counts against.
+            kind: of requests whose replies have a usual size, by which too many are refused where
+                replies are passed on (`Transit`).
         """
         if not self._opened:
             await self._open()
@@ -112,7 +116,12 @@ class Inbox:
         transit = Transit.current()
         if transit is not None and transit.caller:
             caller = transit.caller
-        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller)
+        try:
+            expected = self.budget.expect(caller, kind) if transit is not None else None
+        except TransitFullError as full:
+            return FailedAttempt(full)
+        outcome = loop.create_future()
+        pending = Pending(outcome, on_event, on_silence, loop.time(), caller, expected)
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
@@ -142,10 +151,15 @@ class Inbox:
             return FailedAttempt(fault)
         finally:
             del self._pending[token]
+            reply = outcome.result() if outcome.done() and not outcome.cancelled() else None
+            if expected is not None:
+                expected.release()
+            if transit is not None and isinstance(reply, bytes):
+                self.budget.note(kind, len(reply))
             if pending.watch is not None:
                 pending.watch.cancel()
             if pending.large is not None:
-                self._end_transfer(pending.outcome, pending.large, transit)
+                self._end_transfer(pending.large, transit, complete=isinstance(reply, bytes))
 
     @asynccontextmanager
     async def receive(
@@ -274,16 +288,8 @@ class Inbox:
         if SIZE in message.headers and is_credit_subject(message.reply):
             self._publish(message.reply, b"0")
 
-    def _end_transfer(
-        self,
-        outcome: asyncio.Future[bytes | FailedAttempt],
-        large: LargeReply,
-        transit: Transit | None,
-    ) -> None:
+    def _end_transfer(self, large: LargeReply, transit: Transit | None, *, complete: bool) -> None:
         """Give back what a large reply reserved, and end its sender where it is not complete."""
-        complete = (
-            outcome.done() and not outcome.cancelled() and isinstance(outcome.result(), bytes)
-        )
         large.end(keep_in=transit if complete else None)
         if not complete and large.credit_subject:
             self._publish(large.credit_subject, b"0")

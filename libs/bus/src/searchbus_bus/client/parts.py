@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +22,7 @@ from searchbus_contracts.subjects import is_credit_subject
 from .. import telemetry
 from ..tasks import wait_for_event
 from ..transport import Message
-
-DEFAULT_BYTES = 64 * 1024 * 1024
-"""NATS disconnects a client for which this many bytes are pending."""
+from .transit import Reservation, Transit, TransitBudget, TransitFullError
 
 PART_BYTES = 512 * 1024
 """Size of a part; 5 MiB in such parts took 11 to 20 ms."""
@@ -160,145 +157,22 @@ class Assembly:
         return body
 
 
-class TransitBudget:
-    """How many bytes of large replies a process receives and passes on at the same time.
-
-    A large reply is admitted when its size is announced, before any part of it is sent. What does
-    not fit is refused at once and never waits, so the first to be announced is the first to be
-    admitted. A reply larger than a limit is admitted while nothing else counts against that limit.
-    Replies of one message do not count.
-
-    Args:
-        total_bytes: limit of all callers together.
-        caller_bytes: limit of one caller.
-    """
-
-    def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:
-        self.total_bytes = total_bytes
-        self.caller_bytes = caller_bytes
-        self._used_bytes = 0
-        self._used_by: dict[str, int] = {}
-
-    @property
-    def used_bytes(self) -> int:
-        """What is reserved now."""
-        return self._used_bytes
-
-    def reserve(self, caller: str, size_bytes: int) -> Reservation | None:
-        """Count a reply that begins; None where it does not fit."""
-        used_by_caller = self._used_by.get(caller, 0)
-        for used, limit in (
-            (self._used_bytes, self.total_bytes),
-            (used_by_caller, self.caller_bytes),
-        ):
-            if used and used + size_bytes > limit:
-                return None
-        self._used_bytes += size_bytes
-        self._used_by[caller] = used_by_caller + size_bytes
-        return Reservation(self, caller, size_bytes)
-
-    def _release(self, caller: str, size_bytes: int) -> None:
-        self._used_bytes -= size_bytes
-        self._used_by[caller] -= size_bytes
-        if not self._used_by[caller]:
-            del self._used_by[caller]
-
-
-class Reservation:
-    """The bytes of one reply."""
-
-    __slots__ = ("_budget", "_caller", "_released", "_size_bytes")
-
-    def __init__(self, budget: TransitBudget, caller: str, size_bytes: int) -> None:
-        self._budget = budget
-        self._caller = caller
-        self._size_bytes = size_bytes
-        self._released = False
-
-    def release(self) -> None:
-        """Give the bytes back; a second time changes nothing."""
-        if not self._released:
-            self._released = True
-            self._budget._release(self._caller, self._size_bytes)
-
-
-class Transit:
-    """Keeps the reservations of replies that arrive inside until the end of the block.
-
-    Args:
-        caller: whose limit counts; by default the subject of each request's actor.
-
-    Attributes:
-        held: the reservations.
-    """
-
-    __slots__ = ("_ended", "_token", "caller", "held")
-    _token: Token[Transit | None]
-
-    def __init__(self, caller: str = "") -> None:
-        self.caller = caller
-        self.held: list[Reservation] = []
-        self._ended = False
-
-    def __enter__(self) -> Transit:
-        self._token = _current.set(self)
-        return self
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        _current.reset(self._token)
-        self._ended = True
-        for reservation in self.held:
-            reservation.release()
-
-    def keep(self, reservation: Reservation) -> None:
-        """Keep a reservation until the end of the block; release it if a task outlives that."""
-        if self._ended:
-            reservation.release()
-        else:
-            self.held.append(reservation)
-
-    @staticmethod
-    def name(caller: str) -> None:
-        """Name the caller of the current block, if there is one."""
-        current = _current.get()
-        if current is not None:
-            current.caller = caller
-
-    @staticmethod
-    def current() -> Transit | None:
-        """The innermost block that the current task is in."""
-        return _current.get()
-
-
-_current: ContextVar[Transit | None] = ContextVar("transit", default=None)
-
-
-class TransitFullError(Fault):
-    """A large reply does not fit into the budget now."""
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(
-            ErrorCode.OVERLOADED,
-            f"Too many large answers are being sent at the same time; this one has "
-            f"{size_bytes / 1e6:.1f} MB. Try again in a second, or ask for less.",
-            retry_after_ms=1000,
-        )
-
-
 class LargeReply:
     """A large reply on its way: admitted by the budget, then received by credit.
 
     Args:
         caller: whose limit it counts against.
+        expected: what was counted for it before its size was known.
 
     Attributes:
         credit_subject: where its sender waits for credit; empty where it sends without.
     """
 
-    def __init__(self, budget: TransitBudget, caller: str) -> None:
+    def __init__(self, budget: TransitBudget, caller: str, expected: Reservation | None) -> None:
         self.credit_subject = ""
         self._budget = budget
         self._caller = caller
+        self._expected = expected
         self._reservation: Reservation | None = None
         self._size_bytes = 0
         self._assembly: Assembly | None = None
@@ -351,6 +225,8 @@ class LargeReply:
 
     def _reserve(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
+        if self._expected is not None:
+            self._expected.release()
         self._reservation = self._budget.reserve(self._caller, size_bytes)
         if self._reservation is None:
             telemetry.count_error("large_reply")

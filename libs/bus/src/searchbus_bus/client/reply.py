@@ -14,8 +14,9 @@ from searchbus_contracts import ErrorCode, Failure, Fault, ToolEvent, decode, is
 from searchbus_contracts.headers import ACK, CHUNK, ERROR_CODE, ERROR_TEXT, EVENT, SIZE, STARTED
 
 from ..transport import Message
-from .parts import LargeReply, TransitBudget
+from .parts import LargeReply
 from .request import OnEvent
+from .transit import Reservation, TransitBudget
 
 log = logging.getLogger("searchbus.bus")
 
@@ -43,6 +44,7 @@ class Pending(Struct):
     Attributes:
         since_s: when it was sent, in the time of the event loop.
         caller: whose limit a large reply counts against.
+        expected: what counts against it before the reply's size is known.
         instance: that acknowledged the request; empty before.
         watch: runs once the attempt has been silent for long.
         large: the reply, once it is known to be large.
@@ -53,6 +55,7 @@ class Pending(Struct):
     on_silence: OnSilence | None
     since_s: float
     caller: str = ""
+    expected: Reservation | None = None
     instance: str = ""
     watch: asyncio.Task[None] | None = None
     request_parts: list[memoryview] = []
@@ -96,7 +99,7 @@ def read_reply(
         if SIZE not in headers and CHUNK not in headers:
             return message.data
         if pending.large is None:
-            pending.large = LargeReply(budget, pending.caller)
+            pending.large = LargeReply(budget, pending.caller, pending.expected)
         if SIZE in headers:
             pending.large.announced(message)
             return None

@@ -28,9 +28,10 @@ from ..transport import Transport, publish_or_log
 from .discovery import discover_instances
 from .fleet import ACK_AFTER_MS, Fleet, State
 from .inbox import Inbox, random_id
-from .parts import MAX_BODY_BYTES, TransitFullError
+from .parts import MAX_BODY_BYTES
 from .reply import FailedAttempt, Pending
 from .request import Deadline, InstanceGoneError, Request
+from .transit import TransitFullError
 
 _ATTEMPTS = 2
 _ATTEMPTS_IF_LOST = 4
@@ -199,6 +200,7 @@ class Requester:
                 on_event=request.on_event,
                 on_silence=functools.partial(self._watch, request, attempt),
                 caller=request.actor.subject if request.actor is not None else "",
+                kind=request.subject,
             )
             if isinstance(outcome, bytes):
                 if instance is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from searchbus_bus.client.parts import Transit
+from searchbus_bus.client.transit import Transit
 from searchbus_contracts import Actor, Fault
 
 from ..auth.authenticator import Authenticator
