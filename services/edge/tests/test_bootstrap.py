@@ -30,6 +30,7 @@ async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path
             "search",
             "verify_quote",
             "run_plan",
+            "search_many",
         ]
         endpoint = edge.endpoints.get("connector")
         assert endpoint is edge.endpoints.get("connector")

@@ -31,6 +31,7 @@ from .catalog.registry import Registry
 from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents
+from .composites.many import Many
 from .composites.passages import Similarity
 from .composites.sources import Ids, Source
 from .composites.web import Web
@@ -305,7 +306,9 @@ def _add_composites(
         sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
     weights = settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
-    tools.worker.add(Connector(weighted, similarity), Plans(tools.registry, tools.calls))
+    tools.worker.add(
+        Connector(weighted, similarity), Many(weighted), Plans(tools.registry, tools.calls)
+    )
     return documents
 
 

@@ -14,24 +14,16 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault, ToolAnnotations, encode
-from searchbus_contracts.coverage import SourceCoverage, nothing_found, shown
+from searchbus_contracts import Failure, ToolAnnotations, encode
+from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import Part, check_query
 from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
 from .fetching import Fetch, FetchedDocument, fit
-from .gathering import (
-    Ask,
-    Coverage,
-    Failures,
-    cover,
-    described,
-    fuse,
-    request_all,
-    with_meta,
-)  # fmt: skip
+from .finding import find, raise_if_failed
+from .gathering import Ask, Coverage, Failures, described, request_all, with_meta
 from .passages import Similarity, distinct, from_page
 from .sources import (
     MAX_QUERY_CHARS,
@@ -40,12 +32,10 @@ from .sources import (
     QuoteFound,
     Source,
     SourceHit,
-    SourceHits,
     unknown_id,
 )  # fmt: skip
 
 MAX_RESULTS = 10
-_HITS_PER_SOURCE = 10
 _BRIEF_SOURCES = 4
 _PASSAGES_PER_SOURCE = 5
 """That are read; the best few of all are shown."""
@@ -249,7 +239,7 @@ class Connector(Toolset, name="connector"):
         failures = {**failures, **unread}
         coverage += (SourceCoverage.of_failure(url, why) for url, why in unread.items())
         if not passages:
-            _raise_if_failed(coverage)
+            raise_if_failed(coverage)
         await call.progress(3, 3, "done")
         answer = BriefAnswer(True, passages, sources, described(failures), shown(coverage))
         fitted = await fit_brief(question, answer, ranks, arguments.max_tokens, compare)
@@ -257,28 +247,19 @@ class Connector(Toolset, name="connector"):
 
     async def _find(
         self, call: Call, query: str, timeout_s: float, *, passages: int
-    ) -> tuple[list[SourceHit], Mapping[str, Failure], list[SourceCoverage]]:
+    ) -> tuple[Sequence[SourceHit], Mapping[str, Failure], list[SourceCoverage]]:
         """The hits of all sources, those that failed or were left out, and what each gave.
 
         Raises:
             Fault: nothing was found, and a source that might have found something failed.
         """
-        failures = {s.name: why for s in self._sources if (why := s.absence(call.actor))}
-        requests: dict[str, Ask] = {
-            source.name: functools.partial(_search, source, query, call.actor, passages)
-            for source in self._sources
-            if source.name not in failures
-        }
-        gathered = await request_all(requests, timeout_s=timeout_s)
-        found: Mapping[str, SourceHits] = gathered.replies
-        failures |= gathered.failures
-        coverage = cover((source.name for source in self._sources), found, failures)
-        for reply in found.values():
-            failures |= reply.failures
-        hits = fuse({name: reply.hits for name, reply in found.items()}, self._weights)
-        if not hits:
-            _raise_if_failed(coverage)
-        return hits, failures, coverage
+        found = await find(
+            self._sources, self._weights, query,
+            passages=passages, actor=call.actor, timeout_s=timeout_s,
+        )  # fmt: skip
+        if not found.hits:
+            raise_if_failed(found.coverage)
+        return found.hits, found.failures, list(found.coverage)
 
     async def _read(
         self, call: Call, question: str, hit: SourceHit, timeout_s: float
@@ -286,14 +267,6 @@ class Connector(Toolset, name="connector"):
         name = hit.source.partition("/")[0]
         (source,) = (source for source in self._sources if source.name == name)
         return await source.passages(question, hit, actor=call.actor, timeout_s=timeout_s)
-
-
-async def _search(
-    source: Source, query: str, actor: Actor, passages: int, timeout_s: float
-) -> SourceHits:
-    return await source.search(
-        query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
-    )
 
 
 def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:
@@ -305,15 +278,3 @@ def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:
     )
     worker.add(*parts)
     return worker
-
-
-def _raise_if_failed(coverage: Sequence[SourceCoverage]) -> None:
-    """Raise Fault where an empty answer would hide a failure."""
-    if not coverage:
-        raise Fault(
-            ErrorCode.UNAVAILABLE,
-            "No source is configured. The operator of this service has to give one a weight.",
-            retryable=False,
-        )
-    if fault := nothing_found(coverage):
-        raise fault

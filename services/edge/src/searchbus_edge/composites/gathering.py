@@ -59,13 +59,18 @@ def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float])
     known: dict[str, SourceHit] = {}
     for source, hits in lists.items():
         for rank, hit in enumerate(hits):
-            key = canonical_key(hit.url) if hit.url else hit.id
+            key = key_of(hit)
             known.setdefault(key, hit)
             weight = weights.get(source, 1.0) * hit.weight
             vote = reciprocal_rank(rank, k=0, weight=weight)
             scores[key] = scores.get(key, 0.0) + vote
     ranked = sorted(known, key=lambda key: (-scores[key], known[key].id))
     return [known[key] for key in ranked]
+
+
+def key_of(hit: SourceHit) -> str:
+    """What is equal for hits of one page."""
+    return canonical_key(hit.url) if hit.url else hit.id
 
 
 class SourceFailure(Struct, omit_defaults=True):

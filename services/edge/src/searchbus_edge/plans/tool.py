@@ -14,14 +14,13 @@ from searchbus_passages import MAX_CHARS_PER_TOKEN, count, holds
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool
+from ..composites.many import BULK
 from ..tools.call import ToolCalls
 from ..tools.resolve import Target
 from .checking import check, weight
 from .running import Run
 from .steps import Plan, PlanAnswer, StepFailure
 
-BULK = "bulk"
-"""The toolset of tools that do at once what would take many calls."""
 MAX_HELD_BYTES = 64 * 2**20
 """The limit of the results of all plans that run on one edge."""
 

@@ -1,0 +1,165 @@
+"""search_many: up to ten queries at once, one list of results (toolset `bulk`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from searchbus_bus import Call, Toolset, tool
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
+from searchbus_contracts.coverage import SourceCoverage, shown
+from searchbus_contracts.queries import check_query, too_small
+from searchbus_contracts.web_tools import marked
+from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
+
+from .fetching import Budget
+from .finding import Found, find, raise_if_failed
+from .gathering import Coverage, fuse, key_of
+from .sources import MAX_QUERY_CHARS, UNTRUSTED, Source, SourceHit
+
+BULK = "bulk"
+"""The toolset of tools that do at once what would take many calls."""
+MAX_QUERIES = 10
+_SNIPPET_TOKENS = 80
+
+
+class SearchMany(Struct, forbid_unknown_fields=True):
+    """Arguments of search_many."""
+
+    queries: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=MAX_QUERY_CHARS)]],
+        Meta(min_length=1, max_length=MAX_QUERIES, description="In natural language."),
+    ]
+    sources: Annotated[
+        list[Annotated[str, Meta(max_length=64)]],
+        Meta(max_length=8, description="documents, web; none named: both."),
+    ] = []
+    max_results: Annotated[int, Meta(ge=1, le=100, description="Of all queries together.")] = 20
+    max_tokens: Budget = DEFAULT_TOKENS
+    timeout_s: Annotated[
+        float, Meta(gt=0, le=40, description="For all queries; then those that ended count.")
+    ] = 20.0
+
+
+class ManyResult(Struct):
+    """One result."""
+
+    id: Annotated[str, Meta(description="For fetch.")]
+    title: Annotated[str, Meta(description=UNTRUSTED)]
+    url: Annotated[str, Meta(description="For citation.")]
+    source: Annotated[str, Meta(description="documents/<collection> or web.")]
+    queries: Annotated[list[int], Meta(description="The queries that found it, from 0.")]
+    text: Annotated[str, Meta(description=f"A passage or snippet of it. {UNTRUSTED}")]
+
+
+class QueryCoverage(Struct, omit_defaults=True):
+    """What one query gave."""
+
+    query: str
+    found: Annotated[int, Meta(description="Results, also those that other queries found.")]
+    coverage: Coverage = []
+
+
+class ManyResults(Struct, omit_defaults=True):
+    """The answer of search_many."""
+
+    untrusted: Annotated[bool, Meta(description="Whether others wrote titles and texts.")]
+    results: Annotated[list[ManyResult], Meta(description="Best first, each page once.")]
+    queries: Annotated[list[QueryCoverage], Meta(description="In the order of the arguments.")]
+    truncated: Annotated[
+        bool, Meta(description="Whether results were left out for max_results or max_tokens.")
+    ] = False
+
+
+class Many(Toolset, name=BULK):
+    """Asks the sources of the connector several queries at once.
+
+    Args:
+        sources: in the order of their importance, with their weights; 0 leaves a source out.
+    """
+
+    def __init__(self, sources: Sequence[tuple[Source, float]]) -> None:
+        self._sources = [source for source, weight in sources if weight > 0]
+        self._weights = {source.name: weight for source, weight in sources}
+
+    @tool(
+        title="Search for several queries at once",
+        annotations=ToolAnnotations(
+            read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
+        ),
+        untrusted=True,
+        timeout_ms=45_000,
+        examples=(
+            "search for several questions in one request",
+            "run ten searches at once and merge their results",
+        ),
+        keywords=("queries", "batch", "parallel", "multiple", "fused"),
+    )
+    async def search_many(self, call: Call, arguments: SearchMany) -> ManyResults:
+        """Search documents and the web for up to ten queries at once. Returns one list: a page
+        that several queries find is listed once and first; what each query gave is named beside.
+        """
+        queries = list(
+            dict.fromkeys(
+                check_query(query, max_chars=MAX_QUERY_CHARS, field=f"queries.{number}")
+                for number, query in enumerate(arguments.queries)
+            )
+        )
+        sources = self._chosen(arguments.sources)
+        timeout_s = min(arguments.timeout_s, call.remaining_s)
+        ended = 0
+
+        async def ask(query: str) -> Found:
+            nonlocal ended
+            found = await find(
+                sources, self._weights, query,
+                passages=1, actor=call.actor, timeout_s=timeout_s,
+            )  # fmt: skip
+            ended += 1
+            await call.progress(ended, len(queries), query)
+            return found
+
+        found = await asyncio.gather(*map(ask, queries))
+        hits = fuse({str(n): one.hits for n, one in enumerate(found)}, {})
+        if not hits:
+            parts: list[SourceCoverage] = [part for one in found for part in one.coverage]
+            raise_if_failed(parts)
+        queries_of: dict[str, list[int]] = {}
+        for number, one in enumerate(found):
+            for hit in one.hits:
+                queries_of.setdefault(key_of(hit), []).append(number)
+        answer = ManyResults(
+            True,
+            [_shown(hit, queries_of[key_of(hit)]) for hit in hits[: arguments.max_results]],
+            [
+                QueryCoverage(query, len(one.hits), shown(one.coverage))
+                for query, one in zip(queries, found, strict=True)
+            ],
+            truncated=len(hits) > arguments.max_results,
+        )
+        while not holds(encode(answer), arguments.max_tokens):
+            if not answer.results:
+                raise too_small(arguments.max_tokens, count(encode(answer).decode()))
+            answer.results.pop()
+            answer.truncated = True
+        return answer
+
+    def _chosen(self, names: Sequence[str]) -> list[Source]:
+        """The sources of these names; raises Fault(invalid_argument) for an unknown one."""
+        known = [source.name for source in self._sources]
+        for name in names:
+            if name not in known:
+                raise Fault(
+                    ErrorCode.INVALID_ARGUMENT,
+                    f"sources: there is no {name[:64]}. Use {' or '.join(known)}.",
+                )
+        return [source for source in self._sources if not names or source.name in names]
+
+
+def _shown(hit: SourceHit, queries: list[int]) -> ManyResult:
+    text = hit.passages[0].text if hit.passages else ""
+    text = text[: beginning(text, _SNIPPET_TOKENS)]
+    return ManyResult(hit.id, hit.title, hit.url, hit.source, queries, marked(text) if text else "")
