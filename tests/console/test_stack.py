@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 
+import httpx
 import pytest
 
 from searchbus_testing import until
@@ -43,6 +44,37 @@ async def tab(stack, visit):
     printed = await asyncio.to_thread(stack.command, "console", "--print")
     url, _, token = printed.stdout.strip().partition("/console#token=")
     return await visit(url, token)
+
+
+async def test_clients_of_every_edge_arrive_at_each_console(start_stack, tmp_path):
+    """With two edges behind one port; their callers are shown to operators."""
+    stack = await asyncio.to_thread(
+        start_stack, tmp_path / "two", "--scale", "edge=2", "--fake-upstreams"
+    )
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"Accept": "application/json, text/event-stream"}
+    wanted = {f"client-{number}" for number in range(12)}
+    seen: set[str] = set()
+    async with (
+        httpx.AsyncClient(timeout=None) as http,
+        http.stream("GET", f"{stack.url}/console/api/events") as events,
+    ):
+        lines = (line[6:] async for line in events.aiter_lines() if line.startswith("data: "))
+        await anext(lines)  # every edge was asked
+        for name in wanted:  # each by a connection of its own: the kernel spreads them
+            headers = {**accept, "User-Agent": name}
+            async with httpx.AsyncClient(headers=headers, timeout=60) as client:
+                assert (await client.post(f"{stack.url}/mcp", json=body)).status_code == 200
+        async with asyncio.timeout(120):
+            async for line in lines:
+                changed = json.loads(line)
+                seen |= {
+                    value["program"]
+                    for key, value in changed.items()
+                    if key.startswith("client/") and value
+                }
+                if wanted <= seen:
+                    break
 
 
 async def test_documents_are_dropped_read_found_and_deleted(tab, axe, tmp_path):

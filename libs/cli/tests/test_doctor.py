@@ -12,8 +12,11 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from searchbus_bus import Call, Worker, endpoint
+from searchbus_bus.live import LiveParts
 from searchbus_cli import doctor as module
 from searchbus_cli.errors import StackError
+from searchbus_contracts import LivePart
+from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
 from searchbus_runtime import StackState, write_state
 from searchbus_testing import run_command
@@ -163,6 +166,62 @@ async def test_damaged_collections_are_failures(nats_server):
     (row,) = [row for row in found if row[0].startswith("collection")]
     assert row[:2] == ("collection cut", False)
     assert row[2].startswith("29 of 60 points; put its folder back")
+
+
+class Breaker:
+    """A part of this process, in one state."""
+
+    def __init__(self, kind: str, name: str, state: str) -> None:
+        self.part = LivePart(kind=kind, name=name, state=state, until_ms=4_000_000_000_000)
+
+
+_breakers: LiveParts[Breaker] = LiveParts(lambda breaker: breaker.part)
+
+
+async def test_open_breakers_and_waiting_servers_are_rows(nats_server):
+    """What the console's overview shows, from the same replies; names are no control characters."""
+    from searchbus_bus import connect
+    from searchbus_runtime import BusAddress
+
+    class Attach:
+        @endpoint
+        async def status(self, call: Call, request: StatusRequest) -> StatusReply:
+            """Three servers."""
+            return StatusReply(
+                servers=(
+                    AttachedServer(name="away", state="down", target="x", problem="it \x1bended"),
+                    AttachedServer(name="files", state="up", target="x", held=2),
+                    AttachedServer(name="well", state="up", target="x"),
+                )
+            )
+
+    kept = [
+        Breaker("breaker", "brave\x1b", "open"),
+        Breaker("breaker", "tavily", "suspected"),
+        Breaker("egress", "direct", "closed"),
+        Breaker("key", "sbk-1", "open"),
+    ]
+    for one in kept:
+        _breakers.watch(one)
+    bus = await connect(nats_server.url, name="t", prefix="breakers")
+    worker = Worker("attach")
+    worker.add(Attach())
+    await bus.serve(worker)
+    found = await module._workers(BusAddress(nats_server.url, {"prefix": "breakers"}), {})
+    await bus.close()
+    rows = {name: (ok, text) for name, ok, text in found}
+    shown = [name for name in rows if name.split()[0] in ("breaker", "egress", "key")]
+    assert "key sbk-1" in shown
+    assert not {"breaker tavily", "egress direct"} & set(shown)
+    (brave,) = [name for name in shown if name.startswith("breaker brave")]
+    assert rows[brave][0] is False
+    assert "not used until" in rows[brave][1]
+    assert rows["key sbk-1"][1].endswith("check the key")
+    assert rows["failed away"][0] is False
+    assert "searchbus attach show away" in rows["failed away"][1]
+    assert rows["attached held files"][0] is True
+    assert not any("well" in name for name in rows)
+    assert not any("\x1b" in name + text for name, _, text in found)
 
 
 async def test_workers_that_answer_and_those_that_do_not(nats_server):

@@ -26,13 +26,13 @@ _sources: list[Callable[[], Iterable[LivePart]]] = []
 
 
 class LiveParts(Generic[T]):
-    """Objects that each are one part.
+    """Objects that each are one part, or several.
 
     Args:
         read: returns what one object says of itself.
     """
 
-    def __init__(self, read: Callable[[T], LivePart]) -> None:
+    def __init__(self, read: Callable[[T], LivePart | Iterable[LivePart]]) -> None:
         self._read = read
         self._live: WeakSet[T] = WeakSet()
         _sources.append(self._parts)
@@ -42,7 +42,9 @@ class LiveParts(Generic[T]):
         self._live.add(thing)
 
     def _parts(self) -> Iterable[LivePart]:
-        return map(self._read, list(self._live))
+        for thing in list(self._live):
+            found = self._read(thing)
+            yield from (found,) if isinstance(found, LivePart) else found
 
 
 class Tally:

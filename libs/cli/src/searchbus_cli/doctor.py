@@ -21,6 +21,7 @@ from rich.text import Text
 
 from searchbus_bus import Bus, Seeds, connect
 from searchbus_contracts import Actor, Fault, LivePart
+from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_contracts.retrieval import ListReply, ListRequest
 from searchbus_runtime import (
     BusAddress,
@@ -34,6 +35,7 @@ from searchbus_runtime import (
 from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
 from searchbus_runtime.secret import values_of
 from searchbus_runtime.settings import check_seed
+from searchbus_runtime.waits import waits_of_attached
 from searchbus_runtime.wording import printable
 
 from .config import LOADING_ERRORS, Config, faults_of
@@ -226,11 +228,28 @@ async def _damaged(bus: Bus) -> list[Check]:
     ]  # fmt: skip
 
 
+async def _attached(bus: Bus) -> list[Check]:
+    """What attached servers wait for."""
+    try:
+        status = await bus.request(
+            bus.subjects.endpoint("attach", "status"), StatusRequest(), StatusReply,
+            service="attach", timeout_s=10,
+        )  # fmt: skip
+    except Fault as fault:
+        return [("attached", False, f"attach does not list them: {fault}")]
+    return [
+        (f"{wait.kind.replace('_', ' ')} {wait.name}", wait.kind == "attached_held",
+         printable(f"{wait.text} {wait.command and f'See: {wait.command}'}", one_line=True))
+        for wait in waits_of_attached(status)
+    ]  # fmt: skip
+
+
 async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Check]:
     bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
         workers = await bus.workers(quiet_s=0.5)
         damaged = await _damaged(bus) if any(w.service == "retrieval" for w in workers) else []
+        attached = await _attached(bus) if any(w.service == "attach" for w in workers) else []
         loads = await asyncio.gather(*(bus.live(w.service, w.instance, 3) for w in workers))
     finally:
         await bus.close()
@@ -243,7 +262,7 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
         for worker, service in expected.items()
         if worker not in answered
     ]
-    checks += damaged
+    checks += damaged + attached
     for worker, load in zip(workers, loads, strict=True):
         text = f"{worker.instance}, catalog {worker.catalog[:8]}"
         if load is not None and load.limit:

@@ -108,11 +108,12 @@ class Ping(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class LivePart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a part of a process says of itself: an egress address, a key, a cache, a limit …"""
 
-    kind: Annotated[str, doc("egress, key, breaker, upstream, cache or limit.")]
+    kind: Annotated[str, doc("egress, key, breaker, upstream, cache, limit or client.")]
     name: str
     state: Annotated[str, doc("closed, open or suspected; empty: always in use.")] = ""
     until_ms: Annotated[int, doc("When the state ends, in milliseconds of the epoch.")] = 0
     numbers: Annotated[dict[str, float], doc("What it counts and measures, by name.")] = {}
+    labels: Annotated[dict[str, str], doc("What else it says, by name; no secret.")] = {}
 
 
 class Pong(Struct, frozen=True, kw_only=True, omit_defaults=True):

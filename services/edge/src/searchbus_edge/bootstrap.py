@@ -195,7 +195,7 @@ async def open_edge(
         console = None
         if "console" in settings.http_interfaces:
             console = Console(
-                bus, tools.directory, http_calls, policy.arrivals, tools.finder, tools.prompts,
+                bus, tools.directory, http_calls, tools.finder, tools.prompts,
                 tools.resources, settings, key,
                 base_url=base_url, signed_in=not authenticator.open,
             )  # fmt: skip

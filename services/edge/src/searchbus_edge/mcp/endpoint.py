@@ -210,7 +210,7 @@ async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Receiv
     if isinstance(received, HttpRefusal):
         await refused(received).send(send)
         return None
-    if policy.arrivals.watchers:
+    if policy.arrivals.watched:
         policy.arrivals.note(path, received)
     return received
 

@@ -1,19 +1,30 @@
-"""Clients as they come to this edge, for the console; nothing is kept while nobody watches."""
+"""Clients as they come to the edges, for the console; nothing is noted while nobody watches.
+
+An edge says its latest ones with its other live parts (`searchbus_bus.live`), so that each console
+sees the clients of every edge.
+"""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from searchbus_bus.live import LiveParts
+from searchbus_contracts import LivePart
 from searchbus_contracts.visible import visible
 
 from ..http.head import Received
 
-_MOST = 20
+MOST = 20
+KIND = "client"
 _AGAIN_S = 60.0
 """A client that was silent for this time arrives again."""
+_WATCHED_S = 60.0
+"""For this time after somebody asked for them, arrivals are noted."""
 _MAX_CHARS = 120
 
 
@@ -21,10 +32,11 @@ class Arrival(Struct, frozen=True, kw_only=True):
     """A client that came.
 
     Args:
+        id: of this arrival, among those of all edges.
         program: its User-Agent.
     """
 
-    number: int
+    id: str
     at_ms: int
     program: str
     caller: str
@@ -32,22 +44,18 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class Arrivals:
-    """The latest clients.
-
-    Attributes:
-        watchers: how many look; while none does, nothing is noted.
-    """
+    """The latest clients of this edge."""
 
     def __init__(self) -> None:
-        self.watchers = 0
+        self._watched_until_s = 0.0
         self._seen_s: OrderedDict[tuple[str, str, str], float] = OrderedDict()
         self._latest: list[Arrival] = []
-        self._number = 0
+        _edges.watch(self)
 
     @property
-    def latest(self) -> list[Arrival]:
-        """The last ones, oldest first."""
-        return self._latest
+    def watched(self) -> bool:
+        """Whether somebody asked for them a moment ago."""
+        return self._watched_until_s > 0 and time.monotonic() < self._watched_until_s
 
     def note(self, endpoint: str, received: Received) -> None:
         """Note the client of a request, unless it came a moment ago."""
@@ -56,13 +64,37 @@ class Arrivals:
         key, now_s = (program, received.actor.subject, endpoint), time.monotonic()
         last_s = self._seen_s.pop(key, float("-inf"))
         self._seen_s[key] = now_s
-        while len(self._seen_s) > 10 * _MOST:
+        while len(self._seen_s) > 10 * MOST:
             self._seen_s.popitem(last=False)
         if now_s - last_s < _AGAIN_S:
             return
-        self._number += 1
         arrival = Arrival(
-            number=self._number, at_ms=time.time_ns() // 10**6, program=program,
-            caller=received.actor.subject[:_MAX_CHARS], endpoint=endpoint,
+            id=secrets.token_hex(8), at_ms=time.time_ns() // 10**6, program=program,
+            caller=visible(received.actor.subject[:_MAX_CHARS]), endpoint=endpoint,
         )  # fmt: skip
-        self._latest = [*self._latest, arrival][-_MOST:]
+        self._latest = [*self._latest, arrival][-MOST:]
+
+    def parts(self) -> list[LivePart]:
+        """The last ones, for whoever asks; from now on more are noted."""
+        self._watched_until_s = time.monotonic() + _WATCHED_S
+        return [
+            LivePart(
+                kind=KIND, name=one.program, numbers={"at_ms": one.at_ms},
+                labels={"id": one.id, "caller": one.caller, "endpoint": one.endpoint},
+            )
+            for one in self._latest
+        ]  # fmt: skip
+
+
+_edges: LiveParts[Arrivals] = LiveParts(Arrivals.parts)
+
+
+def arrivals_of(parts: Iterable[LivePart]) -> Iterator[Arrival]:
+    """The arrivals among the live parts of a process; what else claims to be one is left out."""
+    for part in parts:
+        if part.kind == KIND and part.labels.get("id"):
+            labels = {name: text[:_MAX_CHARS] for name, text in part.labels.items()}
+            yield Arrival(
+                id=labels["id"], at_ms=int(part.numbers.get("at_ms", 0)), program=part.name,
+                caller=labels.get("caller", ""), endpoint=labels.get("endpoint", ""),
+            )  # fmt: skip

@@ -22,7 +22,6 @@ from ...http.faults import PROBLEM, HttpError, failed
 from ...http.head import HttpRefusal
 from ...search.finder import Finder
 from ...settings import EdgeSettings
-from ...tools.arrivals import Arrivals
 from ..calls import HttpCalls, plain_app
 from .access import Access
 from .answers import API, Streamed, body_of, send_overview
@@ -84,7 +83,6 @@ class Console:
         bus: Bus,
         directory: Directory,
         calls: HttpCalls,
-        arrivals: Arrivals,
         finder: Finder,
         prompts: Prompts,
         resources: Resources,
@@ -100,7 +98,7 @@ class Console:
         self._access = Access(calls, key, signed_in=signed_in)
         pins = settings.pin_file if settings.hold_changes else None
         self._held = HeldChanges(directory, None if pins is None else PinFile(pins))
-        self._overview = Overview(bus, directory, arrivals, self._held)
+        self._overview = Overview(bus, directory, self._held)
         self.app = plain_app(calls, PROBLEM)
         self._add_pages()
         add_catalogue(self.app, self._access, calls, prompts, resources)

@@ -9,7 +9,7 @@ changed, at most once a second; None stands for an entry that is gone.
 | `away/<service>` | since when a service is away |
 | `attached/<server>` | AttachedServer |
 | `wait/<kind>/<name>` | Waiting |
-| `client/<n>` | Arrival |
+| `client/<id>` | Arrival, of any edge |
 | `catalogue` | the directory's generation; the only one that every caller sees |
 
 Instances are asked by pings, and only while somebody watches.
@@ -21,6 +21,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -31,11 +32,12 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from searchbus_bus import Bus, Directory, end_task
 from searchbus_contracts import Fault, LivePart, Pong
-from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
+from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_contracts.visible import visible
+from searchbus_runtime.waits import waits_of_attached, waits_of_part
 
 from ...catalog.pinning import HeldChanges
-from ...tools.arrivals import Arrivals
+from ...tools.arrivals import KIND, MOST, Arrival, arrivals_of
 
 log = logging.getLogger("searchbus.edge.console")
 _EVERY_S = 1.0
@@ -83,18 +85,11 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Overview:
-    """The mapping, and those who watch it.
+    """The mapping, and those who watch it."""
 
-    Args:
-        arrivals: clients that came to this edge.
-    """
-
-    def __init__(
-        self, bus: Bus, directory: Directory, arrivals: Arrivals, held: HeldChanges
-    ) -> None:
+    def __init__(self, bus: Bus, directory: Directory, held: HeldChanges) -> None:
         self._bus = bus
         self._directory = directory
-        self._arrivals = arrivals
         self._held = held
         self._state: dict[str, Any] = {}
         self._slow: dict[str, Any] = {}
@@ -117,7 +112,6 @@ class Overview:
         """
         watcher = _Watcher(everything)
         self._watchers.add(watcher)
-        self._arrivals.watchers += 1
         try:
             if self._looking is None or self._looking.done():
                 self._read.clear()
@@ -128,7 +122,6 @@ class Overview:
             while not self._closed:
                 yield await watcher.changes()
         finally:
-            self._arrivals.watchers -= 1
             self._watchers.discard(watcher)
             if not self._watchers:
                 await end_task(self._looking)
@@ -159,7 +152,6 @@ class Overview:
         if slow:
             self._slow = await self._attached() | await self._held_definitions()
         found = {**await self._instances(), **self._slow, **self._away()}
-        found |= {f"client/{a.number}": msgspec.to_builtins(a) for a in self._arrivals.latest}
         found[OPEN_TO_ALL] = self._directory.generation
         changed = {key: value for key, value in found.items() if self._state.get(key) != value}
         changed |= dict.fromkeys(self._state.keys() - found.keys())
@@ -182,13 +174,16 @@ class Overview:
         known = self._directory.instances
         pongs = await asyncio.gather(*(ask(*key) for key in known))
         found: dict[str, Any] = {}
+        clients: dict[str, Arrival] = {}
         for (key, instance), pong in zip(known.items(), pongs, strict=True):
             shown = _instance(*key, instance.started_ms, pong)
             found[f"instance/{key[0]}/{key[1]}"] = msgspec.to_builtins(shown)
-            for part in shown.parts:
-                if part.kind == "key" and part.state == "open":
-                    text = "The provider refuses this key, or its plan is used up."
-                    found |= _wait("key", part.name, text)
+            for wait in chain.from_iterable(map(waits_of_part, shown.parts)):
+                found |= _wait(*wait)
+            if pong is not None:
+                clients |= {arrival.id: arrival for arrival in arrivals_of(pong.parts)}
+        latest = sorted(clients.values(), key=lambda one: (one.at_ms, one.id))[-MOST:]
+        found |= {f"client/{one.id}": msgspec.to_builtins(one) for one in latest}
         return found
 
     def _away(self) -> dict[str, Any]:
@@ -211,10 +206,8 @@ class Overview:
         found = {
             f"attached/{server.name}": msgspec.to_builtins(server) for server in status.servers
         }
-        for server in status.servers:
-            found |= _waits_of(server)
-        if status.file_problem:
-            found |= _wait("file", "attach.toml", status.file_problem)
+        for wait in waits_of_attached(status):
+            found |= _wait(*wait)
         return found
 
     async def _held_definitions(self) -> dict[str, Any]:
@@ -259,28 +252,13 @@ def _instance(service: str, identity: str, started_ms: int, pong: Pong | None) -
         parts=tuple(
             msgspec.structs.replace(part, name=shown(part.name), state=shown(part.state))
             for part in pong.parts
+            if part.kind != KIND
         ),
     )  # fmt: skip
 
 
-def _waits_of(server: AttachedServer) -> dict[str, Any]:
-    name = server.name
-    found: dict[str, Any] = {}
-    if server.held:
-        text = f"{server.held} definitions of {name} changed."
-        found |= _wait("attached_held", name, text, command=f"searchbus attach diff {name}")
-    if "attach login" in server.problem:
-        command = f"searchbus attach login {name}"
-        found |= _wait("sign_in", name, server.problem, command=command)
-    elif server.state == "down":
-        command = f"searchbus attach show {name}"
-        text = f"{name}: {server.problem or 'it is down.'}"
-        found |= _wait("failed", name, text, command=command)
-    return found
-
-
 def _wait(
-    kind: str, name: str, text: str, *, command: str = "", digits: str = ""
+    kind: str, name: str, text: str, command: str = "", *, digits: str = ""
 ) -> dict[str, Any]:
     waiting = Waiting(kind=kind, name=shown(name), text=shown(text), command=command, digits=digits)
     return {f"wait/{kind}/{digits or name}": msgspec.to_builtins(waiting)}

@@ -48,7 +48,7 @@ export async function show(root, { query }, app) {
     { name: "Endpoint", cell: (a) => code(a.endpoint) },
     { name: "Caller", cell: (a) => words(a.caller) },
     { name: "When", class: "num", cell: (a) => `${ago(a.at_ms)} ago` },
-  ], (a) => String(a.number), empty("Waiting for a client …", "Start the program: it appears here with its first request."));
+  ], (a) => a.id, empty("Waiting for a client …", "Start the program: it appears here with its first request."));
   root.append(h("h1", {}, "Connect"),
     section("Endpoint", h("label", { for: "endpoint" }, "What the client gets"), h("div", { class: "row" }, choice), address, tabs, shown));
   if (me.mode === "static" && me.sees) root.append(await keys());
@@ -104,7 +104,7 @@ export async function show(root, { query }, app) {
   }
 
   const update = () => {
-    const all = live.of("client").sort((a, b) => b.number - a.number);
+    const all = live.of("client").sort((a, b) => b.at_ms - a.at_ms);
     arrivals.update(all);
     const latest = all.find((a) => a.at_ms > began);
     const text = latest ? `${latest.program || "A client"} arrived at ${latest.endpoint}.` : "";
