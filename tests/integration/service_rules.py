@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import yaml
@@ -98,9 +99,14 @@ def scaling_faults(manifests: Manifests) -> Iterator[str]:
             yield f"PodDisruptionBudget {name_of(budget)} selects no pod"
 
 
-def image_faults(manifests: Manifests) -> Iterator[str]:
+@functools.cache
+def _built() -> set[str]:
+    """The images that Compose builds or pulls, without their tags."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    built = {s["image"].split(":")[0] for s in compose.values()}
+    return {s["image"].split(":")[0] for s in compose.values()}
+
+
+def image_faults(manifests: Manifests) -> Iterator[str]:
     for workload in manifests.workloads:
         image = pod_of(workload)["containers"][0]["image"]
         name, _, tag = image.rpartition(":")
@@ -108,7 +114,7 @@ def image_faults(manifests: Manifests) -> Iterator[str]:
             yield f"{workload['kind']} {name_of(workload)} runs {image}"
         if name_of(workload) in SERVICES and (
             not name.endswith(f"searchbus/{name_of(workload)}")
-            or f"searchbus/{name_of(workload)}" not in built
+            or f"searchbus/{name_of(workload)}" not in _built()
         ):
             yield f"{workload['kind']} {name_of(workload)} runs {image}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import tempfile
@@ -39,6 +40,7 @@ def settings_faults(manifests: Manifests) -> Iterator[str]:
                 yield from (f"ConfigMap of {service}: {fault}" for fault in error.faults)
 
 
+@functools.cache
 def settings_of(service: str) -> type[ServiceSettings]:
     """The settings class of a service."""
     module, _, name = installed_services()[service].settings.partition(":")
