@@ -145,12 +145,15 @@ class World:
         return found
 
     async def until_up(self, name: str = "plain") -> None:
-        """Wait until a server is connected, and its list is on the bus, from this worker too."""
+        """Wait until a server was connected, and its list is on the bus, from this worker too.
+
+        One with a short idle time may be idle again before anybody looks.
+        """
 
         async def up() -> bool:
             servers = {server.name: server for server in (await self.status()).servers}
             found = servers.get(name)
-            return found is not None and found.state == "up" and bool(self.tools(name))
+            return found is not None and found.state in ("up", "idle") and bool(self.tools(name))
 
         await until(up)
         await self.until_offered(name)
