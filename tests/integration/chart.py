@@ -18,6 +18,7 @@ VALUES = {
     "prod": ("prod",),
     "attached": ("prod", "attached"),
     "gateway": ("prod", "gateway"),
+    "cores": ("prod", "cores"),
 }
 """Name → the files of deploy/helm/values; dev, prod and attached have an overlay of their name."""
 _KUBERNETES = "1.34"

@@ -10,6 +10,8 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
 Check = Callable[[], Awaitable[bool]]
+Answer = tuple[int, str, bytes]
+"""Status, content type, body."""
 
 
 class Health:
@@ -59,8 +61,8 @@ async def _safely(check: Check) -> bool:
         return False
 
 
-async def respond(health: Health, path: str, accept: str = "") -> tuple[int, str, bytes]:
-    """Status, content type and body for one of the three paths; 404 for another.
+async def respond(health: Health, path: str, accept: str = "") -> Answer:
+    """The answer for one of the three paths; 404 for another.
 
     Args:
         accept: the request's header: OpenMetrics, which Prometheus asks for, has exemplars.
@@ -80,12 +82,17 @@ async def respond(health: Health, path: str, accept: str = "") -> tuple[int, str
 
 def health_app(health: Health) -> Callable[..., Awaitable[None]]:
     """The three paths as an ASGI application."""
+    return app_of(lambda path, accept: respond(health, path, accept))
+
+
+def app_of(answer: Callable[[str, str], Awaitable[Answer]]) -> Callable[..., Awaitable[None]]:
+    """An ASGI application of what answers a path and the header Accept."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
         accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-        status, content_type, body = await respond(health, scope["path"], accept)
+        status, content_type, body = await answer(scope["path"], accept)
         headers = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

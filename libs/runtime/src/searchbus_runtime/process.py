@@ -18,6 +18,7 @@ import ctypes
 import gc
 import logging
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Generic, TypeVar
@@ -116,8 +117,17 @@ async def _step(of: str, step: Awaitable[Any]) -> None:
         log.exception("%s could not be stopped", of)
 
 
-def run(service: str, settings: S, start: Callable[[Process[S]], Awaitable[None]]) -> int:
+def run(
+    service: str,
+    settings: S,
+    start: Callable[[Process[S]], Awaitable[None]],
+    *,
+    health: socket.socket | None = None,
+) -> int:
     """Run a service until SIGTERM or SIGINT.
+
+    Args:
+        health: listens for requests of health, in place of the port of the settings.
 
     Returns:
         The exit code: 2 where another start would fail as well, so that nobody tries it again.
@@ -126,12 +136,17 @@ def run(service: str, settings: S, start: Callable[[Process[S]], Awaitable[None]
     shutdown_telemetry = configure_telemetry(service, settings)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(service, settings, start))
+            return runner.run(_run(service, settings, start, health))
     finally:
         shutdown_telemetry()
 
 
-async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitable[None]]) -> int:
+async def _run(
+    service: str,
+    settings: S,
+    start: Callable[[Process[S]], Awaitable[None]],
+    health: socket.socket | None,
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,7 +158,9 @@ async def _run(service: str, settings: S, start: Callable[[Process[S]], Awaitabl
     watch = LoopWatch()
     try:
         await start(process)
-        if settings.health_port is not None:
+        if health is not None:
+            await process.run_server(health_app(process.health), listener=health)
+        elif settings.health_port is not None:
             port = await process.run_server(
                 health_app(process.health), host=settings.health_host, port=settings.health_port
             )

@@ -113,6 +113,11 @@ def run_service(service: Service) -> int:
     start, settings = _load(service, "start"), settings_class(service)
     loaded = load_settings(settings, service.name)
     forget_secrets(settings)
+    count = getattr(loaded, "processes", 1)
+    if count > 1:
+        from .several import run_several
+
+        return run_several(service.name, loaded, start, count)
     return run(service.name, loaded, start)
 
 

@@ -42,6 +42,10 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="Whether several edges of this machine listen on the port; `searchbus up "
         "--scale edge=N` sets it.",
     )
+    processes: Annotated[int, Field(ge=1, le=64)] = Field(
+        1,
+        description="Processes on the port, one for each core; the health port answers for all.",
+    )
     auth: Literal["jwt", "static", "none"] | None = Field(
         None,
         description="jwt: tokens of an identity provider; static: keys from a file; none: every "
@@ -251,6 +255,12 @@ class EdgeSettings(SigningSettings, FollowingSettings):
                     f"{text!r} is not an address or a network such as 10.0.0.0/8"
                 ) from None
         return given
+
+    @model_validator(mode="after")
+    def _several_share_a_port(self) -> EdgeSettings:
+        if self.processes > 1 and not self.port:
+            raise ValueError("port 0 is a free one, and several processes need one port: set PORT")
+        return self
 
     @model_validator(mode="after")
     def _check_access_control(self) -> EdgeSettings:
