@@ -12,6 +12,7 @@ import pytest
 from searchbus_attach.declare.attach_file import AttachFile
 from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.gateway import Gateway
+from searchbus_attach.policy import CallPolicy
 from searchbus_attach.sessions.leases import Leases
 from searchbus_attach.sessions.sessions import Handover
 from searchbus_attach.upstream.connection import ConnectionContext
@@ -52,6 +53,7 @@ async def serve_attached(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
                     ConnectionContext(logs=tmp_path),
                     await Leases.over(bus),
                     Handover(bus),
+                    await CallPolicy.over(bus),
                 )
             )
             serving = await bus.serve(worker)

@@ -21,6 +21,8 @@ from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.definitions.describe import ServerTools
 from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.gateway import Gateway
+from searchbus_attach.managing import Managing
+from searchbus_attach.policy import CallPolicy
 from searchbus_attach.service import AttachEndpoints
 from searchbus_attach.sessions.leases import Leases
 from searchbus_attach.sessions.sessions import Handover
@@ -93,6 +95,7 @@ class World:
     pins: Path
     broker: MemoryBroker
     leases: Leases
+    policy: CallPolicy
     serving: Serving
     worker_bus: Bus
 
@@ -185,7 +188,7 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
             bus = broker.connect(name="attach")
             resources.push_async_callback(bus.close)
             worker = Worker("attach", max_in_flight=2048)
-            leases = await Leases.over(bus)
+            leases, policy = await Leases.over(bus), await CallPolicy.over(bus)
             gateway = await resources.enter_async_context(
                 Gateway(
                     worker,
@@ -194,11 +197,13 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
                     ConnectionContext(logs=tmp_path / "logs"),
                     leases,
                     Handover(bus),
+                    policy,
                     poll_s=poll_s,
                     grace_s=grace_s,
                 )
             )
-            worker.add(AttachEndpoints(gateway))
+            managing = Managing(gateway, AttachFile(path, {"web"}), None, policy.consent)
+            worker.add(AttachEndpoints(gateway, managing))
             serving = await bus.serve(worker)
             gateway.follow(serving.refresh, serving.instance)
             client = broker.connect(name="client")
@@ -207,7 +212,9 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
             await directory.start()
             resources.push_async_callback(directory.close)
             resources.push_async_callback(serving.drain, 1.0)
-            return World(client, directory, gateway, path, pins, broker, leases, serving, bus)
+            return World(
+                client, directory, gateway, path, pins, broker, leases, policy, serving, bus
+            )
 
         yield make
 

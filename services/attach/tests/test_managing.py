@@ -19,7 +19,7 @@ DESCRIPTIONS = ("Say a text again.", "Say another text.")
 
 def managing(world, logs=None) -> Managing:
     """What carries out requests of this gateway."""
-    return Managing(world.gateway, AttachFile(world.path, {"web"}), logs)
+    return Managing(world.gateway, AttachFile(world.path, {"web"}), logs, world.policy.consent)
 
 
 def tools(description: str) -> list[dict[str, object]]:

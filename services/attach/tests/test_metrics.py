@@ -45,5 +45,5 @@ def test_the_names_are_those_of_the_documentation():
     """The dashboard shows them; a name that changes is an empty panel."""
     assert {name.removeprefix("searchbus.attach.") for name in metrics._counters} == {
         "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
-        "file_faults", "tokens", "logins",
+        "file_faults", "tokens", "logins", "filtered",
     }  # fmt: skip

@@ -81,11 +81,16 @@ class StatusReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ManageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Change what is attached, or read what a server printed; for operators."""
 
-    action: Literal["diff", "approve", "refuse", "restart", "log", "add", "remove"]
+    action: Literal[
+        "diff", "approve", "refuse", "restart", "log", "add", "remove", "waiting", "allow", "deny"
+    ]
     servers: Annotated[tuple[Name, ...], doc("Which; of diff, approve, refuse and log one.")] = ()
     digits: Annotated[
         tuple[str, ...],
-        doc("With approve and refuse: the definitions, by the digits of their hashes."),
+        doc(
+            "With approve and refuse: the definitions, by the digits of their hashes. With allow "
+            "and deny: the calls that wait, by their ids."
+        ),
     ] = ()
     text: Annotated[
         str, doc("With add: the JSON of a desktop host's mcpServers.", max_length=262_144)
@@ -102,10 +107,22 @@ class HeldDefinition(Struct, frozen=True, kw_only=True):
     refused: Annotated[bool, doc("An operator refused it: it waits for nobody.")] = False
 
 
+class WaitingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that waits until a person approves it."""
+
+    id: str
+    server: Name
+    tool: str
+    caller: Annotated[str, doc("The subject of the caller.")]
+    arguments: Annotated[str, doc("JSON; cut where it is long.")]
+    since_s: Annotated[float, doc("Seconds of the epoch.")]
+
+
 class ManageReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was done."""
 
     done: Annotated[tuple[str, ...], doc("Names of the servers or definitions.")] = ()
     left_out: Annotated[dict[str, str], doc("With add: server → why it is not attached.")] = {}
     held: tuple[HeldDefinition, ...] = ()
+    waiting: Annotated[tuple[WaitingCall, ...], doc("With waiting: the oldest first.")] = ()
     log: Annotated[str, doc("With log: the last lines of its standard error.")] = ""

@@ -21,6 +21,7 @@ from searchbus_contracts import (
     Fault,
     ResourceReadReply,
     ResourceReadRequest,
+    ResourceTemplate,
     ToolCall,
     ToolDescriptor,
     ToolReply,
@@ -43,6 +44,8 @@ from .definitions.schemas import Fitting
 from .definitions.text import own_uri
 from .definitions.viewing import ViewedDefinition, shown_tools
 from .metrics import count, measured_call
+from .policy import CallPolicy
+from .rests import rest_template
 from .sessions.sessions import Sessions
 from .upstream.session import ServerRequest
 from .upstream.upstream import Upstream
@@ -60,6 +63,7 @@ class Attached:
         approvals: says what may be listed; it is asked again by `review`.
         on_change: called when `descriptors` changed because of an answer.
         sessions: the sessions of callers, where each has one.
+        policy: applies the view to calls.
 
     Attributes:
         contents: its prompts and resources as they are listed.
@@ -72,8 +76,11 @@ class Attached:
         view: DeclaredView,
         on_change: Callable[[], None],
         sessions: Sessions | None = None,
+        *,
+        policy: CallPolicy,
     ) -> None:
         self.upstream = upstream
+        self._policy = policy
         self._sessions = sessions
         self.server = upstream.server
         self._approvals = approvals
@@ -124,6 +131,13 @@ class Attached:
             for shown in self._shown.tools.values()
         )
 
+    @property
+    def templates(self) -> tuple[ResourceTemplate, ...]:
+        """Those of its contents, and the one of rests where a view has a budget."""
+        if any(shown.shape.max_tokens for shown in self._shown.tools.values()):
+            return (rest_template(self.server.name), *self.contents.templates)
+        return self.contents.templates
+
     def look_through(self, view: DeclaredView) -> None:
         """Show its tools, prompts and resources as a view does."""
         self.view = view
@@ -160,7 +174,10 @@ class Attached:
         with measured_call(name, failures_only=True):
             shown = self._callable(request)
             arguments = decode(bytes(request.arguments), dict[str, object])
-        return await self._request(
+            question = await self._policy.before(call, request, name, shown, arguments)
+        if question is not None:
+            return question
+        reply = await self._request(
             call,
             ServerRequest(
                 "tools/call",
@@ -169,6 +186,7 @@ class Attached:
                 "tool", name, request.tool, request, ToolReply, shown.may_repeat,
             ),
         )  # fmt: skip
+        return await self._policy.after(call, name, shown, reply)
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
         """Read a resource of the server.
@@ -176,7 +194,11 @@ class Attached:
         Raises:
             Fault: not_found, or why the server cannot be asked.
         """
-        name, uri = self.server.name, self._own_uri(request.uri)
+        name = self.server.name
+        rest = await self._policy.rests.read(call.actor, name, request.uri)
+        if rest is not None:
+            return rest
+        uri = self._own_uri(request.uri)
         return await self._ask(
             call,
             ServerRequest(

@@ -27,6 +27,7 @@ from .definitions.pinning import Approvals
 from .errors import ServerDeclarationError
 from .metrics import count, meter
 from .offering import Offering
+from .policy import CallPolicy
 from .sessions.leases import Leases
 from .sessions.sessions import Handover, Sessions
 from .transports.confinement import NO_LANDLOCK, landlock_abi
@@ -45,6 +46,7 @@ class Gateway:
 
     Args:
         leases, handover: what workers share of the sessions of callers.
+        policy: applies the views to calls.
         poll_s, grace_s: see Upstream.
     """
 
@@ -56,6 +58,7 @@ class Gateway:
         context: ConnectionContext,
         leases: Leases,
         handover: Handover,
+        policy: CallPolicy,
         *,
         poll_s: float = 300.0,
         grace_s: float = 86_400.0,
@@ -66,6 +69,7 @@ class Gateway:
         self._context = context
         self._leases = leases
         self._handover = handover
+        self._policy = policy
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
         self._problem = ""
@@ -221,6 +225,7 @@ class Gateway:
                     view,
                     functools.partial(self._list, name),
                     self._sessions(server),
+                    policy=self._policy,
                 )
                 if self._announce is not None:
                     upstream.start()

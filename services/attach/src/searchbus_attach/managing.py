@@ -9,6 +9,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import HeldDefinition, ManageReply, ManageRequest
 from searchbus_runtime.pins import DIGITS
 
+from .consent import Consent
 from .declare.attach_file import AttachFile
 from .declare.host_files import parse_host_file, starts_searchbus
 from .errors import ServerDeclarationError
@@ -25,9 +26,13 @@ class Managing:
 
     Args:
         logs: the folder for what commands print; None: it is not kept.
+        consent: has the calls that wait for a person.
     """
 
-    def __init__(self, gateway: Gateway, file: AttachFile, logs: Path | None) -> None:
+    def __init__(
+        self, gateway: Gateway, file: AttachFile, logs: Path | None, consent: Consent
+    ) -> None:
+        self._consent = consent
         self._gateway = gateway
         self._file = file
         self._logs = logs
@@ -44,6 +49,13 @@ class Managing:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{fault}") from None
         except OSError as error:
             raise _unwritable(error) from None
+        if request.action == "waiting":
+            return ManageReply(waiting=tuple(await self._consent.waiting()))
+        if request.action in ("allow", "deny"):
+            allowed = request.action == "allow"
+            return ManageReply(
+                done=tuple(await self._consent.decide(request.digits, allowed=allowed))
+            )
         if request.action == "restart":
             for name in request.servers:
                 await self._gateway.restart(name)

@@ -22,7 +22,7 @@ _calls = meter.create_histogram(
 )
 Counted = Literal[
     "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
-    "file_faults", "tokens", "logins",
+    "file_faults", "tokens", "logins", "filtered",
 ]  # fmt: skip
 _DESCRIPTIONS = {
     "searchbus.attach.restarts": "Sessions with attached servers that were lost.",
@@ -34,6 +34,7 @@ _DESCRIPTIONS = {
     "searchbus.attach.session.events": "Sessions taken over, lost, or opened without a lease.",
     "searchbus.attach.file_faults": "Versions of the file of attached servers that cannot be used.",
     "searchbus.attach.tokens": "Requests for tokens, by type of auth and outcome.",
+    "searchbus.attach.filtered": "Calls in which a filter of a view found something, by side.",
     "searchbus.attach.logins": "Sign-ins to attached servers, by outcome.",
 }
 _counters = {

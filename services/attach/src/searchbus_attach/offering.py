@@ -56,12 +56,12 @@ class Offering:
             return
         self._offer_tools(name, ((tool, attached.call) for tool in attached.descriptors))
         contents = attached.contents
-        offered = contents.prompts or contents.templates
+        offered = contents.prompts or attached.templates
         self._worker.offer(
             name,
             prompts=contents.prompts,
             resources=contents.resources,
-            templates=contents.templates,
+            templates=attached.templates,
             source=attached if offered else None,
         )
 

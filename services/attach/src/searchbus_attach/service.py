@@ -23,6 +23,7 @@ from .definitions.pinning import Approvals
 from .errors import AuthError
 from .gateway import Gateway
 from .managing import Managing
+from .policy import CallPolicy
 from .sessions.leases import Leases
 from .sessions.sessions import Handover
 from .settings import AttachSettings
@@ -66,6 +67,7 @@ async def start(process: Process[AttachSettings]) -> None:
     credentials = settings.credentials()
     file = AttachFile(settings.file, reserved_names(known_services()))
     logs = settings.data_dir / "logs" if settings.data_dir else None
+    policy = await CallPolicy.over(process.bus)
     gateway = await process.enter(
         Gateway(
             worker,
@@ -79,11 +81,12 @@ async def start(process: Process[AttachSettings]) -> None:
             ),
             await Leases.over(process.bus),
             Handover(process.bus),
+            policy,
             poll_s=settings.attach_poll_s,
             grace_s=settings.attach_grace_s,
         )
     )
-    worker.add(AttachEndpoints(gateway, Managing(gateway, file, logs)))
+    worker.add(AttachEndpoints(gateway, Managing(gateway, file, logs, policy.consent)))
     serving = await process.serve(worker)
     gateway.follow(serving.refresh, serving.instance)
     process.after_drain(gateway.end_sessions)

@@ -366,7 +366,7 @@ def test_address_needs_no_option_and_several_servers_are_removed(attach, tmp_pat
     assert added(tmp_path) == {}
 
 
-@pytest.mark.parametrize("command", ["restart", "logs"])
+@pytest.mark.parametrize("command", ["restart", "logs", "allow", "deny"])
 def test_what_needs_the_service_says_that_it_does_not_run(attach, command):
     """And how to start it."""
     done = attach(command, "files")

@@ -24,13 +24,32 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ToolAnnotations, is_token
+from searchbus_runtime.wording import nearest
 
 from ..errors import ServerDeclarationError
+from .filters import known_filters
 from .servers import check_keys, converted, server_name
 
 _Seconds = Annotated[float, Meta(gt=0, le=600)]
 _Patterns = tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...]
 Kind = TypeVar("Kind", bound=Struct)
+
+
+class Shape(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a tool's results.
+
+    Args:
+        fields: names with dots, through lists.
+        max_rows: of every list that is a field of the result.
+        max_tokens: of what is shown; the rest is a resource of the caller.
+        argument_filters, result_filters: names of filters; see filters.py.
+    """
+
+    fields: tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...] = ()
+    max_rows: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    max_tokens: Annotated[int, Meta(ge=200, le=1_000_000)] | None = None
+    argument_filters: tuple[str, ...] = ()
+    result_filters: tuple[str, ...] = ()
 
 
 class ToolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +62,8 @@ class ToolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
         required_roles: needed besides those of the server and of the view.
         costly: a call costs money.
         timeout_s: the time limit of a call.
+        results: what is kept of its results, and the filters; by default those of the view.
+        approve: whether a person has to approve each call.
     """
 
     name: str = ""
@@ -53,6 +74,8 @@ class ToolView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     required_roles: tuple[str, ...] = ()
     costly: bool | None = None
     timeout_s: _Seconds | None = None
+    results: Shape | None = None
+    approve: bool = False
 
 
 class DeclaredView(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +87,7 @@ class DeclaredView(Struct, frozen=True, kw_only=True, omit_defaults=True):
         required_roles: for all of its tools, besides those of the server.
         costly: a call of any of its tools costs money.
         timeout_s: the time limit of any of its tools.
+        results: what is kept of the results of any of its tools.
         tools: by name.
     """
 
@@ -74,6 +98,7 @@ class DeclaredView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     required_roles: tuple[str, ...] = ()
     costly: bool = False
     timeout_s: _Seconds | None = None
+    results: Shape = Shape()
     tools: dict[str, ToolView] = {}
 
     def allows(self, tool: str) -> bool:
@@ -107,8 +132,10 @@ def parse_view(server: str, keys: Any) -> DeclaredView:
     """
     where = f"{server}.view"
     view = _parsed(where, keys, DeclaredView)
+    _check_shape(where, keys)
     for tool, inner in (keys.get("tools") or {}).items():
         _parsed(f"{where}.tools.{tool}", inner, ToolView)
+        _check_shape(f"{where}.tools.{tool}", inner)
         hints = inner.get("annotations") or {}
         known = list(ToolAnnotations.__struct_encode_fields__)
         check_keys(f"{where}.tools.{tool}.annotations", hints, known)
@@ -131,6 +158,20 @@ def parse_selection(name: str, keys: Any) -> Selection:
         check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])
         keys = {**keys, "name": name}
     return _parsed(f"views.{name}", keys, Selection)
+
+
+def _check_shape(where: str, keys: dict[str, Any]) -> None:
+    """Check the table `results`; an unknown filter is an error, or results would go unfiltered."""
+    if "results" not in keys:
+        return
+    where = f"{where}.results"
+    shape = _parsed(where, keys["results"], Shape)
+    known = known_filters()
+    for name in (*shape.argument_filters, *shape.result_filters):
+        if name not in known:
+            raise ServerDeclarationError(
+                f"{where}: there is no filter {name!r}.{nearest(name, known)}"
+            )
 
 
 def _chosen(name: str, allow: _Patterns, deny: _Patterns) -> bool:

@@ -16,7 +16,7 @@ from searchbus_contracts.schemas import levels
 from searchbus_runtime.wording import nearest
 
 from ..declare.servers import Server
-from ..declare.views import DeclaredView, Selection, ToolView
+from ..declare.views import DeclaredView, Selection, Shape, ToolView
 from .schemas import chars_of
 from .text import qualified_name
 
@@ -28,11 +28,15 @@ class ViewedDefinition:
     Args:
         name: without the view.
         arguments: sent with each call.
+        shape: of its results.
+        approve: whether a person has to approve each call.
     """
 
     descriptor: ToolDescriptor
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    shape: Shape = field(default_factory=Shape)
+    approve: bool = False
 
     @property
     def may_repeat(self) -> bool:
@@ -105,6 +109,7 @@ def shown_tools(
 def _shown(server: Server, view: DeclaredView, tool: ToolDescriptor) -> ViewedDefinition:
     own = view.tools.get(tool.name, ToolView())
     name = own.name or tool.name
+    shape = view.results if own.results is None else own.results
     timeout_s = own.timeout_s or view.timeout_s or server.call_timeout_s
     descriptor = msgspec.structs.replace(
         tool,
@@ -114,13 +119,15 @@ def _shown(server: Server, view: DeclaredView, tool: ToolDescriptor) -> ViewedDe
         description=own.description or tool.description,
         annotations=_annotations(tool.annotations, own.annotations),
         input_schema=without_arguments(tool.input_schema, own.arguments),
+        # What is kept need not fit it any more.
+        output_schema=tool.output_schema if shape == Shape() else None,
         required_roles=tuple(
             dict.fromkeys((*server.required_roles, *view.required_roles, *own.required_roles))
         ),
         costly=view.costly if own.costly is None else own.costly,
         timeout_ms=int(timeout_s * 1000),
     )
-    return ViewedDefinition(descriptor, tool.name, own.arguments)
+    return ViewedDefinition(descriptor, tool.name, own.arguments, shape, own.approve)
 
 
 def _annotations(

@@ -58,6 +58,8 @@ def add_attached(
         wanted = await body_of(calls, visitor, request, ManageRequest)
         if wanted.action == "add" and not directory.present(_ATTACH):
             await _begin(directory, data)
+        if wanted.action == "waiting" and not directory.present(_ATTACH):
+            return PlainAnswer(encode(ManageReply()))
         found = await _manage(bus, directory, wanted, visitor.actor)
         return PlainAnswer(encode(found), headers=INERT)
 

@@ -40,11 +40,29 @@ function showAll(root, { live, me }) {
     button.disabled = !me.manages;
   } }, h("label", { for: "servers" }, "JSON with mcpServers, as Claude Desktop, Cursor and VS Code have it"), text,
   h("div", { class: "row gap" }, button, h("span", { class: "muted" }, me.manages ? ["In a terminal: ", code("searchbus attach add NAME https://…")] : ["To change things, open this page by ", code("searchbus console"), "."])), said);
-  root.append(h("h1", {}, "Attached"), section("Servers", list), section("Attach more", form));
+  const calls = h("div", { "aria-live": "polite" });
+  root.append(h("h1", {}, "Attached"), section("Servers", list), ...(me.manages ? [section("Calls that wait", calls)] : []), section("Attach more", form));
   const draw = () => list.update(live.of("attached"));
+  const drawCalls = () => showCalls(calls).catch((error) => calls.replaceChildren(failure(error)));
   draw();
+  if (me.manages) drawCalls();
+  const timer = me.manages ? setInterval(drawCalls, 5000) : 0;
   live.addEventListener("change", draw);
-  return () => live.removeEventListener("change", draw);
+  return () => { clearInterval(timer); live.removeEventListener("change", draw); };
+}
+
+async function showCalls(root) {
+  const { waiting = [] } = await post("attached", { action: "waiting" });
+  const now = JSON.stringify(waiting);
+  if (root.dataset.shown === now) return;  // what has the focus keeps it
+  root.dataset.shown = now;
+  const decide = (action, one, done) => h("button", { class: action === "allow" ? "main" : "bad", type: "button", onclick: async () => {
+    if (await attempt(() => post("attached", { action, digits: [one.id] }), `The call of ${one.tool} is ${done}.`)) await showCalls(root).catch((error) => toast(error.message, "bad"));
+  } }, action === "allow" ? "Approve" : "Refuse");
+  root.replaceChildren(...(waiting.length ? waiting.map((one) => h("div", { class: "note warn" },
+    h("p", {}, words(one.caller), " wants to call ", h("span", { class: "mono" }, words(`${one.server} ${one.tool}`)), ":"), block(one.arguments, "Arguments"),
+    h("div", { class: "row gap" }, decide("allow", one, "approved"), decide("deny", one, "refused"))))
+    : [empty("No call waits.", "Calls of tools that a view marks wait here until you approve them.")]));
 }
 
 async function showServer(root, name, { live, me }) {

@@ -1,0 +1,179 @@
+"""Calls that a person approves first: by the client's question, or from the waiting list.
+
+A call of a tool that its view marks (`approve = true`) waits in the list of operators
+(`searchbus attach waiting`), for a few minutes. A client that can ask its user is asked as well; an
+accepted question counts once, for this caller, tool and arguments. Where the store is away, no such
+call is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from searchbus_bus import Bus, Call, KeyValue
+from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolCall, ToolReply, decode, encode
+from searchbus_contracts.attach import WaitingCall
+
+from .definitions.text import clean
+
+TTL_S = 600.0
+MAX_WAITING = 500
+_BUCKET = "attach-consent"
+_BUCKET_BYTES = 8 * 2**20
+_SHOWN_CHARS = 2_000
+_ANSWER = "approval"
+
+
+class _Waiting(Struct):
+    """A call in the list.
+
+    Args:
+        state: waiting, allowed or refused.
+        used_by: id of the request that an approval was for; another one waits again.
+    """
+
+    call: WaitingCall
+    state: str = "waiting"
+    used_by: str = ""
+
+
+class _State(Struct):
+    """What a client carries to its second call; the edge signs it."""
+
+    key: str
+    nonce: str
+    until_s: float
+
+
+class Consent:
+    """Decides whether a call may be made now.
+
+    Args:
+        clock: seconds of the epoch.
+    """
+
+    def __init__(self, store: KeyValue, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    @classmethod
+    async def over(cls, bus: Bus) -> Consent:
+        """In the bucket that all workers of this bus share."""
+        return cls(await bus.key_value(_BUCKET, ttl_s=TTL_S, max_bytes=_BUCKET_BYTES))
+
+    async def ask(
+        self, call: Call, request: ToolCall, server: str, arguments: dict[str, Any]
+    ) -> ToolReply | None:
+        """None where a person approved the call; else the question for the client.
+
+        Raises:
+            Fault: forbidden, until a person approves it, or since one refused.
+        """
+        shown = clean(encode(arguments).decode(), _SHOWN_CHARS)
+        waiting = WaitingCall(
+            id="", server=server, tool=request.tool, caller=call.actor.subject, arguments=shown,
+            since_s=self._clock(),
+        )  # fmt: skip
+        named = [call.actor.subject, server, request.tool, arguments]
+        key = hashlib.sha256(encode(named)).hexdigest()[:40]
+        if await self._answered(call, request, key):
+            return None
+        entry = await self._store.get(key)
+        known = None if entry is None else decode(entry.value, _Waiting)
+        if entry is not None and known is not None:
+            if known.state == "refused":
+                raise Fault(ErrorCode.FORBIDDEN, "A person refused this call. Use another tool.")
+            if known.state == "allowed" and known.used_by in ("", call.req_id):
+                used = msgspec.structs.replace(known, used_by=call.req_id)
+                if await self._store.update(key, encode(used), entry.revision) is not None:
+                    return None
+        if known is None or known.state != "waiting":
+            if len(await self._store.keys()) >= MAX_WAITING:
+                raise Fault(
+                    ErrorCode.OVERLOADED, "Too many calls wait for approval. Try again later."
+                )
+            waiting = msgspec.structs.replace(waiting, id=key[:12])
+            await self._store.put(key, encode(_Waiting(waiting)))
+        if "elicitation" not in call.client_capabilities:
+            raise Fault(
+                ErrorCode.FORBIDDEN,
+                f"A person has to approve this call first; it waits as {key[:12]}. Send it "
+                "again, unchanged, after that.",
+            )
+        return _question(request.tool, shown, _State(key, secrets.token_hex(8), self._until_s))
+
+    async def waiting(self) -> list[WaitingCall]:
+        """The calls that wait, the oldest first."""
+        found = []
+        for key in await self._store.keys():
+            entry = await self._store.get(key)
+            if entry is not None and key.count("-") == 0:
+                known = decode(entry.value, _Waiting)
+                if known.state == "waiting":
+                    found.append(known.call)
+        return sorted(found, key=lambda call: call.since_s)
+
+    async def decide(self, ids: tuple[str, ...], *, allowed: bool) -> list[str]:
+        """Allow or refuse calls that wait; the ids of those that waited."""
+        done = []
+        for key in await self._store.keys():
+            if key[:12] not in ids or "-" in key:
+                continue
+            entry = await self._store.get(key)
+            known = None if entry is None else decode(entry.value, _Waiting)
+            if entry is not None and known is not None and known.state == "waiting":
+                known.state = "allowed" if allowed else "refused"
+                if await self._store.update(key, encode(known), entry.revision) is not None:
+                    done.append(known.call.id)
+        return done
+
+    @property
+    def _until_s(self) -> float:
+        return self._clock() + TTL_S
+
+    async def _answered(self, call: Call, request: ToolCall, key: str) -> bool:
+        """Whether the client's user accepted; raises Fault(forbidden) where the user did not."""
+        answer = (request.input_responses or {}).get(_ANSWER)
+        if request.state is None or not isinstance(answer, dict):
+            return False
+        try:
+            state = decode(request.state.encode(), _State)
+        except Fault:  # that of another tool
+            return False
+        if state.key != key or state.until_s < self._clock():
+            return False
+        content = answer.get("content")
+        accepted = isinstance(content, dict) and content.get("approve") is True
+        if answer.get("action") != "accept" or not accepted:
+            await self._store.delete(key)
+            raise Fault(ErrorCode.FORBIDDEN, "The user refused this call. Use another tool.")
+        used = f"used-{state.nonce}"
+        if await self._store.create(used, call.req_id.encode()) is None:
+            entry = await self._store.get(used)
+            if entry is None or entry.value != call.req_id.encode():
+                return False
+        await self._store.delete(key)
+        return True
+
+
+def _question(tool: str, arguments: str, state: _State) -> ToolReply:
+    schema = {
+        "type": "object",
+        "properties": {"approve": {"type": "boolean", "title": "Make this call"}},
+        "required": ["approve"],
+    }
+    message = f"Approve the call of {tool} with {arguments}?"
+    params = {"mode": "form", "message": message, "requestedSchema": schema}
+    return ToolReply(
+        input_required=InputRequired(
+            requests={_ANSWER: {"method": "elicitation/create", "params": params}},
+            state=encode(state).decode(),
+        )
+    )
