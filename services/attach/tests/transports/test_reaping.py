@@ -18,6 +18,8 @@ from searchbus_attach.transports.reaper import MARK
 from searchbus_attach.transports.reaping import Reaper
 from searchbus_testing import until
 
+from ..conftest import plain
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and adoption of orphans"),
@@ -56,6 +58,18 @@ async def started(path: Path, number: int = 1) -> list[psutil.Process]:
     """The processes, which have written their ids."""
     await until(lambda: path.exists() and path.read_text().count("\n") == number)
     return [psutil.Process(int(line)) for line in path.read_text().split()]
+
+
+async def test_the_reaper_ends_with_what_it_watches(reaper):
+    """And runs again with the next command."""
+    for _ in range(2):
+        first, second = [await ServerProcess.start(plain(), reaper, print) for _ in range(2)]
+        process = reaper._process
+        await first.end()
+        assert process.poll() is None
+        await second.end()
+        await until(lambda: reaper._process is None)
+        assert process.poll() == 0
 
 
 async def test_what_left_the_session_of_a_command_ends_with_it(reaper, tmp_path):

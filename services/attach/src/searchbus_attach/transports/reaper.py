@@ -4,7 +4,8 @@ It does so when a command has ended or starts too many processes, and when the p
 gone, also killed. Standard input gives one line for each group, `+<id> <most processes> <mark>`
 when it is started and `-<id>` when it has ended; its end is the end of the starter. Standard
 output names a group that was ended because of too many processes, `<id>`; an orphan that the
-starter adopted and should collect, `z<id>`; a process of no known command that was killed, `?<id>`.
+starter adopted and should collect, `z<id>`; a process of no known command that was killed, `?<id>`;
+and `e` says that nothing is left of any group.
 
 A process belongs to a group by its session, its parent, or the mark in its environment, whichever
 is found first, and from then on whatever it does. `every`: the starter has no other children, so
@@ -81,7 +82,7 @@ class Groups:
         """Find the processes of each group, and end those that it should not have."""
         members = self._members()
         for group in [one for one, most in self.most.items() if len(members[one]) > most]:
-            _say(b"%d\n", group)
+            _say(b"%d\n" % group)
             _signal(os.killpg, group, signal.SIGKILL)
             for pid in members[group]:
                 _signal(os.kill, pid, signal.SIGKILL)
@@ -154,10 +155,10 @@ class Groups:
             owned, again = process.key in self._owners, process.key in self._seen
             if process.has_ended and (owned or self._every):
                 if again:
-                    _say(b"z%d\n", pid)
+                    _say(b"z%d\n" % pid)
             elif self._every and not owned:
                 if again and _signal(os.kill, pid, signal.SIGKILL):
-                    _say(b"?%d\n", pid)
+                    _say(b"?%d\n" % pid)
             else:
                 continue
             seen.add(process.key)
@@ -183,6 +184,8 @@ def main() -> None:
         if time.monotonic() >= next_look_s:
             groups.look()
             next_look_s = time.monotonic() + LOOK_EVERY_S
+            if groups.empty:
+                _say(b"e\n")
     left = groups.end(signal.SIGTERM)
     give_up_s = time.monotonic() + GRACE_S
     while left and time.monotonic() < give_up_s:
@@ -237,9 +240,9 @@ def _signal(send: Callable[[int, int], None], target: int, number: int) -> bool:
     return True
 
 
-def _say(form: bytes, number: int) -> None:
+def _say(line: bytes) -> None:
     try:
-        os.write(1, form % number)
+        os.write(1, line)
     except OSError:
         return  # the starter has ended
 

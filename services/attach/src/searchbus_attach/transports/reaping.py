@@ -24,7 +24,7 @@ log = logging.getLogger("searchbus.attach")
 
 
 class Reaper:
-    """The process that ends what commands started; see reaper.py. It runs from the first one on.
+    """The process that ends what commands started; see reaper.py. It runs while there are any.
 
     Meanwhile this process adopts orphans, where the system can do that: a command that leaves its
     session and its parents is still found.
@@ -117,6 +117,10 @@ class Reaper:
             if line.startswith(b"z"):
                 with suppress(ChildProcessError):
                     os.waitpid(int(line[1:]), os.WNOHANG)
+            elif line == b"e":
+                if not self._groups:
+                    self.close()
+                    return
             elif line.startswith(b"?"):
                 log.warning("process %d, which a command left behind, was killed", int(line[1:]))
             else:
