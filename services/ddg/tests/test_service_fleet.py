@@ -194,7 +194,8 @@ async def search_others(fleet, number: int) -> None:
     try:
         await fleet.search(f"dogs {number}")
     except Fault as fault:
-        assert fault.code == "upstream_blocked"
+        # On a busy machine some wait for their turn until their deadline.
+        assert fault.code in ("upstream_blocked", "deadline_exceeded")
 
 
 async def test_worker_on_standby_takes_over(nats_fleet):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,15 @@ async def test_a_refused_key_is_the_reason_of_a_failed_start(own_nats_server, tm
         )
 
 
+async def refusal(url: str, **options: Any) -> str:
+    """Why a server does not let us in, as soon as a connection gets so far."""
+    while True:
+        with pytest.raises(Fault) as raised:
+            await connect(url, name="web", connect_timeout_s=1.0, **options)
+        if "No NATS server answers" not in raised.value.failure.message:
+            return raised.value.failure.message
+
+
 async def test_a_certificate_of_another_authority_is_named(own_nats_server, tmp_path):
     """In one line: which file, which server, what to do."""
     folders = [tmp_path / name for name in ("server", "other")]
@@ -87,14 +97,11 @@ async def test_a_certificate_of_another_authority_is_named(own_nats_server, tmp_
     config.write_text(f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n')
     server = own_nats_server("-c", str(config))
     tls = TlsFiles("NATS", other)
-    with pytest.raises(Fault) as raised:
-        await connect(server.url, name="web", tls_files=tls, connect_timeout_s=1.0)
-    said = raised.value.failure.message
+    said = await refusal(server.url, tls_files=tls)
     assert str(other) in said
     assert server.url in said
     assert "Set SEARCHBUS_NATS_CA_FILE" in said
-    with pytest.raises(Fault, match="the authorities of the system"):
-        await connect(server.url, name="web", connect_timeout_s=1.0)
+    assert "the authorities of the system" in await refusal(server.url)
     bus = await connect(server.url, name="web", tls_files=TlsFiles("NATS", cert))
     await bus.close()
 

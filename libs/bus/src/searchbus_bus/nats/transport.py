@@ -24,6 +24,7 @@ from searchbus_contracts import ErrorCode, Fault
 
 from .. import telemetry
 from ..store.jetstream import NatsKeyValue
+from ..store.keyvalue import TIMEOUT_S
 from ..tasks import end_task, wait_for_event
 from ..tls import TlsFiles
 from ..transport import Callback, DirectCallback, Message, ServiceRecord
@@ -304,9 +305,13 @@ class NatsTransport:
         await service.start()
         return NatsAnnouncement(self._client, service)
 
-    async def key_value(self, bucket: str, **limits: Any) -> NatsKeyValue:
+    async def key_value(
+        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
+        on_disk: bool = False,
+    ) -> NatsKeyValue:  # fmt: skip
         """See Transport."""
-        found = NatsKeyValue(self._store_client, bucket, **limits)
+        limits: dict[str, Any] = {"ttl_s": ttl_s, "max_bytes": max_bytes, "on_disk": on_disk}
+        found = NatsKeyValue(self._store_client, bucket, timeout_s=timeout_s, **limits)
         self._buckets.append(found)
         await found.open()
         return found
