@@ -89,7 +89,11 @@ class Proxy:
         if self._fault is Fault.CUT:
             _reset(writer)
             return
-        back, out = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            back, out = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:  # nothing listens there yet, or any more
+            _reset(writer)
+            return
         self._writers |= {writer, out}
         try:
             await asyncio.gather(self._pump(reader, out, 0), self._pump(back, writer, 1))
