@@ -26,6 +26,7 @@ from . import (
     attach,
     auth,
     collections,
+    consoles,
     cranfield,
     ddg,
     edge,
@@ -76,6 +77,7 @@ BENCHES = {
     "plans": plans.run,
     "soak": soak.run,
     "startup": startup.run,
+    "consoles": consoles.run,
 }
 WITHOUT_REFERENCE = {
     "python_docs",
@@ -89,6 +91,7 @@ WITHOUT_REFERENCE = {
     "plans",
     "soak",
     "startup",
+    "consoles",
 }
 
 

@@ -74,6 +74,10 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "10,000 tools: search p50 ms": ("<=", 10),
         "10,000 tools: search p99 ms": ("<=", 40),
     },
+    "consoles": {
+        "p99 with 20 consoles / without": ("<=", 1.1),
+        "share of a core, one idle console": ("<=", 0.01),
+    },
     "startup": {
         "new folder: wall / imports": ("<=", 3),
         "new folder: CPU / imports": ("<=", 4),

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from searchbus_bus import MemoryBroker
+from searchbus_bus import MemoryBroker, Worker
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.interfaces.console.access import console_token
@@ -24,7 +24,7 @@ from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing.folders import locked
 
-from .hostile import Thing, documents_worker, hostile_worker, parts
+from .hostile import Thing, attached_worker, documents_worker, hostile_worker, parts
 
 ROOT = Path(__file__).parents[2]
 AXE_VERSION = "4.11.0"
@@ -110,15 +110,15 @@ class Console:
 
 @pytest.fixture
 async def serve_console(tmp_path) -> AsyncIterator[Any]:
-    """Starts an edge with hostile services."""
+    """Starts an edge with hostile services, or with the workers that are given."""
     thing = Thing()
     parts.watch(thing)
     async with AsyncExitStack() as stack:
 
-        async def start(**settings: Any) -> Console:
+        async def start(workers: Sequence[Worker] = (), **settings: Any) -> Console:
             broker = MemoryBroker()
-            await broker.connect(name="hostile").serve(hostile_worker())
-            await broker.connect(name="retrieval").serve(documents_worker())
+            for worker in workers or (hostile_worker(), documents_worker(), attached_worker()):
+                await broker.connect(name=worker.service).serve(worker)
             given = EdgeSettings(data_dir=tmp_path, state_key=KEY, **settings)
             edge = await stack.enter_async_context(open_edge(broker.connect(name="edge"), given))
             await edge.bus.serve(edge.connector)

@@ -18,6 +18,15 @@ from searchbus_contracts import (
     ToolAnnotations,
     ToolDescriptor,
 )
+from searchbus_contracts.attach import (
+    AttachedServer,
+    AttachedTool,
+    HeldDefinition,
+    ManageReply,
+    ManageRequest,
+    StatusReply,
+    StatusRequest,
+)
 from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.retrieval import (
     CollectionInfo,
@@ -44,8 +53,18 @@ CORPUS = (
     "\x1b[31mred\x1b[0m",
     "]]><!--<plaintext>",
     "{{constructor.constructor('window.hit=1')()}}",
+    "${window.hit=1} <%= 7*7 %> #{7*7}",
+    "<a href='javascript:window.hit=1'>x</a>",
+    "[x](javascript:window.hit=1)",
+    "data:text/html,<script>parent.hit=1</script>",
+    "<style>body{display:none}</style>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hit=1>",
+    "&lt;script&gt;window.hit=1&lt;/script&gt;",
+    "\x1b]8;;http://evil.example\x07link\x1b]8;;\x07\x9b31m",
+    "a\u200b\u200d\u2066b\u2069\U000e0041\u2028c",
 )
 EVIL = " ".join(CORPUS)
+HUGE = "<b>" * 100_000
 SECRET_TOOL, SECRET_TOOLSET, SECRET_ROLE = "secret_tool", "secretset", "SECRET-ROLE"
 
 
@@ -136,6 +155,35 @@ PASSAGES = 45
 """Of the one document."""
 
 
+class Attached:
+    """Stands for the service of attached servers, one of which attacks whoever reads about it."""
+
+    @endpoint
+    async def status(self, call: Call, request: StatusRequest) -> StatusReply:
+        """One server that is down, with a held change."""
+        tools = (AttachedTool(name=EVIL, listed_as="say", problem=EVIL, sha256="0" * 64),)
+        server = AttachedServer(
+            name="odd", state="down", target=EVIL, problem=EVIL, view_problems=(EVIL,), held=1,
+            server_info=EVIL, protocol=EVIL, tool_list=tools,
+        )  # fmt: skip
+        return StatusReply(servers=(server,), file_problem=EVIL)
+
+    @endpoint
+    async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
+        """A difference, and what it printed to standard error."""
+        held = HeldDefinition(
+            name=EVIL, digits="0" * 32, reasons=(EVIL,), lines=tuple(f"+{one}" for one in CORPUS)
+        )
+        return ManageReply(held=(held,), log=EVIL + HUGE)
+
+
+def attached_worker() -> Worker:
+    """The worker of the attached servers."""
+    worker = Worker("attach")
+    worker.add(Attached())
+    return worker
+
+
 class Documents:
     """Stands for the service of documents: one collection with one document."""
 
@@ -168,9 +216,9 @@ class Documents:
     async def get(self, call: Call, request: GetRequest) -> Document:
         """Its text, address and metadata."""
         return Document(
-            collection="hostile", document_id=request.document_id, title=EVIL, text=EVIL,
+            collection="hostile", document_id=request.document_id, title=EVIL, text=EVIL + HUGE,
             chunk_count=PASSAGES, url="javascript:window.hit=1", metadata={EVIL[:60]: EVIL},
-            chars=len(EVIL),
+            chars=len(EVIL + HUGE),
         )  # fmt: skip
 
     @endpoint

@@ -16,28 +16,39 @@ from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_runtime.pins import PinFile
 from searchbus_testing import until
 
-from .hostile import CORPUS
+from .hostile import CORPUS, EVIL
 
 pytestmark = pytest.mark.slow
-HIDDEN = re.compile(r"[\x1b\u202e\u202c]")
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\U000e0000-\U000e0fff]"
+)
+"""What the page shows by its number, as dom.js has it."""
 PAGES = [
     "overview",
     "connect",
     "catalogue",
     "catalogue/tool/say",
+    "catalogue/prompt/ask",
     "search",
+    "search?q=gloves",
     "documents",
     "documents/hostile",
     "documents/hostile/d1",
     "traces",
+    f"traces/{'ab' * 16}",
     "attached",
+    "attached/odd",
 ]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 800, 1280])
-async def test_page_is_accessible_and_keeps_its_policy(serve_console, visit, axe, dark, width):
+async def test_page_is_accessible_and_keeps_its_policy(
+    serve_console, visit, axe, dark, width, tmp_path
+):
     """In both themes and three widths: nothing is blocked, asked elsewhere, or cut off."""
+    _write_trace(tmp_path / "traces.jsonl")
     console = await serve_console()
     tab = await visit(console.url, console.token, dark=dark, width=width)
     for path in PAGES:
@@ -132,7 +143,7 @@ async def test_held_change_is_read_and_approved(serve_console, visit, tmp_path):
     await tab.page.get_by_role("button", name="Review").click()
     assert "Harmless." in await tab.page.inner_text(".diff .del >> nth=1")
     await tab.page.get_by_role("button", name="Approve").click()
-    await tab.page.wait_for_selector("text=Nothing waits for you.")
+    await tab.page.locator("tr", has_text="hostile.say").wait_for(state="detached")
     assert pins.read().toolsets["hostile"].tools["say"].tool.description != "Harmless."
     await tab.check()
 
@@ -295,6 +306,26 @@ async def test_passages_of_a_document_are_read_and_the_document_is_deleted(
     await tab.check()
 
 
+async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visit):
+    """Its state, its tools, its held change and what it printed."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("attached/odd")
+    await page.get_by_role("button", name="Read its log").click()
+    log = await page.locator("pre[aria-label='Standard error']").inner_text()
+    diff = await page.locator(".diff").inner_text()
+    state = await page.locator(
+        "section", has=page.get_by_role("heading", name="State")
+    ).inner_text()
+    for text in CORPUS:
+        assert as_shown(text) in log, text
+        assert as_shown(text) in diff, text
+        assert as_shown(text).split("<")[0] in state, text
+    await page.get_by_role("button", name="Show all").click()
+    await tab.check()
+
+
 async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):
     """From the list to a span; names, errors and attributes of others are text."""
     _write_trace(tmp_path / "traces.jsonl")
@@ -317,7 +348,7 @@ async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):
 
 
 def _write_trace(file: Path) -> None:
-    evil = CORPUS[0]
+    evil = EVIL
     spans = [
         ("aa", None, "tools/call say", "edge", 0, 100, None),
         ("bb", "aa", f"request {evil}", "edge", 10, 80, None),
@@ -332,4 +363,6 @@ def _write_trace(file: Path) -> None:
         }
         for span, parent, name, service, start, length, error in spans
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"torn": ')
+    file.write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + '{"name": "\\ud800"}\n{"torn": '
+    )

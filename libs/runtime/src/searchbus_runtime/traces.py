@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
@@ -36,6 +38,10 @@ class SpanNode:
 
     span: SpanRecord
     children: list[SpanNode] = field(default_factory=list)
+
+
+# Also refuses halves of pairs of characters, which no reply can hold.
+_span = msgspec.json.Decoder(SpanRecord)
 
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:
@@ -72,10 +78,10 @@ def read_newest(path: Path, most_bytes: int) -> Iterator[SpanRecord]:
         if most_bytes <= 0:
             break
     for text in reversed(parts):
-        for line in text.splitlines():
+        for line in text.split(b"\n"):
             try:
-                yield SpanRecord(**json.loads(line))
-            except (ValueError, TypeError):
+                yield _span.decode(line)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
                 continue
 
 

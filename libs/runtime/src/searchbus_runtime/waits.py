@@ -40,7 +40,8 @@ def waits_of_attached(status: StatusReply) -> Iterator[Wait]:
 def _waits_of(server: AttachedServer) -> Iterator[Wait]:
     name = server.name
     if server.held:
-        text = f"{server.held} definitions of {name} changed."
+        many = "a definition" if server.held == 1 else f"{server.held} definitions"
+        text = f"{name} changed {many}."
         yield Wait("attached_held", name, text, f"searchbus attach diff {name}")
     if "attach login" in server.problem:
         yield Wait("sign_in", name, server.problem, f"searchbus attach login {name}")

@@ -120,7 +120,7 @@ async function start() {
   }
   document.getElementById("nav").replaceChildren(
     ...PAGES.filter(([, , , operator]) => !operator || app.me.sees).map(([name, title]) => h("a", { href: `#/${name}`, "data-page": name }, title)),
-    h("button", { class: "quiet", type: "button", onclick: help, "aria-label": "Keys", title: "Keys" }, "?"));
+    h("button", { class: "quiet", type: "button", onclick: help }, h("kbd", {}, "?"), " Keys"));
   if (!app.live.following) app.live.following = app.live.follow();
   await show();
 }

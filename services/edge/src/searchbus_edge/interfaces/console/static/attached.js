@@ -22,7 +22,7 @@ function showAll(root, { live, me }) {
     { name: "Held", class: "num", cell: (s) => (s.held ? badge(String(s.held), "warn") : "0") },
     { name: "Restarts", class: "num wide", cell: (s) => count(s.restarts ?? 0) },
   ], (s) => s.name, empty("No server is attached.", "Paste the JSON of a desktop program below: its servers become toolsets here."));
-  const text = h("textarea", { id: "servers", rows: 8, class: "mono", spellcheck: "false", required: true,
+  const text = h("textarea", { id: "servers", rows: 5, class: "mono", spellcheck: "false", required: true,
     placeholder: '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]}}}' });
   const said = h("div", { "aria-live": "polite" });
   const button = h("button", { class: "main", disabled: !me.manages }, "Attach");
@@ -71,7 +71,7 @@ async function showServer(root, name, { live, me }) {
   const problem = h("div");
   const tools = table("Tools", [
     { name: "Tool", class: "name", cell: (t) => h("span", { class: "mono" }, words(t.name)) },
-    { name: "Listed as", sign: (t) => t.listed_as, cell: (t) => (t.listed_as ? link(`#/catalogue/tool/${encodeURIComponent(t.listed_as)}`, words(t.listed_as)) : h("span", { class: "muted" }, "not listed")) },
+    { name: "Listed as", sign: (t) => t.listed_as, cell: (t) => (t.listed_as ? h("a", { class: "mono", href: `#/catalogue/tool/${encodeURIComponent(t.listed_as)}` }, words(t.listed_as)) : h("span", { class: "muted" }, "not listed")) },
     { name: "Problem", class: "grow", cell: (t) => words(t.problem ?? "") },
   ], (t) => t.name + (t.sha256 ?? ""), empty("No tools are known.", "The server has not been asked yet, or offers none."));
   const held = h("div");

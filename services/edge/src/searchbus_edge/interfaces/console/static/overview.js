@@ -71,9 +71,10 @@ function action(wait, app) {
     return h("button", { class: "main small", "data-row": true, onclick: () => review(wait, app).catch((e) => toast(e.message, "bad")) }, "Review");
   }
   if (wait.kind === "attached_held" || wait.kind === "failed") return h("a", { href: `#/attached/${encodeURIComponent(wait.name)}`, "data-row": true }, "Look at it");
-  const button = wait.command && copyButton(() => wait.command, "Copy command");
-  button?.setAttribute("data-row", "");
-  return button || h("span");
+  if (!wait.command) return h("span");
+  const button = copyButton(() => wait.command, "Copy command");
+  button.setAttribute("data-row", "");
+  return button;
 }
 
 export function show(root, _, app) {
@@ -86,7 +87,7 @@ export function show(root, _, app) {
   const waits = table("Waits for you", [
     { name: "What", cell: (w) => badge(KINDS[w.kind] ?? w.kind, w.kind === "away" || w.kind === "failed" ? "bad" : "warn") },
     { name: "Why", class: "grow", cell: (w) => words(w.text) },
-    { name: "Action", class: "end", sign: (w) => w.kind + w.digits, cell: (w) => action(w, app) },
+    { name: "Action", class: "end", sign: (w) => w.kind + w.digits + w.command, cell: (w) => action(w, app) },
   ], (w) => `${w.kind}/${w.digits || w.name}`, empty("Nothing waits for you.", "Held changes, failed servers and expired sign-ins appear here."));
   const services = table("Services", [
     { name: "Service", cell: (i) => i.service },
