@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -108,6 +109,17 @@ def worker() -> Worker:
         ToolDescriptor(name="paid_tool", toolset="office", description="Costs money.", costly=True,
                        input_schema={"type": "object"}, required_roles=("PAYER",)),
         reply,
+    )  # fmt: skip
+
+    async def wait(call: Call, request: ToolCall) -> ToolReply:
+        await asyncio.sleep(call.remaining_s)
+        return ToolReply()
+
+    worker.add_tool(
+        ToolDescriptor(name="long_tool", toolset="office", description="Takes long.",
+                       input_schema={"type": "object"}, required_roles=("PATIENT",),
+                       task_after_ms=0),
+        wait,
     )  # fmt: skip
     return worker
 

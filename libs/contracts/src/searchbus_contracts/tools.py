@@ -136,6 +136,7 @@ class ToolOptions(TypedDict, total=False):
     in_prompts: bool
     examples: tuple[str, ...]
     keywords: tuple[str, ...]
+    meta: dict[str, Any] | None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):

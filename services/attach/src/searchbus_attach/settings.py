@@ -64,7 +64,11 @@ class AttachSettings(ServiceSettings):
         description="Address of these pages as browsers reach it. Default: the port on 127.0.0.1.",
     )
     attach_client_metadata_url: Annotated[str, Field(pattern=r"^(https://[^/?#@]+/[^?#]+)?$")] = (
-        Field("", description="Address of the client metadata document, which is the client's id.")
+        Field(
+            "",
+            description="Address of the client metadata document, which is the client's id. "
+            "Default: client.json below ATTACH_LOGIN_URL, where that is https.",
+        )
     )
     attach_identity_key: SecretStr | None = Field(
         None, description="Private key (P-256, PEM) that states callers in token exchange."
@@ -118,6 +122,13 @@ class AttachSettings(ServiceSettings):
         return f"http://127.0.0.1:{self.attach_login_port}"
 
     @property
+    def client_document(self) -> str:
+        """The address of the client metadata document; empty where no https address leads here."""
+        public = self.attach_login_url.startswith("https://")
+        default = f"{self.attach_login_url}/client.json" if public else ""
+        return self.attach_client_metadata_url or default
+
+    @property
     def identity(self) -> ServiceIdentity | None:
         """What states callers; None where there is no key."""
         if self.attach_identity_key is None:
@@ -139,7 +150,7 @@ class AttachSettings(ServiceSettings):
         key = self.secret("attach_vault_key", key_from_text)
         if key is not None and self.login_address:
             vault = Vault(self.logins, Sealer(key))
-            logins = Logins(http, vault, self.login_address, self.attach_client_metadata_url)
+            logins = Logins(http, vault, self.login_address, self.client_document)
         return Credentials(http, logins=logins, identity=self.identity)
 
 

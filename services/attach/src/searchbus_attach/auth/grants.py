@@ -69,8 +69,8 @@ async def token_exchange(request: TokenRequest) -> Tokens:
     return await provider.tokens(provider.declared_client(), form)
 
 
-async def authorization_code(request: TokenRequest) -> Tokens:
-    """The tokens of a person who signed in.
+async def of_person(request: TokenRequest) -> Tokens:
+    """The tokens of a person who signed in, or the key that a person entered.
 
     Raises:
         LoginRequiredError: nobody did.

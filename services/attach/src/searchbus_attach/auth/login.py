@@ -28,11 +28,18 @@ from msgspec import Struct
 from ..declare.servers import Server
 from ..errors import AuthError, LoginRequiredError
 from .http import AuthHttp
-from .provider import AuthorizationProvider, TokenRefusedError, client_metadata, discover
+from .provider import (
+    TOKEN,
+    AuthorizationProvider,
+    TokenRefusedError,
+    client_metadata,
+    discover,
+)
 from .vault import Registered, Tokens, Vault
 
 TICKET_S = 15 * 60
 _STATE_S = 10 * 60
+_MAX_KEY_CHARS = 4096
 NO_LOGINS = (
     "nobody can sign in: set SEARCHBUS_ATTACH_VAULT_KEY and SEARCHBUS_ATTACH_LOGIN_PORT or "
     "SEARCHBUS_ATTACH_LOGIN_URL"
@@ -187,6 +194,12 @@ class Logins:
             raise
         self._keep(server, pending.caller, tokens)
 
+    def keep_key(self, server: Server, caller: str, key: str) -> None:
+        """Keep the key that a person entered; raises LoginRequiredError for one that is none."""
+        if not 0 < len(key) <= _MAX_KEY_CHARS or not TOKEN.fullmatch(key):
+            raise LoginRequiredError("This is not a key that can be sent. Copy it again.")
+        self._keep(server, caller, Tokens(access_token=key, issued_s=time.time()))
+
     async def tokens(self, server: Server, caller: str, rejected: str) -> Tokens:
         """The tokens of a caller who signed in, refreshed where they must be.
 
@@ -229,6 +242,8 @@ class Logins:
         """Revoke tokens that are not in the vault any more (RFC 7009); what became of them, for
         people. It is the last thing that these sign-ins do: their connections are closed.
         """
+        if server.auth is not None and server.auth.is_key:
+            return "forgotten; revoke the key where you got it"
         try:
             provider = await discover(self._http, server)
             if provider.metadata.revocation_endpoint is None or provider.issuer != tokens.issuer:

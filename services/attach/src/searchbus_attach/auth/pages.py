@@ -3,7 +3,7 @@
 | path | what |
 | --- | --- |
 | GET `/login/<ticket>` | which server, for which caller; a button; sets a cookie |
-| POST `/login/<ticket>` | goes to the authorization server |
+| POST `/login/<ticket>` | goes to the authorization server; or keeps the key that was entered |
 | GET `/callback` | back from there |
 | GET `/client.json` | searchbus's client metadata document, for authorization servers |
 
@@ -18,7 +18,7 @@ import html
 import logging
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -34,6 +34,7 @@ log = logging.getLogger("searchbus.attach")
 _COOKIE = "searchbus_login"
 _SERVER = "searchbus.server"
 """Key of the scope of a request: the server whose sign-in it is."""
+_MAX_FORM_BYTES = 16 * 1024
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
@@ -82,7 +83,11 @@ class _Pages:
             f"searchbus asks you to sign in to {server.name} ({server.target}). {use} "
             "Continue only if you asked for this."
         )
-        response = _page("Sign in", text, button=f"Continue to {server.name}")
+        if _takes_key(server):
+            field = f"{server.auth.key_header or 'API key'} of {server.name}" if server.auth else ""
+            response = _page("Enter your key", text, button="Keep this key", field=field)
+        else:
+            response = _page("Sign in", text, button=f"Continue to {server.name}")
         # The one that there is stays: the browser may be in the middle of another sign-in.
         nonce = request.cookies.get(_COOKIE) or secrets.token_urlsafe(32)
         response.set_cookie(
@@ -97,6 +102,11 @@ class _Pages:
         if not nonce:
             raise LoginRequiredError("Open the address in this browser first.")
         server = self._server(ticket.server, request)
+        if _takes_key(server):
+            self._logins.keep_key(server, ticket.caller, await _entered(request))
+            count("logins", server=server.name, outcome="ok")
+            log.info("%s: %s entered a key", server.name, ticket.caller or "the operator")
+            return _page("Kept", f"Your key of {server.name} is kept. Repeat the call now.")
         address = await self._logins.begin(server, ticket.caller, nonce)
         return RedirectResponse(address, status_code=303, headers=_HEADERS)
 
@@ -128,6 +138,21 @@ class _Pages:
         return server
 
 
+def _takes_key(server: Server) -> bool:
+    return server.auth is not None and server.auth.is_key
+
+
+async def _entered(request: Request) -> str:
+    """The key of a form; raises LoginRequiredError where the form is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_FORM_BYTES:
+            raise LoginRequiredError("This is not a key that can be sent. Copy it again.")
+    found = parse_qs(body.decode("ascii", "replace")).get("key", [""])
+    return found[0].strip()
+
+
 async def _failed(request: Request, error: Exception) -> Response:
     server = request.scope.get(_SERVER)
     if server:
@@ -136,8 +161,16 @@ async def _failed(request: Request, error: Exception) -> Response:
     return _page("Not signed in", f"The sign-in failed: {error}", status=400)
 
 
-def _page(title: str, text: str, *, button: str = "", status: int = 200) -> HTMLResponse:
-    form = f'<form method="post"><button>{html.escape(button)}</button></form>' if button else ""
+def _page(
+    title: str, text: str, *, button: str = "", field: str = "", status: int = 200
+) -> HTMLResponse:
+    """A page; with a button, and a field for a key beside it where that has a label."""
+    entry = (
+        f'<label>{html.escape(field)} <input type="password" name="key" required '
+        'autocomplete="off"></label> '
+    )
+    form = f"{entry if field else ''}<button>{html.escape(button)}</button>"
+    form = f'<form method="post">{form}</form>' if button else ""
     # form-action is not limited: browsers apply it to the redirect, which leaves this host.
     return HTMLResponse(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'

@@ -50,7 +50,7 @@ _LONGEST_S = 10 * 365 * 86_400
 """The longest life of a token: a longer one need not fit into a float."""
 _MAX_ADDRESS_CHARS = 2000
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
-_TOKEN = re.compile(r"[!-~]+")
+TOKEN = re.compile(r"[!-~]+")
 """What can stand in a header; RFC 6750 allows less."""
 
 
@@ -149,7 +149,7 @@ class AuthorizationProvider:
             found = OAuthToken.model_validate_json(response.content)
         except ValidationError:
             found = None
-        if found is None or not _TOKEN.fullmatch(found.access_token):
+        if found is None or not TOKEN.fullmatch(found.access_token):
             raise AuthError(f"{shown(address)} sent an answer without a usable bearer token")
         now_s = time.time()
         life_s = found.expires_in

@@ -51,7 +51,7 @@ def login(
     """
     server = server_of(file_of(file, data), name)
     if server.auth is None or not server.auth.method.by_person:
-        raise ServerDeclarationError(f"{name} has no 'auth' of type authorization_code.")
+        raise ServerDeclarationError(f"{name} has no 'auth' of type authorization_code or api_key.")
     typer.echo(_logins(settings_of(data)).ticket(name, caller))
 
 

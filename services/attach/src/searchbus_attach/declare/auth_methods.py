@@ -12,6 +12,7 @@ module of its own; `Auth.header` says how a token is sent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ from msgspec import Meta, Struct
 OURSELVES = ""
 """The caller whose sign-in reads the lists, and calls a server that all callers share."""
 
+_HEADER = re.compile(r"(?i:x-[a-z0-9-]{1,60}|api-key|apikey|authorization)")
+"""Others mean something to HTTP itself."""
 _Text = Annotated[str, Meta(max_length=2_000)]
 
 
@@ -43,7 +46,7 @@ class Method(Struct, frozen=True):
     by_person: bool = False
 
 
-MethodName = Literal["client_credentials", "token_exchange", "authorization_code"]
+MethodName = Literal["client_credentials", "token_exchange", "authorization_code", "api_key"]
 METHODS: dict[MethodName, Method] = {
     # One identity for all callers (RFC 6749, 4.4).
     "client_credentials": Method(
@@ -54,7 +57,9 @@ METHODS: dict[MethodName, Method] = {
         "auth.grants:token_exchange", needs=("issuer", "client_id"), for_each_caller=True
     ),
     # A sign-in by a person (RFC 6749, 4.1).
-    "authorization_code": Method("auth.grants:authorization_code", by_person=True),
+    "authorization_code": Method("auth.grants:of_person", by_person=True),
+    # A key that a person has from the server and enters here, where the server has no OAuth.
+    "api_key": Method("auth.grants:of_person", by_person=True),
 }
 
 
@@ -70,6 +75,7 @@ class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
         scopes: default: those that the server asks for.
         resource: of the tokens (RFC 8707). Default: what the server states, or its URL.
         audience: of an exchanged token, where the authorization server wants a name instead.
+        key_header: the header of an API key. Empty: `Authorization: Bearer` with the key.
     """
 
     type: MethodName
@@ -79,6 +85,12 @@ class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     scopes: tuple[_Text, ...] = ()
     resource: _Text = ""
     audience: _Text = ""
+    key_header: _Text = ""
+
+    @property
+    def is_key(self) -> bool:
+        """Whether a person enters a key, so that no authorization server is asked."""
+        return self.type == "api_key"
 
     @property
     def method(self) -> Method:
@@ -87,13 +99,15 @@ class Auth(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def header(self, token: str) -> tuple[str, str]:
         """Name and value of the header that signs a request with a token."""
-        return "Authorization", f"Bearer {token}"
+        return (self.key_header, token) if self.key_header else ("Authorization", f"Bearer {token}")
 
     def problem(self) -> str:
         """What is wrong with the keys together; empty if nothing is."""
         missing = [f"'{key}'" for key in self.method.needs if not getattr(self, key)]
         if missing:
             return f"'auth' of type {self.type} needs {' and '.join(missing)}"
+        if self.key_header and not (self.is_key and _HEADER.fullmatch(self.key_header)):
+            return "'key_header' is the name of a header such as X-Api-Key, of type api_key only"
         if self.client_secret and not (self.issuer and self.client_id):
             return "'client_secret' needs 'issuer' and 'client_id': it is sent to that issuer only"
         if self.issuer:

@@ -29,9 +29,10 @@ from searchbus_contracts import (
 from searchbus_contracts.codec import canonical
 
 from ..declare.servers import Server
+from .apps import resource_meta, tool_meta
 from .schemas import SchemaError, modern_schema
 from .skills import skill_resource, with_skills
-from .text import clean, clean_line, qualified_name, token_name, usable_uri, wrapped_uri
+from .text import VIEWS, clean, clean_line, qualified_name, token_name, usable_uri, wrapped_uri
 
 MAX_TOOLS = 5_000
 """Tools of one server."""
@@ -226,11 +227,15 @@ def describe_contents(
     resources = with_skills(resources, skills)
     if listed.resources is not None:
         # A server may have resources that it does not list, and name them in results.
-        any_uri = wrapped_uri(server.name, "{+uri}")
-        unlisted = ResourceTemplate(
-            uri_template=any_uri, name="any", toolset=server.name, listed=False, untrusted=True
-        )
-        templates = (*(t for t in templates if t.uri_template != any_uri), unlisted)
+        unlisted = [
+            ResourceTemplate(
+                uri_template=wrapped_uri(server.name, any_uri), name="any", toolset=server.name,
+                listed=False, untrusted=True,
+            )
+            for any_uri in ("{+uri}", f"{VIEWS}{{+uri}}")
+        ]  # fmt: skip
+        any_uris = {template.uri_template for template in unlisted}
+        templates = (*(t for t in templates if t.uri_template not in any_uris), *unlisted)
     return ServerContents(prompts, resources, templates, own_names, refused)
 
 
@@ -289,6 +294,7 @@ def _tool(server: Server, tool: Any) -> ToolDescriptor:
         annotations=_annotations(hints),
         timeout_ms=int(server.call_timeout_s * 1000),
         untrusted=True,
+        meta=tool_meta(server.name, tool.get("_meta")),
     )
 
 
@@ -339,6 +345,7 @@ def _resource(server: Server, item: Any) -> ResourceDescriptor:
     return ResourceDescriptor(
         uri=wrapped_uri(server.name, uri),
         size_bytes=size if isinstance(size, int) and not isinstance(size, bool) else None,
+        meta=resource_meta(uri, item.get("_meta")),
         **_content_fields(server, item, uri),
     )
 

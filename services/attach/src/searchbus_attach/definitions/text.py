@@ -120,16 +120,23 @@ def usable_uri(found: Any) -> TypeGuard[str]:
 
 
 _PREFIX = "searchbus://attach/"
+VIEWS = "ui://"
+"""Hosts show views of this scheme only, so that the address of one has it too."""
 _WEB = frozenset({"http", "https"})
 
 
 def wrapped_uri(server: str, uri: str) -> str:
     """The address of a server's URI or URI template."""
+    if uri.startswith(VIEWS):
+        return f"{VIEWS}{server}/{uri.removeprefix(VIEWS)}"
     return f"{_PREFIX}{server}/{uri}"
 
 
 def own_uri(server: str, uri: str) -> str | None:
     """The server's URI of an address; None where it is not one of this server."""
+    view = f"{VIEWS}{server}/"
+    if uri.startswith(view) and uri != view:
+        return f"{VIEWS}{uri.removeprefix(view)}"
     prefix = f"{_PREFIX}{server}/"
     return uri.removeprefix(prefix) if uri.startswith(prefix) and uri != prefix else None
 

@@ -27,10 +27,17 @@ class Pages:
         self._cursors = cursors
         self._page_size = page_size
 
-    def tools(self, actor: Actor, view: View, cursor: str | None) -> types.ListToolsResult:
-        """A page of the tools that the actor may call."""
+    def tools(
+        self, actor: Actor, view: View, cursor: str | None, *, views: bool = False
+    ) -> types.ListToolsResult:
+        """A page of the tools that the actor may call.
+
+        Args:
+            views: whether the client shows views of tools.
+        """
         page, following = self.listed_tools(actor, view, cursor)
-        return types.ListToolsResult(tools=[render.tool(t) for t in page], next_cursor=following)
+        tools = [render.tool(t, views=views) for t in page]
+        return types.ListToolsResult(tools=tools, next_cursor=following)
 
     def listed_tools(
         self, actor: Actor, view: View, cursor: str | None

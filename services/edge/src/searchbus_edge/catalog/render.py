@@ -56,9 +56,22 @@ def output_schema(listed: ListedTool) -> dict[str, Any] | None:
     return either
 
 
-def tool(listed: ListedTool) -> types.Tool:
-    """A tool as tools/list shows it: its schemas as clients read them."""
+RESULTS_VIEW = "ui://searchbus/search-results.html"
+VIEW_KEY = "dev.searchbus/view"
+"""Key in the `_meta` of a tool of ours that has a view: its URI, for clients that show views."""
+
+
+def tool(listed: ListedTool, *, views: bool = False) -> types.Tool:
+    """A tool as tools/list shows it: its schemas as clients read them.
+
+    Args:
+        views: whether the client shows views.
+    """
     descriptor = listed.descriptor
+    meta = descriptor.meta
+    if meta is not None and VIEW_KEY in meta:
+        rest = {key: value for key, value in meta.items() if key != VIEW_KEY}
+        meta = {**rest, "ui": {"resourceUri": meta[VIEW_KEY]}} if views else rest or None
     hints = descriptor.annotations
     return types.Tool(
         name=listed.name,
@@ -69,7 +82,7 @@ def tool(listed: ListedTool) -> types.Tool:
         annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
         if hints
         else None,
-        _meta=descriptor.meta,
+        _meta=meta,
     )
 
 

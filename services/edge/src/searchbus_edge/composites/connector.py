@@ -20,6 +20,7 @@ from searchbus_contracts.queries import Part, check_query
 from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
+from ..catalog.render import RESULTS_VIEW, VIEW_KEY
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
 from .fetching import Fetch, FetchedDocument, fit
 from .finding import find, raise_if_failed
@@ -114,6 +115,7 @@ class Connector(Toolset, name="connector"):
             "passages",
             "websites",
         ),
+        meta={VIEW_KEY: RESULTS_VIEW},
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[ConnectorResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and

@@ -17,7 +17,8 @@ from ..tools.reply import tool_result
 Context = ServerRequestContext[Any, Any]
 FIRST_REVISION = "2026-07-28"
 """Where a result may ask for input, and may be that of an extension."""
-EXTENSIONS = frozenset({TASKS})
+VIEWS = "io.modelcontextprotocol/ui"
+EXTENSIONS = frozenset({TASKS, VIEWS})
 """Extensions of clients that change what they are sent."""
 _NEEDS = {
     "elicitation/create": "elicitation",

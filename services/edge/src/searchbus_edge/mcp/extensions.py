@@ -1,4 +1,4 @@
-"""The extensions of the protocol that every endpoint serves: tasks and skills."""
+"""The extensions of the protocol that every endpoint serves: tasks, skills and views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..skills.folder import read_folder
 from ..tasks.running import Tasks
 from ..tasks.store import BUCKET, BUCKET_BYTES, BUCKET_TTL_S, TaskStore
 from ..tools.call import ToolCalls
-from .client import Context, lacking
+from .client import VIEWS, Context, lacking
 from .skill_methods import add_skill_methods
 from .task_methods import add_task_methods
 
@@ -54,6 +54,7 @@ class Extensions:
             endpoint: its toolset; None for `/mcp`.
             ttl_ms: how long clients may keep a list.
         """
+        server.extensions[VIEWS] = {}
         add_skill_methods(server, self.skills, pages, view=view, actor_of=actor_of, ttl_ms=ttl_ms)
         if self.tasks is not None:
             add_task_methods(server, self.tasks, endpoint, actor_of)

@@ -46,7 +46,8 @@ from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
 from ..tools.faults import guarded
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
-from .client import Context, client_capabilities, dump_responses, request_input, sending
+from .apps import read_view
+from .client import VIEWS, Context, client_capabilities, dump_responses, request_input, sending
 from .extensions import Extensions
 from .kernel import Called
 from .task_methods import takes_tasks
@@ -181,7 +182,8 @@ class EndpointServer:
         if params.query is not None and search.available:
             query = SearchParams(query=params.query, cursor=params.cursor)
             return await search.tools(self._actor(ctx), self.searched, query)
-        return self._handlers.pages.tools(self._actor(ctx), self.view, params.cursor)
+        views = VIEWS in client_capabilities(ctx)
+        return self._handlers.pages.tools(self._actor(ctx), self.view, params.cursor, views=views)
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -230,7 +232,8 @@ class EndpointServer:
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         actor, uri = self._actor(ctx), str(params.uri)
-        return self._handlers.extensions.skills.read(actor, self.view, uri) or (
+        here = read_view(uri) or self._handlers.extensions.skills.read(actor, self.view, uri)
+        return here or (
             await self._handlers.resources.read(
                 actor, self.view, uri, revision=ctx.protocol_version
             )
