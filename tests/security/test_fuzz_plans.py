@@ -24,7 +24,8 @@ from searchbus_edge.plans.tool import Plans
 from searchbus_edge.settings import EdgeSettings
 
 NUMBER = int(os.environ.get("SEARCHBUS_FUZZED_PLANS", "400"))
-HIDDEN, ABSENT = "hidden_tool", "hollow_tool"
+HIDDEN, ABSENT = "hidden_tool", "ridden_tool"
+"""They have as many tokens: answers are cut by tokens."""
 VISIBLE = ["echo", "rows_of", "fail"]
 PATHS = [
     "$.{0}", "$.{0}.value", "$.{0}.value[*]", "$.{0}.results[*].id", "$.{0}[*].result.value",
@@ -179,7 +180,6 @@ async def test_no_plan_shows_or_calls_a_hidden_tool():
             seen["ran" if text.startswith("{") else "refused"] += 1
             seen["unknown"] += "Unknown tool" in text
     assert office.canaries == 0
-    print(NUMBER, seen)
     assert min(seen["ran"], seen["refused"], seen["unknown"]) > NUMBER / 50, seen
 
 
