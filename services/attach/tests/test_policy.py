@@ -160,6 +160,19 @@ async def test_call_waits_until_an_operator_approves_it(viewed):
         await echo(world, "b")
 
 
+async def test_no_caller_fills_the_waiting_list(viewed):
+    """Twenty calls of one wait; another caller's still do."""
+    world = await viewed(approve=True)
+    for number in range(20):
+        with pytest.raises(Fault, match="approve"):
+            await echo(world, f"call {number}")
+    with pytest.raises(Fault, match="Too many calls wait"):
+        await echo(world, "one more")
+    with pytest.raises(Fault, match="approve"):
+        await echo(world, "one", actor=OTHER)
+    assert len((await manage(world, action="waiting")).waiting) == 21
+
+
 async def test_client_that_can_ask_its_user_is_asked(viewed):
     """An answer counts once, for these arguments and this caller."""
     world = await viewed(approve=True)

@@ -25,6 +25,8 @@ from .definitions.text import clean
 
 TTL_S = 600.0
 MAX_WAITING = 500
+MAX_OF_CALLER = 20
+"""Calls of one caller: nobody fills the list for the others."""
 _BUCKET = "attach-consent"
 _BUCKET_BYTES = 8 * 2**20
 _SHOWN_CHARS = 2_000
@@ -82,7 +84,9 @@ class Consent:
             since_s=self._clock(),
         )  # fmt: skip
         named = [call.actor.subject, server, request.tool, arguments]
-        key = hashlib.sha256(encode(named)).hexdigest()[:40]
+        caller = hashlib.sha256(call.actor.subject.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(encode(named)).hexdigest()[:40]
+        key = f"{caller}.{digest}"
         if await self._answered(call, request, key):
             return None
         entry = await self._store.get(key)
@@ -95,16 +99,18 @@ class Consent:
                 if await self._store.update(key, encode(used), entry.revision) is not None:
                     return None
         if known is None or known.state != "waiting":
-            if len(await self._store.keys()) >= MAX_WAITING:
+            keys = await self._store.keys()
+            own = sum(one.startswith(f"{caller}.") for one in keys)
+            if len(keys) >= MAX_WAITING or own >= MAX_OF_CALLER:
                 raise Fault(
                     ErrorCode.OVERLOADED, "Too many calls wait for approval. Try again later."
                 )
-            waiting = msgspec.structs.replace(waiting, id=key[:12])
+            waiting = msgspec.structs.replace(waiting, id=digest[:12])
             await self._store.put(key, encode(_Waiting(waiting)))
         if "elicitation" not in call.client_capabilities:
             raise Fault(
                 ErrorCode.FORBIDDEN,
-                f"A person has to approve this call first; it waits as {key[:12]}. Send it "
+                f"A person has to approve this call first; it waits as {digest[:12]}. Send it "
                 "again, unchanged, after that.",
             )
         return _question(request.tool, shown, _State(key, secrets.token_hex(8), self._until_s))
@@ -114,7 +120,7 @@ class Consent:
         found = []
         for key in await self._store.keys():
             entry = await self._store.get(key)
-            if entry is not None and key.count("-") == 0:
+            if entry is not None and "." in key:
                 known = decode(entry.value, _Waiting)
                 if known.state == "waiting":
                     found.append(known.call)
@@ -124,7 +130,7 @@ class Consent:
         """Allow or refuse calls that wait; the ids of those that waited."""
         done = []
         for key in await self._store.keys():
-            if key[:12] not in ids or "-" in key:
+            if key.partition(".")[2][:12] not in ids:
                 continue
             entry = await self._store.get(key)
             known = None if entry is None else decode(entry.value, _Waiting)
