@@ -31,7 +31,7 @@ CONTENTS = {
     "Guides": [
         "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
         "guides/find-tools", "guides/plans", "extensions", "http", "guides/console",
-        "guides/scrapers",
+        "guides/web-search", "guides/pages", "guides/scrapers",
         "guides/workers", "guides/traces", "guides/back-up", "deploy", "runbooks", "operations",
     ],
     "Reference": [

@@ -149,6 +149,7 @@ class Secured:
     store: MemoryKeyValue
     clock: Clock
     jwks_clock: Clock
+    broker: MemoryBroker
 
     async def post(
         self, method: str, token: str | None = None, path: str = "/mcp", **params: Any
@@ -206,7 +207,7 @@ async def secured(
         server = await HttpServer.start(build_app(edge, Health()))
         url = server.url
         http = await exit_.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60))
-        yield Secured(url, edge, provider, http, store, clock, jwks_clock)
+        yield Secured(url, edge, provider, http, store, clock, jwks_clock, broker)
         await edge.end_streams()
         await server.stop()
 

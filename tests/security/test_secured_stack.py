@@ -44,6 +44,8 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
         ("instant_answer", ["query=rust"]), ("research_brief", ["question=what does an okapi browse"]),
         ("verify_quote", [f"id=doc:notes:{document_id('notes', 'okapi.md')}", "quote=okapis browse leaves"]),
         ("web_extract_content", ['urls=["http://a.example.org/article"]']),
+        ("web_find", ["query=okapi"]), ("engines", []), ("read_page", ['urls=["http://a.example.org/article"]']),
+        ("page_data", ["url=http://a.example.org/product", 'schema={"properties": {"name": {}}}']),
         ("find_tools", ["query=search the web"]),
         ("run_plan", ['steps=[{"id": "a", "tool": "search", "arguments": {"query": "okapi"}}]',
                       'output={"ids": "$.a.results[*].id"}']),

@@ -14,7 +14,13 @@ import pytest
 
 from searchbus_bus import Bus, Call, MemoryBroker, Worker, endpoint
 from searchbus_bus.client.request import OnEvent
-from searchbus_contracts import Actor, ToolCall, ToolReply
+from searchbus_contracts import Actor, Fault, ToolCall, ToolReply
+from searchbus_contracts.engines import (
+    EngineRequest,
+    EngineState,
+    EngineStatesReply,
+    EngineStatesRequest,
+)
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_fakes.web import FakeWeb
 from searchbus_runtime import Process
@@ -22,6 +28,7 @@ from searchbus_testing import serve
 from searchbus_web.extraction.reading import (
     PageBytes,
     PageText,
+    Question,
     RobotsQuestion,
     answer,
     read_page,
@@ -48,6 +55,32 @@ class FakeDuckDuckGo:
         )  # fmt: skip
         return WebSearchReply(results=rows, provider="duckduckgo", fetched_at_ms=1)
 
+    @endpoint
+    async def engine(self, call: Call, request: EngineRequest) -> WebSearchReply:
+        """Ten rows on each of three pages, the first of which every engine has."""
+        self.requests.append(request)
+        if f"no-{request.engine}" in request.query.split():
+            raise Fault("upstream_blocked", f"{request.engine} refuses.", retry_after_ms=9000)
+        first = 10 * (request.page - 1)
+        hosts = ["shared.example.org", *(f"{request.engine}{n}.example.net" for n in range(9))]
+        rows = tuple(
+            WebResult(title=f"{host} {first}", url=f"http://{host}/{first}",
+                      published_at=f"{datetime.now(UTC):%Y-%m-%d}")
+            for host in hosts
+        )  # fmt: skip
+        none = "nothing" in request.query.split()
+        return WebSearchReply(
+            results=() if none else rows, provider=request.engine, fetched_at_ms=1,
+            more=request.page < 3 and not none,
+        )  # fmt: skip
+
+    @endpoint
+    async def engines(self, call: Call, request: EngineStatesRequest) -> EngineStatesReply:
+        cooling = EngineState(
+            engine="marginalia", state="cooling", outcome="challenge", retry_after_ms=9000
+        )
+        return EngineStatesReply((cooling, EngineState(engine="ddg", state="ready")))
+
 
 class InlineReaderPool:
     """Parses pages in this process: for tests whose pages are harmless."""
@@ -63,6 +96,9 @@ class InlineReaderPool:
 
     async def read(self, page: PageBytes, *, caller: str = "") -> PageText:
         return read_page(page)
+
+    async def read_json(self, question: Question, *, caller: str = "") -> bytes | str:
+        return answer(question).body
 
     async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
         return answer(question).allowed
@@ -106,6 +142,7 @@ class WebUnderTest:
         self,
         tool: str,
         *,
+        toolset: str = "web",
         roles: tuple[str, ...] = (ROLE,),
         timeout_s: float = 25.0,
         on_event: OnEvent | None = None,
@@ -113,7 +150,7 @@ class WebUnderTest:
     ) -> Any:
         """Call a tool; return its structured reply or raise Fault."""
         reply = await self.bus.request(
-            self.bus.subjects.tool("web", tool),
+            self.bus.subjects.tool(toolset, tool),
             ToolCall(tool=tool, arguments=msgspec.Raw(json.dumps(arguments).encode())),
             ToolReply,
             service="web",

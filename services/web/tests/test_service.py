@@ -85,7 +85,7 @@ async def test_searches_are_costly_where_a_provider_is_paid_for(web, options, co
     await directory.start()
     tools = [tool for catalog in directory.catalogs for tool in catalog.tools]
     await directory.close()
-    searches = {"web_search", "web_search_advanced", "web_search_news"}
+    searches = {"web_search", "web_search_advanced", "web_search_news", "web_find"}
     assert {tool.name for tool in tools if tool.costly} == (searches if costly else set())
 
 

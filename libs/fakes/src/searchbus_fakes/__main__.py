@@ -54,6 +54,7 @@ def write_settings(path: Path, ddg_url: str, web_url: str) -> None:
         "SEARCHBUS_DDG_ENGINE_URLS": json.dumps(
             {name: f"{web_url}/engines/{path}" for name, path in ENGINE_PATHS.items()}
         ),
+        "SEARCHBUS_WEB_ENGINES": json.dumps(["ddg", *sorted(ENGINE_PATHS)]),
         "SEARCHBUS_TAVILY_URL": f"{web_url}/tavily",
         "SEARCHBUS_BRAVE_URL": f"{web_url}/brave",
         "SEARCHBUS_WEB_ROUTES": json.dumps({f"*.example.{tld}": address for tld in ("org", "net")}),

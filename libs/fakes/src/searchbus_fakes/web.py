@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -283,6 +284,11 @@ async def _special(path: str) -> Response | None:
         return Response(b"\x89PNG", media_type="image/png")
     if name == "data.json":
         return JSONResponse({"whale": {"length_m": 30, "name": "Blå"}})
+    if name == "product":
+        product = {"@type": "Product", "name": "Okapi toy", "keywords": ["toy"] * 150,
+                   "offers": {"price": "19,90 €", "priceCurrency": "EUR"}}  # fmt: skip
+        script = f'<script type="application/ld+json">{json.dumps(product)}</script>'
+        return Response(article("Okapi toy", extra=script), media_type="text/html")
     if name == "notes.txt":
         return PlainTextResponse("Plain notes about whales.\n\nSecond paragraph.")
     if name == "empty":

@@ -13,6 +13,7 @@ from .budget import (
 )
 from .quotes import MAX_QUOTE_CHARS, Comparisons, Difference, Place, find_quote
 from .sentences import Span, contexts, sentences
+from .terms import terms
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count, model_tokens
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "model_tokens",
     "sentences",
     "share",
+    "terms",
 ]

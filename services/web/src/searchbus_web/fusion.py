@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -111,6 +111,7 @@ def fuse(
     groups: Mapping[str, str],
     weights: Mapping[str, float],
     diverse: bool = True,
+    boost: Callable[[str], float] = lambda url: 1.0,
 ) -> list[Fused]:
     """Return all fused results, best first.
 
@@ -119,6 +120,7 @@ def fuse(
         groups, weights: of each provider.
         diverse: at most three results of one domain before those of other domains; off where the
             caller named the domains.
+        boost: by how much the votes of a URL count for its place.
     """
     merged: dict[str, _Merged] = {}
     prints: list[tuple[int, _Merged]] = []
@@ -142,7 +144,8 @@ def fuse(
             found.votes.setdefault(group, []).append(ProviderVote(provider, rank + 1, score))
     unique = {id(item): item for item in merged.values()}.values()
     most = _most_votes(lists, groups, weights)
-    ranked = [item.fused(most) for item in sorted(unique, key=lambda m: (-m.score, m.key))]
+    order = sorted(unique, key=lambda m: (-m.score * boost(m.result.url), m.key))
+    ranked = [item.fused(most) for item in order]
     return _spread(ranked) if diverse else ranked
 
 

@@ -67,6 +67,7 @@ class FusedResults:
         coverage: what each provider gave.
         why: one explanation for each result, where the search explains itself.
         left_out: the best pages that were left out, where the search explains itself.
+        more: whether a provider has a further page.
     """
 
     results: tuple[Result, ...]
@@ -74,6 +75,7 @@ class FusedResults:
     coverage: tuple[SourceCoverage, ...] = ()
     why: tuple[WebExplanation, ...] = ()
     left_out: tuple[WebLeftOut, ...] = ()
+    more: bool = False
 
 
 class Metasearch:
@@ -81,6 +83,7 @@ class Metasearch:
 
     Args:
         providers: most important first.
+        others: asked only where a search names them.
         cache: holds each provider's results separately; a failure is never stored.
         fresh_s, news_fresh_s: how old cached results may be.
         stale_s: how old they may be while the provider fails.
@@ -92,6 +95,7 @@ class Metasearch:
         providers: Sequence[Provider],
         cache: SharedCache,
         *,
+        others: Sequence[Provider] = (),
         fresh_s: float = 600.0,
         news_fresh_s: float = 120.0,
         stale_s: float = 6 * 3600.0,
@@ -103,7 +107,9 @@ class Metasearch:
         self._news_fresh_s = news_fresh_s
         self._stale_s = stale_s
         self._clock = clock
-        self._timeouts = {p.name: ProviderTimeouts(p.name, clock) for p in self._providers}
+        self._timeouts = {
+            p.name: ProviderTimeouts(p.name, clock) for p in (*self._providers, *others)
+        }
 
     @property
     def provider_count(self) -> int:
@@ -118,22 +124,27 @@ class Metasearch:
         timeout_s: float,
         explain: bool = False,
         on_done: OnDone | None = None,
+        among: Sequence[Provider] | None = None,
+        keep: int | None = None,
+        boost: Callable[[str], float] = lambda url: 1.0,
     ) -> FusedResults:
         """Search with every provider and fuse the results.
 
         Args:
+            among: the providers to ask; None: all but the others.
+            keep: the number of results; None: the query's limit, which each provider is asked for.
+            boost: see `fuse`.
             explain: whether the results say why they stand where they do, and what was left out.
             on_done: awaited for each provider that has answered or failed.
 
         Raises:
             Fault: nothing was found, and a provider failed.
         """
+        asked = self._providers if among is None else tuple(among)
+        keep = query.limit if keep is None else keep
         page = _Page(query)
         outcomes = await each_reported(
-            [
-                (p.name, self._in_time(p, page, actor, timeout_s * _PROVIDERS_SHARE))
-                for p in self._providers
-            ],
+            [(p.name, self._in_time(p, page, actor, timeout_s * _PROVIDERS_SHARE)) for p in asked],
             on_done,
         )
         lists: dict[str, list[Result]] = {}
@@ -141,7 +152,8 @@ class Metasearch:
         notes: list[str] = []
         failed: list[str] = []
         coverage: list[SourceCoverage] = []
-        for provider, outcome in zip(self._providers, outcomes, strict=True):
+        more = False
+        for provider, outcome in zip(asked, outcomes, strict=True):
             name = provider.name
             if isinstance(outcome, Fault):
                 failure = outcome.failure
@@ -158,6 +170,7 @@ class Metasearch:
                         # Cleaned first: fusion should not read megabytes of a stranger's text.
                         lists[name].append(result.cleaned())
                 notes += outcome.notes
+                more = more or outcome.more
                 count = len(lists[name])
                 coverage.append(SourceCoverage.of_results(name, count, stale=outcome.stale))
         if not coverage:
@@ -169,21 +182,21 @@ class Metasearch:
             )
         pages = fuse(
             lists,
-            groups={p.name: p.group for p in self._providers},
-            weights={p.name: p.weight for p in self._providers},
+            groups={p.name: p.group for p in asked},
+            weights={p.name: p.weight for p in asked},
             diverse=not query.include_domains,
+            boost=boost,
         )
         now = datetime.fromtimestamp(self._clock(), UTC)
         kept, of_dates = in_range(pages, query.time, now)
         if not kept and (fault := nothing_found(coverage)):
             raise fault
-        best = (
-            newest_first(kept, query.limit, now) if query.topic == "news" else kept[: query.limit]
-        )
+        best = newest_first(kept, keep, now) if query.topic == "news" else kept[:keep]
         found = FusedResults(
             tuple(page.result for page in best),
-            (*notes, *self._notes_of_news(query, lists), *failed, *of_dates),
+            (*notes, *_notes_of_news(query, asked, lists), *failed, *of_dates),
             tuple(coverage),
+            more=more,
         )
         if not explain:
             return found
@@ -205,17 +218,6 @@ class Metasearch:
             why=tuple(page.why for page in best),
             left_out=tuple(left_out[:MAX_LEFT_OUT]),
         )
-
-    def _notes_of_news(self, query: Query, lists: Mapping[str, Sequence[Result]]) -> list[str]:
-        """A note where web results stand for news."""
-        if query.topic != "news":
-            return []
-        news = [provider for provider in self._providers if provider.has_news]
-        if not any(lists.values()) or any(lists.get(provider.name) for provider in news):
-            return []
-        why = "No news provider has results" if news else "No news provider is configured"
-        span = TIME_WORDS[query.time or NEWS_TIME]
-        return [f"{why}: these are web results of the last {span}."]
 
     async def _in_time(
         self, provider: Provider, page: _Page, actor: Actor, timeout_s: float
@@ -250,6 +252,20 @@ class Metasearch:
             note = f"{provider.name} fails now; its results are from before."
             found = replace(found, notes=(*found.notes, note), stale=True)
         return found
+
+
+def _notes_of_news(
+    query: Query, asked: Sequence[Provider], lists: Mapping[str, Sequence[Result]]
+) -> list[str]:
+    """A note where web results stand for news."""
+    if query.topic != "news":
+        return []
+    news = [provider for provider in asked if provider.has_news]
+    if not any(lists.values()) or any(lists.get(provider.name) for provider in news):
+        return []
+    why = "No news provider has results" if news else "No news provider is configured"
+    span = TIME_WORDS[query.time or NEWS_TIME]
+    return [f"{why}: these are web results of the last {span}."]
 
 
 class _Page:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from searchbus_bus import Worker
+from searchbus_bus import Bus, Toolset, Worker
+from searchbus_contracts.engines import ENGINES
 from searchbus_runtime import Process
 from searchbus_upstream import GuardedBackend, HttpClient, SharedCache
 
+from .engines.search import EngineSearch
+from .engines.tools import EngineTools
 from .extraction.extractor import Extractor
 from .extraction.fetching import Fetcher, Robots
 from .extraction.pool import ReaderPool
+from .extraction.tools import PageTools
 from .metasearch import Metasearch
 from .providers import PROVIDERS
+from .providers.base import Provider
+from .providers.ddg import DuckDuckGoFleet
+from .providers.engine import EngineProvider
 from .providers.tavily import Tavily
 from .settings import WebSettings
 from .tools import WebTools
@@ -26,20 +34,29 @@ _PAGE_CACHE_BYTES = 128 * 2**20
 def build_worker(
     metasearch: Metasearch,
     extractor: Extractor,
-    *,
+    *toolsets: Toolset,
     costly: bool = False,
     max_in_flight: int = 64,
 ) -> Worker:
     """The worker of a metasearch and an extractor.
 
     Args:
+        toolsets: more of them.
         costly: whether a search is paid for.
     """
     worker = Worker(
         "web", max_in_flight=max_in_flight, description="Web search and page extraction."
     )
-    worker.add(WebTools(metasearch, extractor, costly=costly))
+    worker.add(WebTools(metasearch, extractor, costly=costly), *toolsets)
     return worker
+
+
+def _engine(bus: Bus, name: str, providers: Sequence[Provider]) -> Provider:
+    """The provider of an engine without a key: the one that is there, where one is."""
+    there = next((provider for provider in providers if provider.name == name), None)
+    if there is not None:
+        return there
+    return DuckDuckGoFleet(bus) if name == DuckDuckGoFleet.name else EngineProvider(bus, name)
 
 
 async def start(process: Process[WebSettings]) -> None:
@@ -47,11 +64,14 @@ async def start(process: Process[WebSettings]) -> None:
     settings = process.settings
     providers = [await PROVIDERS[name].open(process) for name in settings.providers]
     log.info("web search uses %s", ", ".join(settings.providers))
+    keyed = [provider for provider in providers if provider.name not in ENGINES]
+    engines = [_engine(process.bus, name, providers) for name in ENGINES]
     metasearch = Metasearch(
         providers,
         await SharedCache.over(
             process.bus, "web", stale_s=settings.web_stale_ttl_s, max_bytes=_SEARCH_CACHE_BYTES
         ),
+        others=[engine for engine in engines if engine not in providers],
         fresh_s=settings.web_cache_ttl_s,
         news_fresh_s=settings.web_news_cache_ttl_s,
         stale_s=settings.web_stale_ttl_s,
@@ -78,11 +98,20 @@ async def start(process: Process[WebSettings]) -> None:
         tavily=tavily if settings.extract_tavily else None,
         fresh_s=settings.extract_cache_ttl_s,
     )
+    costly = any(provider.costly for provider in keyed)
+    on = settings.engines
+    search = EngineSearch(
+        metasearch,
+        [*keyed, *(engine for engine in engines if engine.name in on)],
+        [*(provider.name for provider in keyed), *on],
+    )
     await process.serve(
         build_worker(
             metasearch,
             extractor,
-            costly=any(provider.costly for provider in providers),
+            EngineTools(process.bus, search, keyed=keyed, on=on, costly=costly),
+            PageTools(extractor, pool),
+            costly=costly,
             max_in_flight=settings.max_in_flight,
         )
     )

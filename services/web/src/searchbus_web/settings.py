@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from searchbus_contracts.engines import ENGINES
 
 from .providers import PROVIDERS, ProviderSettings
 
@@ -18,6 +20,11 @@ class WebSettings(ProviderSettings):
         (),
         description="The providers of a search, all used at once; empty: those that are "
         "configured, or DuckDuckGo where none is.",
+    )
+    web_engines: tuple[str, ...] = Field(
+        (),
+        description="The engines without a key that `web_find` uses beside the providers with a "
+        "key; empty: DuckDuckGo and those whose interface is open to programs.",
     )
     web_cache_ttl_s: Seconds = Field(
         600.0, description="How long search results are reused, by all workers."
@@ -62,6 +69,23 @@ class WebSettings(ProviderSettings):
             if required and not getattr(self, required):
                 raise ValueError(f"web_providers names {name}: set SEARCHBUS_{required.upper()}")
         return self
+
+    @field_validator("web_engines")
+    @classmethod
+    def _known_engines(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in ENGINES:
+                raise ValueError(f"web_engines names {name[:40]!r}: use {', '.join(ENGINES)}")
+        return names
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines without a key that are used, most important first."""
+        return tuple(
+            name
+            for name, facts in ENGINES.items()
+            if (name in self.web_engines if self.web_engines else facts.on)
+        )
 
     @property
     def providers(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from .progress import reporting
 from .providers.base import TIME_WORDS, Query, TimeRange
 
 ROLE = "ROLE_MCP-WEB-SEARCH"
-_web_tool = functools.partial(
+web_tool = functools.partial(
     tool,
     annotations=ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
@@ -173,7 +173,7 @@ class WebTools(Toolset, name="web"):
             descriptor, costly=self._costly and descriptor.name in _SEARCHES
         )
 
-    @_web_tool(
+    @web_tool(
         title="Search the web",
         examples=(
             "look something up on the internet",
@@ -189,7 +189,7 @@ class WebTools(Toolset, name="web"):
         query = Query(_query_text(arguments.query), arguments.max_results)
         return await self._search(call, arguments, query)
 
-    @_web_tool(
+    @web_tool(
         title="Search the web with filters",
         examples=(
             "search only on example.org and example.com",
@@ -212,7 +212,7 @@ class WebTools(Toolset, name="web"):
         )
         return await self._search(call, arguments, query)
 
-    @_web_tool(
+    @web_tool(
         title="Search the news",
         examples=(
             "what is happening in a country right now",
@@ -233,7 +233,7 @@ class WebTools(Toolset, name="web"):
         )
         return await self._search(call, arguments, query)
 
-    @_web_tool(
+    @web_tool(
         title="Read web pages",
         timeout_ms=45_000,
         examples=(

@@ -13,12 +13,19 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.web_tools import marked, unmarked
-from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, Layout, Span, bm25, holds
+from searchbus_passages import (
+    DEFAULT_TOKENS,
+    BudgetTooSmallError,
+    Layout,
+    Span,
+    bm25,
+    holds,
+    terms,
+)
 
 from .fetching import Budget
 from .focus import Compare, Text, focus
 from .gathering import Coverage, Failures
-from .passages import terms
 from .sources import UNTRUSTED, Quoted, SourceHit
 
 _HASH_DIGITS = 16

@@ -13,9 +13,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import NamedTuple
 
-from searchbus_passages import Ruler, Span, bm25, contexts, excerpt, sentences
+from searchbus_passages import Ruler, Span, bm25, contexts, excerpt, sentences, terms
 
-from .passages import SURE_COSINE, terms
+from .passages import SURE_COSINE
 
 Compare = Callable[[Sequence[str]], Awaitable[list[float] | None]]
 """The cosine of each sentence to the question, where it can be had."""

@@ -22,7 +22,7 @@ from searchbus_contracts.retrieval import (
     SimilarityReply,
     SimilarityRequest,
 )
-from searchbus_passages import sentences
+from searchbus_passages import sentences, terms
 
 log = logging.getLogger("searchbus.edge")
 
@@ -41,9 +41,7 @@ _LEAST_BEYOND_QUESTION = 3
 """Words; a heading that repeats the question answers nothing."""
 _SHINGLE_WORDS = 4
 _WORD = re.compile(r"\w+")
-_SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 _BLANK_LINES = re.compile(r"\n\s*\n")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _MARKS_OF_UNTRUSTED_TEXT = re.compile(r"</?(untrusted_text_\w+)>")
 _SERVICE = "retrieval"
 _COMPARING_S = 5.0
@@ -52,11 +50,6 @@ _COMPARING_SHARE = 0.5
 _missing = metrics.get_meter("searchbus.edge").create_counter(
     "searchbus.similarities.failed",
     description="Requests for the similarity of texts that failed; words alone decided.",
-)
-_ASKING_WORDS = frozenset(
-    "about and any are between been but can could did does for from had has have her his how into "
-    "its many much not our she should such than that the their them then there these they this was "
-    "were what when where which while who whom whose why will with would you your".split()
 )
 
 
@@ -140,17 +133,6 @@ def cut(text: str, most_chars: int = MAX_PASSAGE_CHARS) -> Iterator[str]:
         if first is not None:
             yield text[first:last]
         start = end if blank is None else blank.end()
-
-
-def terms(text: str) -> list[str]:
-    """The words without their endings; of scripts without spaces, pairs of characters."""
-    found = []
-    for word in _WORD.findall(text.lower()):
-        if _UNSPACED.search(word):
-            found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
-        elif len(word) >= 3 and word not in _ASKING_WORDS:
-            found.append(_SUFFIX.sub("", word))
-    return found
 
 
 def _shingles(passage: str) -> set[tuple[str, ...]]:

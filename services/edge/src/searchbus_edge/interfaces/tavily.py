@@ -16,9 +16,10 @@ from opentelemetry import trace
 
 from searchbus_contracts import Fault, encode
 from searchbus_contracts.web_tools import marked, unmarked
+from searchbus_passages import terms
 
 from ..auth.identity import ANONYMOUS
-from ..composites.passages import cut, distinct, terms
+from ..composites.passages import cut, distinct
 from ..http.answer import PlainAnswer
 from ..http.body import UNREADABLE
 from ..http.faults import TAVILY

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -28,9 +28,10 @@ from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
 from .fetching import Fetcher, FetchError
 from .pool import ReaderPool
-from .reading import PageBytes
+from .reading import FactsQuestion, PageBytes
 
 log = logging.getLogger("searchbus.web")
+T = TypeVar("T")
 
 MAX_CHARS = 50_000
 """Characters of one page in an answer."""
@@ -60,6 +61,8 @@ class ExtractedPage:
         url: as requested.
         page_url: without the fragment that names the start.
         start: where the requested part begins, in characters of the text.
+        fetched_ms: when the page was fetched, in milliseconds of the epoch.
+        facts: of the page, as JSON, where they were asked for.
     """
 
     url: str
@@ -68,6 +71,8 @@ class ExtractedPage:
     message: str | None = None
     page_url: str = ""
     start: int = 0
+    fetched_ms: int = 0
+    facts: bytes = b""
 
 
 class WebExtractItem(Struct, omit_defaults=True):
@@ -100,6 +105,7 @@ class _PageOutcome(Struct, omit_defaults=True):
     text: str = ""
     status: str = "ok"
     message: str | None = None
+    facts: bytes = b""
 
 
 class Extractor:
@@ -132,17 +138,25 @@ class Extractor:
         timeout_s: float,
         caller: str = "",
         on_done: OnDone | None = None,
+        fresh_s: float | None = None,
+        with_facts: bool = False,
     ) -> list[ExtractedPage]:
         """Return the pages in the order of `urls`; equal URLs are fetched once.
 
         Args:
+            fresh_s: how old a page may be; None: as old as the cache keeps it.
+            with_facts: whether the structured facts of a page are read with its text.
             caller: the stable id of whoever asks for the pages.
             on_done: awaited for each page that was read or failed.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
         outcomes = await each_reported(
-            [(url, self._extract(url, end_s - loop.time(), caller)) for url in urls], on_done
+            [
+                (url, self._extract(url, end_s - loop.time(), caller, fresh_s, with_facts))
+                for url in urls
+            ],
+            on_done,
         )
         pages = [raised(outcome) for outcome in outcomes]
         failed = [i for i, page in enumerate(pages) if page.status in _FOR_TAVILY]
@@ -156,41 +170,59 @@ class Extractor:
                     pages[i] = _page(pages[i].url, texts[url], url, start)
         return pages
 
-    async def _extract(self, requested: str, left_s: float, caller: str) -> ExtractedPage:
+    async def _extract(
+        self,
+        requested: str,
+        left_s: float,
+        caller: str,
+        fresh_s: float | None,
+        with_facts: bool,
+    ) -> ExtractedPage:
         url, start = start_of(requested)
+        fresh_s = self._fresh_s if fresh_s is None else min(fresh_s, self._fresh_s)
 
         async def fetch() -> Fetched:
-            outcome = await self._outcome(url, left_s, caller)
+            outcome = await self._outcome(url, left_s, caller, with_facts)
             if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
                 raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
             # A failure is for those who wait now, not for later requests.
             return Fetched(encode(outcome), store=outcome.status == "ok")
 
         try:
+            kind = "facts" if with_facts else "page"
             cached = await self._cache.get(
-                f"page/{url}", fetch, fresh_s=self._fresh_s, stale_s=self._fresh_s, timeout_s=left_s
+                f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
             )
             outcome = decode(cached.value, _PageOutcome)
         except Fault as fault:
             if fault.code != ErrorCode.DEADLINE_EXCEEDED:
                 return ExtractedPage(requested, "", "unreachable", fault.failure.message)
             outcome = _PageOutcome(status=_TIMEOUT, message="It could not be read in time.")
+            return _failed(requested, outcome)
         if outcome.status != "ok":
-            later = LATER_STATUS.fullmatch(outcome.status)
-            advice = "Try again later, or use another page." if later else "Use another page."
-            message = f"{outcome.message} {advice}"
-            return ExtractedPage(requested, "", outcome.status, message)
-        return _page(requested, outcome.text, url, start)
+            return _failed(requested, outcome)
+        page = _page(requested, outcome.text, url, start)
+        return replace(page, fetched_ms=cached.made_ms, facts=outcome.facts)
 
-    async def _outcome(self, url: str, left_s: float, caller: str) -> _PageOutcome:
+    async def _outcome(
+        self, url: str, left_s: float, caller: str, with_facts: bool
+    ) -> _PageOutcome:
         try:
             page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
             text = await self._pool.read(page, caller=caller)
         except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
-        if text.problem is not None:
+        # A page without text may have facts all the same.
+        if text.problem is not None and not (with_facts and text.problem == "empty"):
             return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
-        return _PageOutcome(text.text)
+        if not with_facts:
+            return _PageOutcome(text.text)
+        facts = await self._pool.read_json(FactsQuestion(page), caller=caller)
+        if isinstance(facts, str):
+            return _PageOutcome(status=facts, message=_PROBLEMS[facts])
+        if text.problem is not None and b'"items":[]' in facts:
+            return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
+        return _PageOutcome(text.text, facts=facts)
 
     async def _tavily_texts(
         self, tavily: Tavily, requested: Sequence[str], left_s: float, caller: str
@@ -214,6 +246,12 @@ class Extractor:
         return texts
 
 
+def _failed(requested: str, outcome: _PageOutcome) -> ExtractedPage:
+    later = LATER_STATUS.fullmatch(outcome.status)
+    advice = "Try again later, or use another page." if later else "Use another page."
+    return ExtractedPage(requested, "", outcome.status, f"{outcome.message} {advice}")
+
+
 def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
     if start and start >= len(text):
         message = f"The text has only {len(text)} characters. Start before its end."
@@ -231,17 +269,19 @@ def start_of(url: str) -> tuple[str, int]:
     return url, 0
 
 
-def part_of(text: str, start: int, *, max_chars: int = MAX_CHARS) -> tuple[int, int]:
-    """The part of a text from `start` on, without the white space around it, as offsets.
+def part_of(
+    text: str, start: int, *, end: int | None = None, max_chars: int = MAX_CHARS
+) -> tuple[int, int]:
+    """The part of a text from `start` to `end`, without the white space around it, as offsets.
 
     A longer part is cut, at the end of a paragraph where one is near.
     """
-    end = len(text)
+    end = len(text) if end is None else end
     if end - start > max_chars:
         paragraph = text.rfind("\n\n", start + int(max_chars * 0.8), start + max_chars)
         end = paragraph if paragraph > 0 else start + max_chars
     part = text[start:end]
-    return end - len(part.lstrip()), start + len(part.rstrip())
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
 def envelope(text: str, url: str, start: int, end: int) -> str:
@@ -265,34 +305,53 @@ def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
         Fault: invalid_argument; the budget is too small for the answer without any text.
     """
     parts = [part_of(page.text, page.start) for page in pages]
-    items = _items(pages, parts)
+
+    def item(number: int, start: int, end: int) -> WebExtractItem:
+        return _item(pages[number], start, end)
+
+    return fit_parts([page.text for page in pages], parts, most, item)
+
+
+def fit_parts(
+    texts: Sequence[str],
+    parts: Sequence[tuple[int, int]],
+    most: int,
+    item: Callable[[int, int, int], T],
+) -> list[T]:
+    """The items of several texts with at most `most` tokens, as `fit` shares them.
+
+    Args:
+        parts: of each text, as offsets.
+        item: makes the item of a text, by its number, with a part of it.
+
+    Raises:
+        Fault: invalid_argument; the budget is too small for the items without any text.
+    """
+
+    def made(parts: Sequence[tuple[int, int]]) -> list[T]:
+        return [item(number, *part) for number, part in enumerate(parts)]
+
+    items = made(parts)
     if holds(encode({"items": items}), most):
         return items
-    bare = [(start, start) for start, _ in parts]
-    frame = count(_encoded(_items(pages, bare))) + _DIGITS * len(pages)
+    frame = count(_encoded(made([(start, start) for start, _ in parts]))) + _DIGITS * len(texts)
     wanted = [
-        Ruler(page.text[start:end]).between(0, end - start)
-        for page, (start, end) in zip(pages, parts, strict=True)
+        Ruler(text[start:end]).between(0, end - start)
+        for text, (start, end) in zip(texts, parts, strict=True)
     ]
     left = most - frame
     while left > 0:
         shares = share(wanted, left)
         cut = [
-            (start, start + beginning(page.text[start:end], tokens))
-            for page, (start, end), tokens in zip(pages, parts, shares, strict=True)
+            (start, start + beginning(text[start:end], tokens))
+            for text, (start, end), tokens in zip(texts, parts, shares, strict=True)
         ]
-        items = _items(pages, cut)
+        items = made(cut)
         excess = count(_encoded(items)) - most
         if excess <= 0:
             return items
         left -= excess
     raise too_small(most, frame)
-
-
-def _items(
-    pages: Sequence[ExtractedPage], parts: Sequence[tuple[int, int]]
-) -> list[WebExtractItem]:
-    return [_item(page, *part) for page, part in zip(pages, parts, strict=True)]
 
 
 def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
@@ -312,5 +371,5 @@ def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
     )
 
 
-def _encoded(items: Sequence[WebExtractItem]) -> str:
+def _encoded(items: Sequence[object]) -> str:
     return encode({"items": items}).decode()

@@ -14,7 +14,16 @@ from opentelemetry import trace
 
 from searchbus_bus import end_task
 
-from .reading import LENGTH, Answer, PageBytes, PageText, Question, RobotsAnswer, RobotsQuestion
+from .reading import (
+    LENGTH,
+    Answer,
+    JsonAnswer,
+    PageBytes,
+    PageText,
+    Question,
+    RobotsAnswer,
+    RobotsQuestion,
+)
 
 log = logging.getLogger("searchbus.web")
 _tracer = trace.get_tracer("searchbus.web")
@@ -78,6 +87,13 @@ class ReaderPool:
         """Whether a robots.txt allows a URL; one that cannot be read in time does not."""
         found = await self._ask(question, caller)
         return isinstance(found, RobotsAnswer) and found.allowed
+
+    async def read_json(self, question: Question, *, caller: str = "") -> bytes | str:
+        """JSON for a question of facts, data or highlights; why there is none, as a problem."""
+        found = await self._ask(question, caller)
+        if isinstance(found, JsonAnswer):
+            return found.body
+        return (found.problem if isinstance(found, PageText) else None) or "parse_error"
 
     async def _ask(self, question: Question, caller: str) -> Answer:
         while self._unused:

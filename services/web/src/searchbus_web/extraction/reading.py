@@ -14,6 +14,7 @@ import resource
 import signal
 import struct
 import sys
+from typing import Any
 
 import msgspec
 
@@ -56,6 +57,32 @@ class RobotsQuestion(msgspec.Struct, array_like=True, tag="robots"):
     token: str
 
 
+class FactsQuestion(msgspec.Struct, array_like=True, tag="facts"):
+    """What a page says in a structured form; see facts.py."""
+
+    page: PageBytes
+
+
+class FillQuestion(msgspec.Struct, array_like=True, tag="fill"):
+    """The data of a page for a JSON Schema; see filling.py.
+
+    Args:
+        facts: of the page, as JSON.
+        given: the schema, as JSON.
+    """
+
+    facts: bytes
+    given: bytes
+    url: str
+
+
+class HighlightsQuestion(msgspec.Struct, array_like=True, tag="highlights"):
+    """The sentences of a text that answer a query; see highlights.py."""
+
+    text: str
+    query: str
+
+
 class PageText(msgspec.Struct, array_like=True, tag="text"):
     """Markdown or plain text; without text `problem` says why.
 
@@ -73,15 +100,50 @@ class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
     allowed: bool
 
 
-Question = PageBytes | RobotsQuestion
-Answer = PageText | RobotsAnswer
+class JsonAnswer(msgspec.Struct, array_like=True, tag="json"):
+    """Facts, data or highlights, as JSON."""
+
+    body: bytes
+
+
+Question = PageBytes | RobotsQuestion | FactsQuestion | FillQuestion | HighlightsQuestion
+Answer = PageText | RobotsAnswer | JsonAnswer
 
 
 def answer(question: Question) -> Answer:
     """What a child process does for one message; see `read_page`."""
     if isinstance(question, RobotsQuestion):
         return RobotsAnswer(_obeys_robots(question))
-    return read_page(question)
+    if isinstance(question, PageBytes):
+        return read_page(question)
+    found: Any
+    if isinstance(question, FactsQuestion):
+        from .facts import encoded
+
+        return JsonAnswer(encoded(_facts(question.page)))
+    if isinstance(question, FillQuestion):
+        from .facts import Facts
+        from .filling import fill
+
+        schema = msgspec.json.decode(question.given)
+        found = fill(msgspec.json.decode(question.facts, type=Facts), schema, question.url)
+    else:
+        from .highlights import highlights
+
+        found = highlights(question.text, question.query)
+    return JsonAnswer(msgspec.json.encode(found))
+
+
+def _facts(page: PageBytes) -> Any:
+    from .facts import Facts, json_facts, read_facts
+
+    markup = page.media_type == "text/html" or page.media_type.endswith("xml")
+    if page.media_type == "application/pdf":
+        return Facts()
+    text = decode_text(page.body, page.charset, markup=markup)[:MAX_HTML_CHARS]
+    if markup:
+        return read_facts(text, page.url)
+    return json_facts(text) if page.media_type.endswith("json") else Facts()
 
 
 def read_page(page: PageBytes) -> PageText:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from searchbus_contracts import Actor
 from searchbus_contracts.coverage import Ranked
+from searchbus_contracts.engines import Filter, Safe, Topic
 from searchbus_upstream import without_trackers
 from searchbus_upstream.text import inert, plain
 
@@ -29,14 +30,23 @@ _MAX_DATE_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. Domains are filters of `domains`: `example.org` or `example.org/path`."""
+    """One search. Domains are filters of `domains`: `example.org` or `example.org/path`.
+
+    Args:
+        region, language: two letters each, or empty; providers without the filter ignore them.
+        page: of providers whose `max_pages` are more than one.
+    """
 
     text: str
     limit: int
     time: TimeRange = ""
-    topic: Literal["general", "news"] = "general"
+    topic: Topic = "general"
     include_domains: tuple[str, ...] = ()
     exclude_domains: tuple[str, ...] = ()
+    region: str = ""
+    language: str = ""
+    safe: Safe = ""
+    page: int = 1
 
     @property
     def excluded_hosts(self) -> list[str]:
@@ -96,11 +106,13 @@ class SearchResults:
     Args:
         notes: what could not be done as requested.
         stale: whether they are from before, because the provider fails now.
+        more: whether the next page has results.
     """
 
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     stale: bool = False
+    more: bool = False
 
 
 class Provider(Protocol):
@@ -111,12 +123,16 @@ class Provider(Protocol):
         group: providers of one group use the same index and have one vote in the fusion.
         weight: of its vote.
         has_news: whether it searches news; another gives web results of the last days instead.
+        filters: what else of a query it can be asked for.
+        max_pages: pages of results that it gives.
     """
 
     name: str
     group: str
     weight: float
     has_news: bool
+    filters: tuple[Filter, ...] = ("time", "domains")
+    max_pages: int = 1
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """Search; raises Fault, and never returns an empty result for a failure."""

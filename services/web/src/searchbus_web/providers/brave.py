@@ -65,6 +65,7 @@ class Brave(ApiProvider):
     name = group = "brave"
     title = "Brave Search"
     weight = 1.0
+    filters = ("region", "language", "safe", "time", "domains")
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests a second page, of one credit each, where one is not enough."""
@@ -78,6 +79,12 @@ class Brave(ApiProvider):
             }  # fmt: skip
             if query.time:
                 params["freshness"] = _TIME[query.time]
+            wanted = {
+                "country": query.region.upper(),
+                "search_lang": query.language,
+                "safesearch": query.safe,
+            }
+            params |= {name: value for name, value in wanted.items() if value}
             reply = await self.call(
                 functools.partial(_request, f"{self._base_url}{path}", params),
                 _Reply,

@@ -6,13 +6,16 @@ from typing import Any, Self
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
+from searchbus_contracts.engines import ENGINES, ddg_region
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
 
 from .base import NEWS_TIME, Query, Result, SearchResults, iso_date
 
 SERVICE = "ddg"
+_FACTS = ENGINES[SERVICE]
 _MAX_RESULTS = 30
+_PAGE_ROWS = 10
 _MAX_QUERY_CHARS = 499
 
 
@@ -20,9 +23,12 @@ class DuckDuckGoFleet:
     """The provider; the service has its own pace, cache and breakers."""
 
     name = "ddg"
-    group = "bing"
-    weight = 0.8
+    title = _FACTS.title
+    group = _FACTS.group
+    weight = _FACTS.weight
     has_news = False
+    filters = _FACTS.filters
+    max_pages = _FACTS.max_pages
     costly = False
 
     def __init__(self, bus: Bus) -> None:
@@ -38,12 +44,18 @@ class DuckDuckGoFleet:
         return cls(process.bus)
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
-        """See `Provider`."""
+        """See `Provider`.
+
+        DuckDuckGo names its next page in the page before: a later page is the end of a longer list.
+        """
+        before = _PAGE_ROWS * (query.page - 1)
         reply = await self._bus.request(
             self._bus.subjects.endpoint(SERVICE, "search"),
             WebSearchRequest(
                 query=query.with_operators()[:_MAX_QUERY_CHARS],
-                limit=min(query.limit, _MAX_RESULTS),
+                limit=min(before + query.limit, _MAX_RESULTS),
+                region=ddg_region(query.region, query.language),
+                safe=query.safe,
                 time=query.time or (NEWS_TIME if query.topic == "news" else ""),
             ),
             WebSearchReply,
@@ -54,4 +66,6 @@ class DuckDuckGoFleet:
         rows = tuple(
             Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results
         )
-        return SearchResults(rows, (reply.note,) if reply.note else (), stale=reply.stale)
+        more = before + query.limit <= len(rows) < _MAX_RESULTS
+        notes = (reply.note,) if reply.note else ()
+        return SearchResults(rows[before:], notes, stale=reply.stale, more=more)

@@ -16,6 +16,7 @@ from .api import ApiProvider, RequestsPerMinute, RowsReply
 from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_PAGES = 3
+_SAFE = {"": "0", "off": "0", "moderate": "1", "strict": "2"}
 
 
 class SearXNGSettings(ServiceSettings):
@@ -44,6 +45,7 @@ class SearXNG(ApiProvider):
     name = group = "searxng"
     title = "SearXNG"
     weight = 0.9
+    filters = ("language", "safe", "time", "domains")
     keyed = costly = False
     limited_s = 5.0
 
@@ -54,10 +56,12 @@ class SearXNG(ApiProvider):
         for page in range(1, _MAX_PAGES + 1):
             params = {
                 "q": query.with_operators(), "format": "json", "pageno": str(page),
-                "categories": query.topic, "safesearch": "0",
+                "categories": query.topic, "safesearch": _SAFE[query.safe],
             }  # fmt: skip
             if query.time:
                 params["time_range"] = TIME_WORDS[query.time]
+            if query.language:
+                params["language"] = "-".join(filter(None, (query.language, query.region.upper())))
             reply = await self.call(
                 functools.partial(_request, f"{self._base_url}/search", params),
                 _Reply,

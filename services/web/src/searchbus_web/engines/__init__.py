@@ -1,0 +1,1 @@
+"""Searches with several engines: chosen, filtered, in pages (toolset `engines`)."""
