@@ -58,18 +58,27 @@ def messages() -> dict[str, Any]:
 
 
 def tools() -> list[ToolDescriptor]:
-    """Every tool that an installed service declares in its tools module."""
+    """Every tool that an installed service declares in a tools module of its own or of a folder."""
     found = {}
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-        name = f"{entry.module}.tools"
-        if importlib.util.find_spec(name) is None:
-            continue
+    modules = [
+        name
+        for entry in entry_points(group=ENTRY_POINT_GROUP)
+        for folder in (entry.module, *_folders(entry.module))
+        if importlib.util.find_spec(name := f"{folder}.tools") is not None
+    ]
+    for name in sorted(modules):
         for value in vars(importlib.import_module(name)).values():
             if isinstance(value, ToolDescriptor):
                 found[value.toolset, value.name] = value
             elif isinstance(value, type) and issubclass(value, Toolset):
                 found.update({(tool.toolset, tool.name): tool for tool in declared_tools(value)})
     return [found[key] for key in sorted(found)]
+
+
+def _folders(package: str) -> list[str]:
+    """The packages directly in a package."""
+    path = importlib.import_module(package).__path__
+    return [f"{package}.{found.name}" for found in pkgutil.iter_modules(path) if found.ispkg]
 
 
 def asyncapi() -> dict[str, Any]:
