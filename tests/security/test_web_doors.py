@@ -9,7 +9,7 @@ import pytest
 from searchbus_bus import Worker
 from searchbus_testing import until
 from searchbus_web.engines.tools import EngineTools
-from searchbus_web.extraction.tools import PageTools
+from searchbus_web.pages.tools import PageTools
 from searchbus_web.tools import ROLE
 
 from .conftest import RESOURCE

@@ -15,8 +15,8 @@ from .engines.tools import EngineTools
 from .extraction.extractor import Extractor
 from .extraction.fetching import Fetcher, Robots
 from .extraction.pool import ReaderPool
-from .extraction.tools import PageTools
 from .metasearch import Metasearch
+from .pages.tools import PageTools
 from .providers import PROVIDERS
 from .providers.base import Provider
 from .providers.ddg import DuckDuckGoFleet

@@ -19,15 +19,15 @@ from searchbus_contracts.schemas import check_schema
 from searchbus_contracts.web_tools import url_from
 from searchbus_passages import DEFAULT_TOKENS, count
 
+from ..extraction.extractor import ExtractedPage, Extractor, envelope, fit_parts, part_of
+from ..extraction.facts import Facts, Link
+from ..extraction.filling import Filled
+from ..extraction.highlights import Highlight, text_fragment
+from ..extraction.outline import RANGE, Outline, read_range
+from ..extraction.pool import ReaderPool
+from ..extraction.reading import FillQuestion, HighlightsQuestion
 from ..progress import reporting
 from ..tools import MAX_QUERY_CHARS, MAX_URLS, read_urls, web_tool
-from .extractor import ExtractedPage, Extractor, envelope, fit_parts, part_of
-from .facts import Facts, Link
-from .filling import Filled
-from .highlights import Highlight, text_fragment
-from .outline import RANGE, Outline, read_range
-from .pool import ReaderPool
-from .reading import FillQuestion, HighlightsQuestion
 
 MAX_SCHEMA_BYTES = 32 * 2**10
 _MAX_HEADINGS = 100

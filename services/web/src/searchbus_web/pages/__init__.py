@@ -1,0 +1,1 @@
+"""Parts of pages, and their structured data (toolset `pages`)."""
