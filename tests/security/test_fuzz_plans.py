@@ -1,7 +1,7 @@
 """Plans of run_plan that nobody would write: a tool that the caller may not use stays unknown.
 
-SEARCHBUS_FUZZED_PLANS=100000 runs so many; each with a hidden tool is run again with an absent one
-in its place, and must get the same answer.
+SEARCHBUS_FUZZED_PLANS=100000 runs so many, from SEARCHBUS_FIRST_PLAN on. Each that calls a hidden tool
+is run again with an absent one in its place, and must get the same answer.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from searchbus_edge.plans.tool import Plans
 from searchbus_edge.settings import EdgeSettings
 
 NUMBER = int(os.environ.get("SEARCHBUS_FUZZED_PLANS", "400"))
+FIRST = int(os.environ.get("SEARCHBUS_FIRST_PLAN", "0"))
 HIDDEN, ABSENT = "hidden_tool", "ridden_tool"
 """They have as many tokens: answers are cut by tokens."""
 VISIBLE = ["echo", "rows_of", "fail"]
@@ -166,7 +167,7 @@ async def test_no_plan_shows_or_calls_a_hidden_tool():
             except Fault as fault:
                 return f"{fault.code}: {fault.failure.message}"
 
-        for seed in range(NUMBER):
+        for seed in range(FIRST, FIRST + NUMBER):
             plan = fuzzed(random.Random(seed))
             text = await answer(plan)
             assert "canary title" not in text, seed
@@ -174,7 +175,8 @@ async def test_no_plan_shows_or_calls_a_hidden_tool():
             written = encode(plan).decode()
             if "canary_argument" not in written:
                 assert "canary" not in text, seed
-            if HIDDEN in written:
+            # Only such a plan is refused whatever its calls would give, and in which order.
+            if any(HIDDEN in step.get("tool", "") for step in plan["steps"]):
                 other = await answer(msgspec.json.decode(written.replace(HIDDEN, ABSENT)))
                 assert other == text.replace(HIDDEN, ABSENT), seed
             seen["ran" if text.startswith("{") else "refused"] += 1
