@@ -10,10 +10,9 @@ import msgspec
 
 from searchbus_contracts import Actor
 from searchbus_contracts.queries import check_query
-from searchbus_passages import bm25
+from searchbus_passages import bm25, terms
 
 from ..catalog.view import LAZY, MadeOf, View
-from ..composites.passages import terms
 from ..tools.faults import invalid_params
 from .entries import Skill, of_prompt, of_resource
 
