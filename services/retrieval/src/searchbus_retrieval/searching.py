@@ -158,8 +158,13 @@ class Searcher:
         if question.spelled != question.synonyms.question:  # by words its synonyms weigh less
             vectors = replace(vectors, sparse=embedder.words(question.spelled))
         weighed = {word: embedder.words(word).indices for word in question.words}
-        best = await self._best_by_word(collection, vectors.sparse.indices, *weighed.values())
-        rarity = {word: max((best[i] for i in ids), default=0.0) for word, ids in weighed.items()}
+        own = {word: embedder.words(word).indices for word in question.own_words}
+        best = await self._best_by_word(
+            collection, vectors.sparse.indices, *weighed.values(), *own.values()
+        )
+        rarity = {
+            word: max((best[i] for i in ids), default=0.0) for word, ids in (own | weighed).items()
+        }
         question.weigh(rarity, await self._rare(collection, embedder, weighed))
 
         if question.synonyms.words:

@@ -13,7 +13,7 @@ from searchbus_retrieval.question.quantities import Quantities
     "text",
     [
         "5-1/4 percent", "5\u20111/4 percent", "5 1/4 per cent", "5\u00bc percent", "5.25%", "5.250 percent",
-        "between 5-1/4 and 6", "5.25",
+        "between 5-1/4 and 6", "5.25", "5\u00e2\u0080\u00911/4 percent",
     ],
 )  # fmt: skip
 def test_spellings_of_a_fraction_are_one(text):

@@ -16,6 +16,7 @@ from searchbus_retrieval.question.words import (
     name_words,
     opening_words,
     quoted,
+    undamaged,
 )
 from searchbus_vectors import Sparse
 
@@ -34,6 +35,7 @@ from searchbus_vectors import Sparse
         ("Growth slowed. Inflation rose.", "Growth slowed. Inflation rose. Trade fell."),
         ("C++ (2023)", "It is written in C++ (2023)."),
         ("to be or not to be", "To be, or not: to be or not to be."),
+        ("range of 3-1/2 percent", "the range of 3\u00e2\u0080\u00911/2 percent"),
     ],
 )
 def test_phrase_is_found(query, text):
@@ -182,3 +184,17 @@ def test_question_without_one_direction_excludes_nothing(question):
     assert not Directions(GROUPS, question)
     assert Directions(GROUPS, question).agree("raise")
     assert Directions((), "raise it").agree("lower it")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("3\u00e2\u0080\u00911/2 to\u00e2\u0080\u00af4", "3\u20111/2 to\u202f4"),
+        ("na\u00efve caf\u00e9", "na\u00efve caf\u00e9"),
+        ("\u00c2\u00a35", "\u00c2\u00a35"),
+        ("\u00e2\u0080", "\u00e2\u0080"),
+    ],
+)
+def test_damaged_text_is_read_anew(text, read):
+    """UTF-8 that was read as Latin-1, where a control character shows it; else nothing changes."""
+    assert undamaged(text) == read

@@ -47,7 +47,7 @@ async def test_boosts_have_their_reasons(fomc_library):
     query = "What did the statement of March 2022 say about inflation?"
     answer = await search_corpus(fomc_library, query, 1, None, explain=True)
     (hit,) = answer.hits
-    assert set(hit.explanation.boosts) == {"date", "type statement"}
+    assert set(hit.explanation.boosts) == {"date", "type statement", "sentence"}
     assert answer.reading.preferences == {"date": 0.6, "type statement": 0.4}
     assert answer.reading.order is None
     literal = await search_corpus(

@@ -14,6 +14,7 @@ from searchbus_retrieval.ranking.preferences import (
     LIMIT_LIFT,
     NAMED_LIFT,
     NEAR_LIFT,
+    RATES_LIFT,
     TYPE_LIFT,
     VOTES_LIFT,
     AskedFacts,
@@ -24,7 +25,7 @@ from searchbus_retrieval.ranking.preferences import (
     rank,
     worth_reading,
 )
-from searchbus_vectors import AnyOf, DateRange, Equals, Hit, Match
+from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Hit, Match, NumberRange
 
 
 def no(_: Hit) -> float:
@@ -226,6 +227,50 @@ def test_decision_without_a_direction_is_any():
     assert asked.preference.condition == Equals("fact", "decision")
     assert asked.states(hit("decision", decision="maintain"))
     assert not asked.states(hit("votes"))
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Which three members voted against it?", "three of the governors dissented", "Three dissents"],
+)
+def test_number_of_dissents_is_preferred_to_others(question):
+    """Where no vote has so many against, any dissent counts."""
+    asked = AskedFacts.of(FOMC, FACTS, question)
+    assert asked is not None
+    three = AllOf((Equals("fact", "votes"), NumberRange("f.dissents", gte=3, lte=3)))
+    assert asked.preference.condition == three
+    assert asked.preference.instead is not None
+    assert asked.preference.instead.lift == VOTES_LIFT
+
+
+@pytest.mark.parametrize(
+    ("question", "conditions"),
+    [
+        (
+            "lower the target range to 1.5 to 1.75 percent",
+            [NumberRange("f.target_high", gte=1.75, lte=1.75),
+             NumberRange("f.target_low", gte=1.5, lte=1.5)],
+        ),
+        ("cut the funds rate to 1-1/2 percent", [NumberRange("f.target_high", gte=1.5, lte=1.5)]),
+        (
+            "cut the funds rate from 2 percent to 1.5 percent",
+            [NumberRange("f.target_high", gte=1.5, lte=1.5)],
+        ),
+        (
+            "rate cut of half a point",
+            [AnyOf((NumberRange("f.change_bp", gte=50, lte=50),
+                    NumberRange("f.change_bp", gte=-50, lte=-50)))],
+        ),
+    ],
+)  # fmt: skip
+def test_decision_of_the_rates_is_preferred(question, conditions):
+    """A range is called by both ends or by the upper one; without such a one, any of the way."""
+    asked = AskedFacts.of(FOMC, FACTS, question)
+    assert asked is not None
+    assert asked.preference.lift == RATES_LIFT
+    assert list(asked.preference.condition.parts[1:]) == conditions
+    assert asked.preference.instead is not None
+    assert asked.preference.instead.condition == asked.preference.condition.parts[0]
 
 
 @pytest.mark.parametrize("question", ["what of pears?", "a devoted member", ""])

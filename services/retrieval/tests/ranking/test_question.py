@@ -12,6 +12,7 @@ from searchbus_retrieval.ranking.question import (
     NAMES_LIFT,
     QUANTITIES_LIFT,
     QUOTATION_LIFT,
+    SENTENCE_LIFT,
     SPREAD,
     Question,
 )
@@ -36,6 +37,24 @@ def test_passage_with_the_querys_own_words_is_lifted():
     question.weigh({"Chile": 12.0, "Peru": 3.0}, {"Chile"})
     assert question.lift(hit("pears from Chile")) == pytest.approx(NAMES_LIFT)
     assert question.lift(hit("pears from Peru")) == 0.0
+
+
+def test_rare_name_for_what_is_described_counts_as_the_querys_own():
+    """Where the profile has the name; one of several suffices."""
+    profile = Profile(synonyms={"Ebola, Liberia": ("west african virus",)})
+    question = Question("who feared the West African virus", profile, {})
+    question.weigh({"Ebola": 9.0, "Liberia": 9.0}, {"Ebola", "Liberia"})
+    assert question.lift(hit("worries about Ebola")) == pytest.approx(NAMES_LIFT)
+    assert question.lift(hit("worries about pears")) == 0.0
+
+
+def test_sentence_with_the_querys_words_is_lifted():
+    """More than a passage that has them here and there."""
+    question = Question("limit per counterparty", Profile(), {})
+    question.weigh({"limit": 5.0, "counterparty": 5.0, "per": 5.0}, ())
+    together = question.lift(hit("the limits of a counterparty and per day"))
+    apart = question.lift(hit("A limit. And per counterparty."))
+    assert 0.0 < apart < together == pytest.approx(SENTENCE_LIFT)
 
 
 def test_first_word_of_a_question_may_be_a_name():

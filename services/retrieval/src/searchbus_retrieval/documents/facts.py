@@ -105,7 +105,7 @@ def _rate(text: str | None) -> float | None:
     return float(sum((Fraction(part) for part in whole), Fraction(0)))
 
 
-_RULES = "1"
+_RULES = "2"
 """Another one means that documents have to be read again, also where their text is the same."""
 
 

@@ -36,6 +36,7 @@ from searchbus_vectors import (
 )
 
 from ..question.profiles import Profile
+from ..question.words import undamaged
 from .collections import Models, Schemas, origin_of
 from .facts import Facts, fact_fields, facts_of, rules_of
 from .records import (
@@ -290,6 +291,7 @@ def embedded_text(document: NewDocument, section: str | None, passage: str) -> s
 
     Statements repeat each other almost literally; without this their vectors are nearly equal.
     """
+    passage = undamaged(passage)
     head = document.title
     for value in document.metadata.values():
         if isinstance(value, str) and len(value) == 10 and value[4:5] == "-" == value[7:8]:

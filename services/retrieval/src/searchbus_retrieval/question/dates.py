@@ -59,7 +59,7 @@ _PATTERNS = (
 )
 _EVENT = (
     r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
-    r"(?:meetings?|decisions?)\b"
+    r"(?:meetings?|decisions?|announcements?)\b"
 )
 _BEFORE, _AFTER = (
     r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",

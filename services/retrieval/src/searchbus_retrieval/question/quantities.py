@@ -12,6 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from .words import undamaged
+
 _HYPHENS = "-\u2010\u2011\u2012\u2013\u2212"
 _VULGAR = {
     "¼": "1/4", "½": "1/2", "¾": "3/4", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
@@ -107,6 +109,17 @@ class Quantities:
         numbers = {n for q in self._wanted for n in (q.number, q.until) if n is not None}
         return [_spelled(number) for number in sorted(numbers) if number % 1]
 
+    @property
+    def ranges(self) -> list[tuple[float, float]]:
+        """The rates in percent, each as the two ends of a range; one rate alone is both."""
+        found = ((q.number, q.until or q.number) for q in self._wanted if q.kind == "percent")
+        return [(float(low), float(high)) for low, high in found]
+
+    @property
+    def basis_points(self) -> list[float]:
+        """The changes in basis points."""
+        return [float(100 * q.value) for q in self._wanted if q.kind == "point"]
+
     def share_in(self, *texts: str, counts: Callable[[str], bool] | None = None) -> float:
         """The share of the quantities that the texts have, 0 to 1; 0 without quantities.
 
@@ -116,7 +129,7 @@ class Quantities:
         if not self._wanted:
             return 0.0
         missing = self._wanted
-        for text in texts:
+        for text in map(undamaged, texts):
             for quantity, place in self._numbers(text):
                 left = [wanted for wanted in missing if not wanted.stands_in(quantity)]
                 if len(left) < len(missing) and (counts is None or counts(_sentence(text, place))):

@@ -30,6 +30,22 @@ _CLASSES = {
 }
 
 
+_DAMAGED = re.compile("[\u00c2-\u00f4](?=[\u0080-\u00bf]*[\u0080-\u009f])[\u0080-\u00bf]{1,3}")
+"""UTF-8 that was read as Latin-1; with one of the control characters that no text has."""
+
+
+def undamaged(text: str) -> str:
+    """The text, in which UTF-8 that was read as Latin-1 is read anew: a dash in "3-1/2", say."""
+    return text if text.isascii() else _DAMAGED.sub(_decoded, text)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    try:
+        return match[0].encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return match[0]
+
+
 class Phrase:
     """The query without the stopwords and the punctuation around it ("What is the … ?").
 
@@ -67,7 +83,7 @@ class Phrase:
         return 0.0
 
     def _stands_in(self, text: str) -> bool:
-        text = text.casefold()
+        text = undamaged(text).casefold()
         # Hardly any text has all the words; a pattern takes a hundred times as long to say so.
         if not all(word in text for word in self._words):
             return False
@@ -138,7 +154,7 @@ def has_word(text: str, start: str) -> bool:
 
 T = TypeVar("T")
 
-SYNONYM_WEIGHT = 0.25
+SYNONYM_WEIGHT = 0.35
 """A word of the question weighs 1."""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
@@ -17,6 +17,7 @@ from ..question.dates import Period, dates_of
 from ..question.profiles import Profile
 from ..question.words import Phrase, has_word, name_words, quoted
 from .preferences import metadata, wanted_type
+from .sentences import beginnings
 
 _ORDER_LIFT = 1.0
 """How far the first by date is above the best match; the second by half, the next by a third."""
@@ -47,10 +48,10 @@ _ASKING = frozenset(
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
         " collection corpus archive database record records index"
+        " document documents paper papers text"
     )
 )
 """Words of such questions that say nothing of the passage."""
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +195,16 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     wanted = wanted_type(profile, fields, question)
     for word in profile.subject:
         rest = re.sub(rf"\b{re.escape(word)}\b", " ", rest)
-    beginnings = dict(_beginnings(rest.lower()))
-    capitals = {start for name in name_words(rest) for start, _ in _beginnings(name.lower())}
+    words = _telling(rest)
+    capitals = frozenset(start for name in name_words(rest) for start in _telling(name))
     return Order(
         profile,
         "first" if first else "latest",
-        beginnings,
+        words,
         tuple(quoted(question)),
         dates.periods,
-        frozenset(capitals),
-        {pair: _near(*pair) for pair in pairwise(beginnings)},
+        capitals,
+        {pair: _near(*pair) for pair in pairwise(words)},
         wanted.value if wanted is not None and wanted.named else None,
         tuple(
             str(limit.last_day.year)
@@ -214,18 +215,14 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     )
 
 
-def _beginnings(text: str) -> Iterator[tuple[str, str]]:
-    """What every form of each word has in common with its stem, and the word: `polic`, policy."""
-    for word in _WORD.findall(text):
-        for stem in terms(word):
-            if stem not in _ASKING and not stem.isdecimal():
-                same = sum(
-                    1
-                    for _ in takewhile(
-                        lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)
-                    )
-                )
-                yield word[:same], word
+def _telling(text: str) -> dict[str, str]:
+    """The beginnings of the words that say what the passage should have."""
+    found = beginnings(text).items()
+    return {
+        start: word
+        for start, word in found
+        if not word.isdecimal() and _ASKING.isdisjoint(terms(word))
+    }
 
 
 def _near(word: str, following: str) -> re.Pattern[str]:

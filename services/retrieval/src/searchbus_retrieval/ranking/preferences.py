@@ -6,6 +6,7 @@ None is a filter, because a later document may have the answer.
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,8 +221,19 @@ def within(path: str, *periods: Period) -> AnyOf:
     )
 
 
-NAMED_LIFT, VOTES_LIFT, DECISION_LIFT = 0.7, 0.5, 0.3
-"""Votes of those named, votes with anybody against, decisions of the question's direction."""
+NAMED_LIFT, VOTES_LIFT = 0.7, 0.5
+"""Votes of those named, votes with anybody against."""
+RATES_LIFT, DECISION_LIFT = 0.6, 0.3
+"""Decisions of the question's rates, and of its direction."""
+
+
+_NUMBERS = {"two": 2, "both": 2, "three": 3, "four": 4, "five": 5}
+_NUMBER_AGAINST = re.compile(
+    rf"\b(?P<number>{'|'.join(_NUMBERS)})\s+(?:[\w-]+\s+){{0,3}}"
+    r"(?:members|people|officials|policymakers|policy makers|voters|presidents|governors"
+    r"|dissent\w*|votes|nays|objectors|rebels|holdouts|vot(?:ed|ing))\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +275,15 @@ class AskedFacts:
 
 
 def _votes(question: str) -> AskedFacts:
-    """Votes against of those who are named; else votes with anybody against."""
+    """Votes against of those who are named; else votes with so many, or with anybody, against."""
     is_vote = Equals("fact", "votes")
     anybody = AllOf((is_vote, NumberRange(fact_path("dissents"), gte=1)))
     preference = Preference(anybody, VOTES_LIFT, "votes")
-    names = tuple(dict.fromkeys([*name_words(question), *opening_words(question)]))
+    if number := _NUMBER_AGAINST.search(question):
+        counted = AllOf((is_vote, _is("dissents", _NUMBERS[number["number"].lower()])))
+        preference = Preference(counted, NAMED_LIFT, "votes of so many", preference)
+    said = dict.fromkeys([*name_words(question), *opening_words(question)])
+    names = tuple(name for name in said if name.lower() not in _NUMBERS)
     if names:
         named = AllOf((is_vote, IsIn(fact_path("dissenters"), names)))
         preference = Preference(named, NAMED_LIFT, "votes of those named", preference)
@@ -275,9 +291,35 @@ def _votes(question: str) -> AskedFacts:
 
 
 def _decision(profile: Profile, question: str) -> AskedFacts:
-    """Decisions of the question's direction: "lower" for a question about a cut; else any."""
+    """Decisions of the question's rates and its direction, which is "lower" for a cut.
+
+    Where there are none of the rates, those of the direction.
+    """
     ways = Directions(profile.opposites, question).own_words
     wanted: Filter = Equals("fact", "decision")
     if ways:
         wanted = AllOf((wanted, IsIn(fact_path("decision"), ways)))
-    return AskedFacts(Preference(wanted, DECISION_LIFT, "decision"), "decision", "decision", ways)
+    preference = Preference(wanted, DECISION_LIFT, "decision")
+    rates = _rates(Quantities(question))
+    if rates:
+        exact = AllOf((wanted, *rates))
+        preference = Preference(exact, RATES_LIFT, "decision of those rates", preference)
+    return AskedFacts(preference, "decision", "decision", ways)
+
+
+def _rates(quantities: Quantities) -> list[Filter]:
+    """What the rates and the change of a question say of a decision's facts.
+
+    A range is called by both of its ends, or by the upper one.
+    """
+    conditions: list[Filter] = []
+    for low, high in quantities.ranges[-1:]:  # "from 2 percent to 1 percent": the last is decided
+        conditions.append(_is("target_high", high))
+        conditions += [_is("target_low", low)] if low < high else []
+    for points in quantities.basis_points[:1]:
+        conditions.append(AnyOf((_is("change_bp", points), _is("change_bp", -points))))
+    return conditions
+
+
+def _is(fact: str, value: float) -> NumberRange:
+    return NumberRange(fact_path(fact), gte=value, lte=value)

@@ -26,6 +26,7 @@ from ..question.words import (
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
 from .preferences import AskedFacts, dated, in_order, preferences, wanted_type
+from .sentences import Sentences, beginnings
 
 LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
@@ -35,6 +36,8 @@ QUANTITIES_LIFT = 0.3
 """For every quantity of the query, and as much again if the document has them all."""
 NAMES_LIFT = 0.4
 """For every rare name of the query."""
+SENTENCE_LIFT = 0.3
+"""For a sentence with every word of the query."""
 SHORT_LOSS, _LEAST_CHARS = 0.4, 120
 """For a passage of fewer characters, such as a closing line."""
 SPREAD = 0.94
@@ -59,6 +62,7 @@ class Question:
         may_quote: whether it is long enough to be a quotation.
         candidates: passages that each search should contribute.
         words: the ranking needs to know how rare they are, see `weigh`.
+        own_words: all words of the query but stopwords, in small letters; see `weigh`.
     """
 
     def __init__(
@@ -89,8 +93,11 @@ class Question:
         self.synonyms = Synonyms(profile.phrases, query)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
-        words = [*name_words(query), *self._opening, *order_words]
+        self._called = name_words(f"the {self.synonyms.words}")
+        words = [*name_words(query), *self._opening, *self._called, *order_words]
         self.words = list(dict.fromkeys(words))
+        self.own_words = list(beginnings(query).values())
+        self._sentences = Sentences({})
         self.may_quote = self._phrase.is_long
         self.candidates = _CANDIDATES if self._order is None else _MORE_CANDIDATES
         self.date_path = f"m.{profile.date_field}"
@@ -112,17 +119,19 @@ class Question:
         return any(decides) or bool(self._quantities)
 
     def weigh(self, rarity: Mapping[str, float], rare: Collection[str]) -> None:
-        """Take the weights of `words`, and which of them hardly any passage has.
+        """Take the weights of `words` and `own_words`, and which of them hardly any passage has.
 
         Args:
             rarity: word → the best score that any passage has for it.
         """
         self._rarity = rarity
+        self._sentences = Sentences({word: rarity.get(word, 0.0) for word in self.own_words})
         starts = self._order.words if self._order is not None else {}
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
         self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
         names = dict.fromkeys([*name_words(self.query), *self._opening])
         self._names = [name for name in names if name in rare]
+        self._called = [name for name in self._called if name in rare]
 
     @property
     def sought_words(self) -> str:
@@ -166,8 +175,9 @@ class Question:
         """What the passage's own text adds to its score, by reason."""
         return {
             "literal": self._literal_lift(hit),
-            "names": NAMES_LIFT * self._share_of_names(hit),
+            "names": NAMES_LIFT * max(self._share_of_names(hit), self._is_called(hit)),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
+            "sentence": SENTENCE_LIFT * self._sentences.share_in(hit.payload["text"]),
             "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
         }
 
@@ -213,6 +223,10 @@ class Question:
         text = f"{hit.payload['title']} {hit.payload['text']}"
         there = sum(self._rarity[name] for name in self._names if has_word(text, name))
         return there / sum(self._rarity[name] for name in self._names)
+
+    def _is_called(self, hit: Hit) -> bool:
+        """Whether it has a rare name for what the question describes."""
+        return any(has_word(hit.payload["text"], name) for name in self._called)
 
     def _share_of_quantities(self, hit: Hit) -> float:
         if not self._quantities:

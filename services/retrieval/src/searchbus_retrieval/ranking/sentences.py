@@ -1,0 +1,59 @@
+"""How much of a question stands in one sentence of a passage: an answer is said in one place.
+
+A passage that has the question's words here and there is about the same things; BM25 and the
+passage's vector do not see the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import takewhile
+
+from searchbus_vectors import terms
+
+_WORD = re.compile(r"\w+")
+_END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
+
+
+def beginnings(text: str) -> dict[str, str]:
+    """What every form of each word has in common with its stem → the word: `polic` → policy."""
+    words = ((word, stem) for word in _WORD.findall(text.lower()) for stem in terms(word))
+    return {_common(word, stem): word for word, stem in words}
+
+
+def _common(word: str, stem: str) -> str:
+    pairs = zip(word, stem, strict=False)
+    return word[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))]
+
+
+class Sentences:
+    """Finds a question's words in the sentences of passages.
+
+    Args:
+        rarity: word of the question, in small letters → the best score that any passage has for it.
+    """
+
+    def __init__(self, rarity: Mapping[str, float]) -> None:
+        self._weights = {
+            start: rarity[word]
+            for start, word in beginnings(" ".join(rarity)).items()
+            if start and rarity[word]
+        }
+        self._all = sum(self._weights.values())
+        longest_first = sorted(map(re.escape, self._weights), key=len, reverse=True)
+        self._pattern = re.compile(rf"\b(?:{'|'.join(longest_first)})|{_END}")
+
+    def share_in(self, text: str) -> float:
+        """The most of the question's words, by rarity, that a sentence has; 0 to 1."""
+        if not self._all:
+            return 0.0
+        best = 0.0
+        there: set[str] = set()
+        for match in self._pattern.finditer(text.lower() + "\n\n"):
+            if match["end"] is None:
+                there.add(match[0])
+            elif there:
+                best = max(best, sum(map(self._weights.__getitem__, there)))
+                there = set()
+        return best / self._all
