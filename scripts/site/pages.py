@@ -30,8 +30,8 @@ CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
         "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
-        "guides/find-tools", "guides/plans", "extensions", "http", "guides/console",
-        "guides/web-search", "guides/pages", "guides/scrapers",
+        "guides/find-tools", "guides/plans", "guides/memory", "extensions", "http",
+        "guides/console", "guides/web-search", "guides/pages", "guides/scrapers",
         "guides/workers", "guides/traces", "guides/back-up", "deploy", "runbooks", "operations",
     ],
     "Reference": [

@@ -9,7 +9,7 @@ SERVICE = Service(
     description="Documents in Qdrant: hybrid search, whole documents, ingest.",
     start="searchbus_retrieval.service:start",
     settings="searchbus_retrieval.settings:RetrievalSettings",
-    toolsets=("fomc",),
+    toolsets=("fomc", "memory"),
     resources=("documents",),
     endpoints=(
         "search",

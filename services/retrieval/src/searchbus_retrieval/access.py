@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from searchbus_contracts import Actor
+from searchbus_contracts.headers import OPERATOR_ROLE
 
 from .documents.collections import unknown_collection
+
+MEMORY = "searchbus_memory"
+"""The notes of all callers (memory.py). Operators read it by its name, for a backup; it is in
+nobody's searches and lists of documents."""
 
 
 class Access:
@@ -19,6 +24,7 @@ class Access:
 
     def __init__(self, required: Mapping[str, Sequence[str]] | None = None) -> None:
         self._required = {name: tuple(roles) for name, roles in (required or {}).items()}
+        self._required[MEMORY] = (OPERATOR_ROLE,)
 
     def may_read(self, actor: Actor, collection: str) -> bool:
         """Whether the actor may read the collection; search, list and read all use this rule."""
@@ -27,7 +33,7 @@ class Access:
 
     def readable(self, actor: Actor, collections: Iterable[str]) -> tuple[str, ...]:
         """The collections that the actor may read, in the given order."""
-        return tuple(name for name in collections if self.may_read(actor, name))
+        return tuple(name for name in collections if name != MEMORY and self.may_read(actor, name))
 
     def require(self, actor: Actor, collection: str) -> None:
         """Raise Fault(not_found), as for a collection that does not exist."""

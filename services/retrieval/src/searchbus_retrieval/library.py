@@ -19,7 +19,7 @@ from searchbus_contracts.retrieval import (
     SearchHit,
     SearchReply,
 )
-from searchbus_vectors import CollectionMissingError, Embedder, VectorStore
+from searchbus_vectors import AllOf, CollectionMissingError, Embedder, Filter, VectorStore
 
 from .documents.collections import (
     Models,
@@ -41,6 +41,8 @@ from .ranking.probability import Backgrounds
 from .searching import Searcher
 
 log = logging.getLogger("searchbus.retrieval")
+ALL = AllOf(())
+"""Every document."""
 
 
 class Library:
@@ -222,13 +224,18 @@ class Library:
         raise unknown_document()
 
     async def list_documents(
-        self, collection: str, *, limit: int, start_id: str | None = None
+        self,
+        collection: str,
+        *,
+        limit: int,
+        start_id: str | None = None,
+        where: Filter = ALL,
     ) -> tuple[list[DocumentSummary], str | None]:
         """A page of documents, and the id at which the next page starts."""
         origin = origin_of(collection)
         with typed(collection):
             page = await self._store.scroll(
-                collection, where=is_record, limit=limit, start_id=start_id
+                collection, where=AllOf((is_record, where)), limit=limit, start_id=start_id
             )
         rules = rules_of(self._profiles.get(origin, Profile()))
         return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id
@@ -279,7 +286,7 @@ class Library:
         damage = self.damaged.get(name, "it cannot be read")
         return CollectionInfo(name=name, documents=0, chunks=0, damage=damage)
 
-    async def count_documents(self, collection: str) -> int:
+    async def count_documents(self, collection: str, where: Filter = ALL) -> int:
         """The number of documents of a collection; 0 if the collection does not exist.
 
         Raises:
@@ -287,7 +294,7 @@ class Library:
         """
         try:
             with typed(collection):
-                return await self._store.count(collection, is_record)
+                return await self._store.count(collection, AllOf((is_record, where)))
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
                 return 0

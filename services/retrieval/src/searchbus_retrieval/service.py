@@ -25,7 +25,7 @@ from .library import Library
 from .question.profiles import load_profiles
 from .resources import DocumentResources
 from .settings import RetrievalSettings
-from .tools import FomcPrompts, FomcTools
+from .tools import FomcPrompts, FomcTools, MemoryTools
 
 log = logging.getLogger("searchbus.retrieval")
 
@@ -98,6 +98,7 @@ def build_worker(library: Library, *, access: Access = OPEN, max_in_flight: int 
     worker.add(
         FomcTools(library, access),
         FomcPrompts(),
+        MemoryTools(library),
         DocumentResources(library, access),
         RetrievalEndpoints(library, access),
     )

@@ -1,4 +1,5 @@
-"""The tools and prompts of toolset `fomc`, over the collection of that name."""
+"""The tools and prompts of toolset `fomc`, over the collection of that name; and all tools of the
+service by one import."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, fit_beginnin
 from .access import OPEN, Access
 from .fitting import Fitted, fit, offset_of
 from .library import Library
+from .memory import MemoryTools
 from .ranking.explaining import CollectionAnswer
+
+__all__ = ["FomcPrompts", "FomcTools", "MemoryTools", "SearchFomc", "search_corpus"]
 
 COLLECTION = "fomc"
 ALIASES = {
