@@ -29,6 +29,7 @@ def server(name: str, *tools: str, prompts: tuple[str, ...] = ()):
         ),
         call=None,
         known=True,
+        templates=(),
         contents=ServerContents(
             prompts=tuple(PromptDescriptor(name=prompt, toolset=name) for prompt in prompts)
         ),

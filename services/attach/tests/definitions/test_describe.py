@@ -143,20 +143,22 @@ def test_prompts_have_their_own_and_a_qualified_name():
 
 
 def test_resources_and_templates_have_wrapped_addresses():
-    """With one for all that the server does not list, for reading only."""
+    """With one for all that the server does not list, and one for views, for reading only."""
     found = described(
         resources=[{"uri": "a:b", "name": "b", "mimeType": "text/plain", "size": 3}],
         templates=[{"uriTemplate": "a:{id}", "name": "by id"}],
         completes=True,
     )
-    (resource,), (template, unlisted) = found.resources, found.templates
+    (resource,), (template, unlisted, views) = found.resources, found.templates
     assert resource.uri == "searchbus://attach/plain/a:b"
     assert (resource.mime_type, resource.size_bytes) == ("text/plain", 3)
     assert template.uri_template == "searchbus://attach/plain/a:{id}"
     assert (template.listed, template.completes) == (True, True)
     assert unlisted.uri_template == "searchbus://attach/plain/{+uri}"
+    assert views.uri_template.endswith("{+uri}")
     assert not unlisted.listed
-    assert all(item.untrusted for item in (resource, template, unlisted))
+    assert not views.listed
+    assert all(item.untrusted for item in (resource, template, unlisted, views))
 
 
 @pytest.mark.parametrize(

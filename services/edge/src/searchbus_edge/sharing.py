@@ -62,23 +62,33 @@ def join_keys(entries: Entries) -> Any:
     return {"keys": list(entries.values())}
 
 
+_REFUSED = "refused"
+
+
 def split_pins(content: Any) -> Entries:
-    """The entries of a file of pins: the source of each toolset, and each of its tools."""
+    """The entries of a file of pins: the source of each toolset, and each of its tools, approved
+    (`toolset.tool`) or refused (`toolset.tool.refused`).
+    """
     found: Entries = {}
     for toolset, pinned in content["toolsets"].items():
         found[toolset] = pinned["source"]
         for tool, pin in pinned["tools"].items():
             found[f"{toolset}.{tool}"] = pin
+        for tool, sha256 in pinned["refused"].items():
+            found[f"{toolset}.{tool}.{_REFUSED}"] = sha256
     return found
 
 
 def join_pins(entries: Entries) -> Any:
     """A file of pins; a tool without a toolset is left out."""
     toolsets: dict[str, Any] = {
-        name: {"source": source, "tools": {}} for name, source in entries.items() if "." not in name
+        name: {"source": source, "tools": {}, "refused": {}}
+        for name, source in entries.items()
+        if "." not in name
     }
-    for name, pin in entries.items():
+    for name, value in entries.items():
         toolset, _, tool = name.partition(".")
         if tool and toolset in toolsets:
-            toolsets[toolset]["tools"][tool] = pin
+            tool, _, kind = tool.partition(".")
+            toolsets[toolset]["refused" if kind == _REFUSED else "tools"][tool] = value
     return {"toolsets": toolsets}

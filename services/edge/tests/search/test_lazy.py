@@ -71,6 +71,7 @@ class Calls:
 
 class Caller:
     remaining_s = 3.0
+    credits = 0.0
 
     def __init__(self, actor):
         self.actor = actor

@@ -18,8 +18,8 @@ def test_unknown_toolset_is_refused_with_those_there_are(tmp_path):
     """Before a stack is started: a host would show an empty list of tools."""
     done = run_command("stdio", "--toolset", "nope", "--data", tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: There is no toolset nope. Choose one of connector, ddg, ")
-    for name in ("documents", "fomc", "lazy", "research", "web"):
+    assert done.stderr.startswith("error: There is no toolset nope. Choose one of bulk, ")
+    for name in ("connector", "ddg", "documents", "fomc", "lazy", "research", "web"):
         assert f" {name}" in done.stderr
 
 

@@ -35,7 +35,9 @@ def lines(caplog):
 
 
 def record(audit: AuditLog, tool: str = "search", **options) -> None:
-    audit.record(ALICE, tool, None, outcome="ok", duration_s=0.01234, size_bytes=7, **options)
+    audit.record(
+        ALICE, tool, None, outcome="ok", duration_s=0.01234, size_bytes=7, tokens=2, **options
+    )
 
 
 def test_line_has_caller_tool_and_measurements(lines):
@@ -105,7 +107,13 @@ def test_caller_without_utf8_has_a_line_too(lines):
     """Tokens may hold half a surrogate pair."""
     audit = AuditLog()
     audit.record(
-        Actor(subject="a\ud800"), "search", None, outcome="ok", duration_s=1.0, size_bytes=7
+        Actor(subject="a\ud800"),
+        "search",
+        None,
+        outcome="ok",
+        duration_s=1.0,
+        size_bytes=7,
+        tokens=2,
     )
     audit.close()
     (line,) = lines
@@ -123,7 +131,7 @@ def test_figures_of_tools_have_an_end(monkeypatch, make_tool):
     log = AuditLog()
     for number in range(10):
         listed = make_tool(f"tool{number}", toolset="many")
-        log.record(ALICE, listed.name, listed, outcome="ok", duration_s=0.1, size_bytes=7)
+        log.record(ALICE, listed.name, listed, outcome="ok", duration_s=0.1, size_bytes=7, tokens=2)
     log.close()
     data = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data
     counts = {p.attributes["tool"]: p.count for p in data.data_points}

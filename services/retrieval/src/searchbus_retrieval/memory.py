@@ -27,10 +27,10 @@ from .library import Library
 MAX_NOTE_CHARS = 2000
 """About what the embedding model reads of one passage."""
 MAX_NOTES = 1000
-"""Of one owner."""
+"""The most notes of one owner."""
 HALF_LIFE_DAYS = 30.0
 _AGE_SHARE = 0.3
-"""Of the score, what a note loses with its age."""
+"""What share of its score a note loses with its age."""
 _CANDIDATES = 50
 _FIELDS: dict[str, FieldType] = {"owner": "keyword", "at": "datetime", "source": "keyword"}
 _WRITES = ToolAnnotations(
@@ -102,7 +102,7 @@ class ListNotes(Struct, forbid_unknown_fields=True):
 class Forget(Struct, forbid_unknown_fields=True):
     """Arguments of forget."""
 
-    ids: Annotated[list[_Id], Meta(max_length=100, description="Of the notes to delete")] = []
+    ids: Annotated[list[_Id], Meta(max_length=100, description="The notes to delete")] = []
     everything: Annotated[bool, Meta(description="Delete all notes")] = False
     team: _Team = None
 
@@ -250,7 +250,7 @@ class MemoryTools(Toolset, name="memory"):
         return await self._library.count_documents(MEMORY, where)
 
     async def _ids(self, where: Filter) -> tuple[str, ...]:
-        """Of a hundred notes; none where there is no note at all."""
+        """The ids of a hundred notes; none where there is no note at all."""
         if not await self._count(where):
             return ()
         page, _ = await self._library.list_documents(MEMORY, limit=100, where=where)

@@ -87,14 +87,20 @@ class Plan(Struct, forbid_unknown_fields=True):
 
     steps: Annotated[
         list[Step],
-        Meta(min_length=1, max_length=MAX_STEPS, description="In any order; no circles."),
+        Meta(
+            min_length=1,
+            max_length=MAX_STEPS,
+            description="In any order; no circles.",
+            examples=[[{"id": "found", "tool": "search", "arguments": {"query": "inflation"}}]],
+        ),
     ]
     output: Annotated[
         dict[_Field, _Path],
         Meta(
             min_length=1,
             max_length=MAX_STEPS,
-            description='All that is returned: {"titles": "$.found.results[*].title"}.',
+            description="All that is returned, by name.",
+            examples=[{"titles": "$.found.results[*].title"}],
         ),
     ]
     max_calls: Annotated[int, Meta(ge=1, le=MAX_CALLS, description="Of tools, in all.")] = 50

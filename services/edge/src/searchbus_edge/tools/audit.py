@@ -22,7 +22,6 @@ from searchbus_runtime.line_queue import LineQueue
 from searchbus_runtime.logs import log_lines, timestamp
 
 from ..catalog.view import ListedTool
-from .budgets import tokens_of
 
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.1
@@ -96,6 +95,7 @@ class AuditLog:
         outcome: str,
         duration_s: float,
         size_bytes: int,
+        tokens: int,
         credits: float = 0.0,
         span: trace.Span = trace.INVALID_SPAN,
         arguments: Any = None,
@@ -106,18 +106,19 @@ class AuditLog:
             listed: the tool of that name; None where there is none, which is not measured.
             outcome: ok, or the code of the failure.
             size_bytes: of the result's text.
+            tokens: the same in tokens, about.
             credits: that paid providers took for it.
             span: of the call.
         """
         if listed is not None:
             descriptor = listed.descriptor
             _measure(descriptor.toolset, descriptor.name, outcome, duration_s)
-            _tokens.add(tokens_of(size_bytes), {"toolset": descriptor.toolset})
+            _tokens.add(tokens, {"toolset": descriptor.toolset})
             _credits.add(credits, {"toolset": descriptor.toolset})
         subject = actor.subject
         line = _Line(
             timestamp(time.time()), subject, tool, outcome, round(duration_s * 1000, 1), size_bytes,
-            tokens_of(size_bytes), credits, f"{subject} called {tool}: {outcome}",
+            tokens, credits, f"{subject} called {tool}: {outcome}",
         )  # fmt: skip
         if span.get_span_context().is_valid:
             ids = traceparent(span)

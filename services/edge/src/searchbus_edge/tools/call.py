@@ -197,8 +197,8 @@ class ToolCalls:
             duration_s = time.perf_counter() - started_s
             self._audit.record(
                 request.actor, request.target.name[:128], request.target.listed, outcome=outcome,
-                size_bytes=size_bytes, credits=cost.credits, duration_s=duration_s, span=span,
-                arguments=request.arguments,
+                size_bytes=size_bytes, tokens=tokens_of(size_bytes), credits=cost.credits,
+                duration_s=duration_s, span=span, arguments=request.arguments,
             )  # fmt: skip
 
     async def _run(self, request: ToolRequest, span: trace.Span, cost: Cost) -> Served:

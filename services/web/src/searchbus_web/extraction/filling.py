@@ -96,7 +96,7 @@ class _Place(NamedTuple):
     value: dict[str, Any]
 
 
-class _Nothing(Exception):
+class NothingFoundError(Exception):
     """There is no value of this form."""
 
 
@@ -123,7 +123,7 @@ class _Filler:
                 data = self._objects(schema, "", "", 0)
             else:
                 data = self._object(schema, places, "", 0)
-        except _Nothing:
+        except NothingFoundError:
             data = [] if "array" in _types(schema) else {}
         filled = Filled(data, self._sources, self._missing)
         try:
@@ -164,22 +164,22 @@ class _Filler:
     def _object(
         self, schema: dict[str, Any], places: Sequence[_Place], path: str, depth: int
     ) -> dict[str, Any]:
-        """An object; raises _Nothing where no property is found."""
+        """An object; raises NothingFoundError where no property is found."""
         if depth > MAX_DEPTH:
-            raise _Nothing
+            raise NothingFoundError
         found: dict[str, Any] = {}
         missing: list[str] = []
         for name, part in list(_properties(schema).items()):
             pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
             try:
                 found[name] = self._property(self._schema(part), name, places, pointer, depth)
-            except _Nothing:
+            except NothingFoundError:
                 if name in (schema.get("required") or ()):
                     missing.append(pointer)
         if not found and (path or _properties(schema)):
             if not path:
                 self._missing += missing
-            raise _Nothing
+            raise NothingFoundError
         self._missing += missing
         return found
 
@@ -189,11 +189,11 @@ class _Filler:
         for origin, value in _candidates(name, places):
             try:
                 return self._value(schema, value, origin, path, depth)
-            except _Nothing:
+            except NothingFoundError:
                 continue
         if "array" in _types(schema):
             return self._objects(schema, name, path, depth)
-        raise _Nothing
+        raise NothingFoundError
 
     def _objects(self, schema: dict[str, Any], name: str, path: str, depth: int) -> list[Any]:
         """A list of objects: the items of a kind, or the rows of the table that fits best."""
@@ -218,31 +218,31 @@ class _Filler:
             for place in group[:MAX_ITEMS]:
                 try:
                     rows.append(self._object(inner, [place], f"{path}/{len(rows)}", depth + 1))
-                except _Nothing:
+                except NothingFoundError:
                     continue
             if rows:
                 return rows
-        raise _Nothing
+        raise NothingFoundError
 
     def _value(self, schema: dict[str, Any], value: Any, origin: str, path: str, depth: int) -> Any:
-        """The value as a schema wants it; records where it is from. Raises _Nothing."""
+        """The value as a schema wants it; records where it is from. Raises NothingFoundError."""
         self._left -= 1
         if self._left < 0 or depth > MAX_DEPTH:
-            raise _Nothing
+            raise NothingFoundError
         choices = next((schema[key] for key in ("anyOf", "oneOf") if key in schema), None)
         if isinstance(choices, list):
             for choice in choices[:_MAX_CHOICES]:
                 try:
                     return self._value(self._schema(choice), value, origin, path, depth + 1)
-                except _Nothing:
+                except NothingFoundError:
                     continue
-            raise _Nothing
+            raise NothingFoundError
         for kind in _types(schema):
             try:
                 return self._of_kind(kind, schema, value, origin, path, depth)
-            except _Nothing:
+            except NothingFoundError:
                 continue
-        raise _Nothing
+        raise NothingFoundError
 
     def _of_kind(
         self, kind: str, schema: dict[str, Any], value: Any, origin: str, path: str, depth: int
@@ -250,7 +250,7 @@ class _Filler:
         if kind == "object":
             one = value[0] if isinstance(value, list) and value else value
             if not isinstance(one, dict):
-                raise _Nothing
+                raise NothingFoundError
             return self._object(schema, [_Place(origin, one)], path, depth + 1)
         if kind == "array":
             listed = value if isinstance(value, list) else [value]
@@ -261,19 +261,19 @@ class _Filler:
             for one in listed[:MAX_ITEMS]:
                 try:
                     found.append(self._value(inner, one, origin, f"{path}/{len(found)}", depth + 1))
-                except _Nothing:
+                except NothingFoundError:
                     continue
             if not found:
-                raise _Nothing
+                raise NothingFoundError
             return found
         read, inside = self._scalar(kind, schema, value, 0)
         if not _holds(schema, read):
-            raise _Nothing
+            raise NothingFoundError
         self._sources[path] = inert(plain(origin + inside))[:200]
         return read
 
     def _scalar(self, kind: str, schema: dict[str, Any], value: Any, depth: int) -> tuple[Any, str]:
-        """A plain value, and where in an object it is from. Raises _Nothing."""
+        """A plain value, and where in an object it is from. Raises NothingFoundError."""
         if isinstance(value, list) and value:
             return self._scalar(kind, schema, value[0], depth)
         if isinstance(value, dict) and depth < 2:
@@ -281,23 +281,23 @@ class _Filler:
                 if value.get(key) not in (None, ""):
                     try:
                         read, inside = self._scalar(kind, schema, value[key], depth + 1)
-                    except _Nothing:
+                    except NothingFoundError:
                         continue
                     return read, f".{key}{inside}"
-            raise _Nothing
+            raise NothingFoundError
         read = _read(kind, value)
         if isinstance(read, str):
             if schema.get("format") in ("uri", "url"):
                 read = urljoin(self._url, read)
                 if urlsplit(read).scheme not in ("http", "https"):
-                    raise _Nothing
+                    raise NothingFoundError
             elif schema.get("format") == "date" and re.match(r"\d{4}-\d\d-\d\dT", read):
                 read = read[:10]
         return read, ""
 
 
 def _read(kind: str, value: Any) -> Any:
-    """The value as a string, number, integer or boolean; raises _Nothing."""
+    """The value as a string, number, integer or boolean; raises NothingFoundError."""
     found: Any = None
     if kind == "boolean":
         words = {"true": True, "yes": True, "false": False, "no": False}
@@ -310,7 +310,7 @@ def _read(kind: str, value: Any) -> Any:
     elif kind == "string" and isinstance(value, str | int | float) and value != "":
         found = inert(visible(str(value))).strip() or None
     if found is None:
-        raise _Nothing
+        raise NothingFoundError
     return found
 
 
