@@ -20,7 +20,9 @@ from searchbus_cli.main import app as command_line
 from searchbus_contracts import Actor, ToolDescriptor
 from searchbus_edge.catalog.view import ListedTool, View
 from searchbus_edge.composites.connector import Connector
+from searchbus_edge.composites.many import Many
 from searchbus_edge.interfaces.api import HttpApi
+from searchbus_edge.plans.tool import Plans
 from searchbus_edge.search.lazy import Lazy
 from searchbus_edge.settings import EdgeSettings
 
@@ -123,7 +125,7 @@ def tools() -> list[ToolDescriptor]:
     assert spec.loader is not None
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
-    own: list[type[Toolset]] = [Connector, Lazy]
+    own: list[type[Toolset]] = [Connector, Lazy, Many, Plans]
     found = [*generate.tools(), *(tool for kind in own for tool in declared_tools(kind))]
     order = EdgeSettings.model_fields["toolset_order"].get_default(call_default_factory=True)
 
