@@ -23,7 +23,7 @@ from . import engine
 from .engine import ROOT, docker
 from .metrics_known import known_metrics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 STARTED = [name for name, service in installed_services().items() if not service.started_by]
 """The others are in a profile, since they need a file first."""
 PROGRAM = "/programs/broad_server.py"
