@@ -246,7 +246,7 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
         "searchbus_auth_keys_file_unreadable_total", "searchbus_audit_dropped_total",
         "searchbus_similarities_failed_total", "searchbus_web_rows_lost_total",
             "searchbus_web_provider_timeouts_total", "searchbus_budget_refused_total",
-            "searchbus_credential_refused_total",
+            "searchbus_credential_refused_total", "searchbus_edge_tasks_total",  # no call is long
         # No service is away, and no changed definition is held.
         "searchbus_service_away", "searchbus_tool_held_total",
     }  # fmt: skip
