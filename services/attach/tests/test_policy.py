@@ -82,7 +82,7 @@ async def test_rest_of_a_result_is_a_resource_of_its_caller(viewed):
     first = json.loads(reply.content[0].text)
     assert 0 < len(first["results"]) < 40
     rows, uri = len(first["results"]), reply.content[-1].uri
-    with pytest.raises(Fault, match="no such rest"):
+    with pytest.raises(Fault, match=r"no such (rest|resource)"):
         await read(world, uri, OTHER)
     pages = 0
     while uri:
@@ -94,7 +94,7 @@ async def test_rest_of_a_result_is_a_resource_of_its_caller(viewed):
         rows += len([json.loads(line) for line in lines])
         pages += 1
     assert (rows, pages > 2) == (40, True)
-    with pytest.raises(Fault, match="no such rest"):
+    with pytest.raises(Fault, match=r"no such (rest|resource)"):
         await read(world, reply.content[-1].uri.replace("-0", "-9999999"))
 
 
@@ -104,7 +104,7 @@ async def test_caller_has_a_few_rests_at_a_time(viewed):
     words = "some words of a text " * 200
     others = (await echo(world, words, actor=OTHER)).content[-1].uri
     uris = [(await echo(world, words)).content[-1].uri for _ in range(9)]
-    with pytest.raises(Fault, match="no such rest"):
+    with pytest.raises(Fault, match=r"no such (rest|resource)"):
         await read(world, uris[0])
     assert "words" in await read(world, uris[-1])
     assert "words" in await read(world, others, OTHER)
