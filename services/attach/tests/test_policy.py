@@ -39,11 +39,13 @@ def viewed(new_world):
         lines += [f"{key} = {json.dumps(value)}" for key, value in results.items()]
         world.path.write_text("\n".join(lines))
         await world.until_up()
-        attached = world.gateway._attached["plain"]
-        await until(lambda: attached.view.tools)
+        # All workers have one file, which was without a view while this one began.
+        worlds.append(world)
+        await until(lambda: all(one.gateway._attached["plain"].view.tools for one in worlds))
         await world.until_up()
         return world
 
+    worlds: list[Any] = []
     return make
 
 

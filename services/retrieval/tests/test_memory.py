@@ -84,7 +84,7 @@ async def test_notes_are_their_owners_alone(call, team):
 async def test_a_team_shares_notes_apart_from_those_of_its_members(call):
     """Who lacks the role is told so, whether the team has notes or not."""
     await call("remember", text=FACT, team="analysts")
-    (note,) = (await call("recall", BOB, query="francs", team="analysts"))["notes"]
+    (note,) = (await call("recall", BOB, query="francs", team="ROLE_analysts"))["notes"]
     assert note["text"] == FACT
     assert (await call("recall", BOB, query="francs"))["notes"] == []
     for tool, arguments in (

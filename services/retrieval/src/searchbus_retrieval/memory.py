@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations
+from searchbus_contracts.headers import bare_role
 from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_contracts.retrieval import FieldType, SearchHit
 from searchbus_vectors import AllOf, Equals, Filter, IsIn
@@ -275,7 +276,7 @@ def _owner(call: Call, team: str | None) -> str:
             ErrorCode.INVALID_ARGUMENT,
             f"team: you do not have the role {team!r}. Omit it for your own notes.",
         )
-    return f"team:{team}"
+    return f"team:{bare_role(team)}"
 
 
 def _of(owner: str) -> Filter:
