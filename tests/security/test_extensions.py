@@ -8,7 +8,7 @@ import pytest
 
 TASKS = "io.modelcontextprotocol/tasks"
 UNKNOWN = "Unknown task: it has expired, or was never created. Use the taskId of a call."
-DOORS: list[tuple[str, str, dict[str, Any]]] = [
+METHODS: list[tuple[str, str, dict[str, Any]]] = [
     ("tasks/get", "taskId", {}),
     ("tasks/cancel", "taskId", {}),
     ("tasks/update", "taskId", {"inputResponses": {}}),
@@ -39,7 +39,7 @@ async def ask(secured, method: str, token: str | None, *, path: str = "/mcp", **
     return await secured.http.post(path, json=body, headers=headers)
 
 
-@pytest.mark.parametrize(("method", "key", "params"), DOORS)
+@pytest.mark.parametrize(("method", "key", "params"), METHODS)
 async def test_strangers_learn_nothing(secured, method, key, params):
     """401 for each method, whatever it names."""
     response = await ask(secured, method, None, **params, **({key: "x"} if key else {}))
@@ -57,7 +57,7 @@ async def test_the_task_of_another_caller_is_like_one_that_nobody_has(secured):
     answers = set()
     for token in others:
         for asked in (task_id, "A" * len(task_id), "x"):
-            for method, key, params in DOORS[:3]:
+            for method, key, params in METHODS[:3]:
                 error = (await ask(secured, method, token, **{key: asked}, **params)).json()
                 answers.add((error["error"]["code"], error["error"]["message"]))
     assert answers == {(-32602, UNKNOWN)}

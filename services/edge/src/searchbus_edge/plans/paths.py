@@ -157,7 +157,7 @@ def _selector(match: re.Match[str], field: str) -> str | int | slice | None:
     try:
         return str(json.loads(f'"{quoted}"'))
     except ValueError:
-        raise _bad(field, "has a name in quotes that is no string of JSON") from None
+        raise _bad(field, "has a name in quotes that is not a JSON string") from None
 
 
 def _children(node: Any, selector: str | int | slice | None) -> Sequence[Any]:

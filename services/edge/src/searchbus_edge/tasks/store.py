@@ -27,7 +27,7 @@ BUCKET_BYTES = 32 * 2**20
 MAX_TASK_BYTES = 384 * 1024
 """The size of one task with its arguments and its result; a value has at most 512 KiB."""
 _MAX_NEW_BYTES = MAX_TASK_BYTES - 8 * 1024
-"""Room for messages of progress."""
+"""The rest is reserved for messages of progress."""
 MAX_PER_CALLER = 32
 MAX_ID_CHARS = 128
 _ATTEMPTS = 5

@@ -97,7 +97,7 @@ class _Place(NamedTuple):
 
 
 class NothingFoundError(Exception):
-    """There is no value of this form."""
+    """The page has no value of the wanted type."""
 
 
 def fill(facts: Facts, schema: dict[str, Any], url: str) -> Filled:

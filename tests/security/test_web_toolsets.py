@@ -25,7 +25,7 @@ class Asked:
 
 
 @pytest.fixture
-async def doors(secured):
+async def edge(secured):
     worker = Worker("web")
     asked: Any = Asked()
     worker.add(EngineTools(asked, asked, keyed=(), on=(), costly=False), PageTools(asked, asked))
@@ -46,14 +46,14 @@ async def names(secured, token: str, path: str) -> set[str]:
     return {tool["name"] for tool in response.json()["result"]["tools"]}
 
 
-async def test_without_the_role_nothing_is_listed_found_or_called(doors):
+async def test_without_the_role_nothing_is_listed_found_or_called(edge):
     """On every path; as with web_search, the refusal names the role that is missing."""
     aud = [f"{RESOURCE}/mcp{path}" for path in ("", "/engines", "/pages")]
-    plain, full = (doors.provider.token(role, aud=aud) for role in ("OTHER", ROLE))
+    plain, full = (edge.provider.token(role, aud=aud) for role in ("OTHER", ROLE))
     for name, toolset in TOOLS.items():
-        assert name in await names(doors, full, f"/mcp/{toolset}")
+        assert name in await names(edge, full, f"/mcp/{toolset}")
         for path in ("/mcp", f"/mcp/{toolset}"):
-            assert name not in await names(doors, plain, path)
-            response = await doors.post("tools/call", plain, path, name=name, arguments={})
+            assert name not in await names(edge, plain, path)
+            response = await edge.post("tools/call", plain, path, name=name, arguments={})
             assert response.status_code == 403
             assert ROLE in response.headers["www-authenticate"] + response.text
