@@ -210,7 +210,6 @@ async def test_a_full_memory_says_what_to_do(call, monkeypatch):
     ],
 )
 async def test_wrong_arguments_are_named(call, tool, arguments, message):
-    """Before anything is stored."""
-    await call("remember", text=FACT)
+    """Also where there is no note yet."""
     with pytest.raises(Fault, match=message):
         await call(tool, **arguments)

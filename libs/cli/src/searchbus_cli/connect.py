@@ -102,12 +102,8 @@ def named_client(name: str, option: str) -> Client:
     """
     found = CLIENTS.get(ALIASES.get(name, name))
     if found is None:
-        among = [*CLIENTS, *ALIASES]
-        raise fail(
-            f"{option}{name}: there is no such client.{nearest(name, among)} Known are "
-            f"{', '.join(among)}.",
-            2,
-        )
+        known = nearest(name, [*CLIENTS, *ALIASES])
+        raise fail(f"{option}{name}: there is no such client.{known}", 2)
     return found
 
 

@@ -23,6 +23,7 @@ from searchbus_contracts.retrieval import FieldType, SearchHit
 from searchbus_vectors import AllOf, Equals, Filter, IsIn
 
 from .access import MEMORY
+from .documents.where import FieldSpec, compile_where
 from .library import Library
 
 MAX_NOTE_CHARS = 2000
@@ -187,7 +188,10 @@ class MemoryTools(Toolset, name="memory"):
         """Find notes of earlier conversations by meaning; newer ones come first among equals."""
         where: dict[str, Any] = {"owner": _owner(call, arguments.team)}
         if arguments.since is not None:
-            where = {"$and": [where, {"since": {"$gte": arguments.since}}]}
+            since = {"since": {"$gte": arguments.since}}
+            # A wrong date is refused also where nobody has a note yet.
+            compile_where(since, {"since": FieldSpec("m.at", "datetime")})
+            where = {"$and": [where, since]}
         hits: Sequence[SearchHit] = ()
         try:
             answer = await self._library.searcher.answer(
