@@ -224,6 +224,22 @@ def test_given_schema_is_not_changed():
     assert repr(TREE) == before
 
 
+@pytest.mark.parametrize(
+    ("array", "items"),
+    [
+        ({"type": "array"}, {}),
+        ({"type": ["array", "null"]}, {}),
+        ({"type": "array", "items": {"type": "string"}}, {"type": "string"}),
+        ({"type": "array", "prefixItems": [{}], "unevaluatedItems": False}, None),
+    ],
+)
+def test_array_says_what_its_items_are(array, items):
+    """openapi-python-client leaves out every operation with an array that does not."""
+    components = Components()
+    components.add("many", {"type": "object", "properties": {"a": {"anyOf": [array]}}})
+    assert components.schemas["Many"]["properties"]["a"]["anyOf"][0].get("items") == items
+
+
 @pytest.mark.parametrize("part", [{"$anchor": "x"}, {"$ref": "#x"}, {"$dynamicRef": "#/x"}])
 def test_schema_that_cannot_be_moved_is_any_object(part):
     """The tool checks its arguments anyway."""

@@ -12,6 +12,7 @@ _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", *_DEFI
 """Keywords whose keys are names, and whose values are schemas."""
 _VALUES = frozenset({"const", "enum", "default", "examples", "example"})
 """Keywords whose values are no schemas."""
+_ITEMS = frozenset({"items", "prefixItems", "unevaluatedItems"})
 _OF_A_DOCUMENT = frozenset({"$schema", "$id", "$comment"})
 _UNMOVABLE = frozenset({"$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef"})
 """Keywords that name places in a document, which the move would change."""
@@ -112,4 +113,12 @@ def _moved(schema: Any, reference: Callable[[str], str]) -> Any:
             found[key] = value
         elif key not in _OF_A_DOCUMENT:
             found[key] = _moved(value, reference)
+    if _is_bare_array(found):
+        found["items"] = {}  # says the same, and openapi-python-client reads no array without it
     return found
+
+
+def _is_bare_array(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    names_arrays = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return names_arrays and not schema.keys() & _ITEMS
