@@ -17,10 +17,11 @@ things: LiveParts[Thing] = LiveParts(lambda thing: LivePart(kind="thing", name="
 
 
 def named(kind: str) -> list[LivePart]:
+    """Needs a running loop, as in a service: parts that other tests left behind may use it."""
     return [part for part in live_parts() if part.kind == kind]
 
 
-def test_watched_object_is_a_part_until_it_is_gone():
+async def test_watched_object_is_a_part_until_it_is_gone():
     """Nobody has to take it away."""
     thing = Thing()
     things.watch(thing)
@@ -30,7 +31,7 @@ def test_watched_object_is_a_part_until_it_is_gone():
     assert named("thing") == []
 
 
-def test_tally_counts_outcomes_of_a_limited_number_of_names():
+async def test_tally_counts_outcomes_of_a_limited_number_of_names():
     """A name that others choose fills no memory."""
     tally = Tally("counted")
     tally.add("pages", "hit")
