@@ -36,7 +36,12 @@ SPACES = {
     "chart-dev": lambda: rendered_chart("dev"),
     "chart-servers": lambda: rendered_chart(
         "defaults", "--set=settings.edge.SEARCHBUS_AUTH=none,nats.replicas=3,qdrant.replicas=3",
-        "--set=tls.nats.caSecret=nats-tls,tls.qdrant.caSecret=qdrant-tls",
+    ),
+    "chart-plain": lambda: rendered_chart(
+        "defaults", "--set=settings.edge.SEARCHBUS_AUTH=none,tls.enabled=false"
+    ),
+    "chart-issuer": lambda: rendered_chart(
+        "defaults", "--set=settings.edge.SEARCHBUS_AUTH=none,tls.issuer.name=company"
     ),
     "chart-gateway": lambda: rendered_chart("gateway"),
     "chart-attached": lambda: rendered_chart(
@@ -141,9 +146,10 @@ def test_everything_is_accepted_and_rolled_out(applied, namespace):
     assert running["edge"] == (1 if namespace.endswith("dev") else 2)
     assert not [e for e in events(applied, namespace) if "PodSecurity" in e]
     budgets = applied.get(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")["items"]
-    servers = {"nats", "qdrant"} if namespace == "chart-servers" else set()
-    assert {name_of(b) for b in budgets} == {*SERVICES, *servers}
-    assert servers <= set(running)
+    several = {"nats", "qdrant"} if namespace == "chart-servers" else set()
+    assert {name_of(b) for b in budgets} == {*SERVICES, *several}
+    if namespace in ("chart-servers", "chart-plain", "chart-issuer"):
+        assert {"nats", "qdrant"} <= set(running)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +197,32 @@ def release(plane, nodes) -> str:
         plane.patch(path, {"spec": {"replicas": scaled["spec"]["minReplicaCount"]}})
     eventually(lambda: rolled_out(plane, namespace), timeout_s=WAIT_S)
     return namespace
+
+
+def test_a_release_gets_tls_only_when_its_certificates_are_there(plane):
+    """An upgrade without them is refused before anything is changed: NATS would not start again."""
+    namespace = "certificates"
+    restricted(plane, namespace)
+    command = (
+        "upgrade",
+        RELEASE,
+        str(CHART),
+        "-n",
+        namespace,
+        "--set=settings.edge.SEARCHBUS_AUTH=none",
+    )
+    plane.helm(*command, "--install", "--set=tls.enabled=false")
+    with pytest.raises(AssertionError, match="there is no Secret nats-tls"):
+        plane.helm(*command)
+    plane.apply([_secret(f"{server}-tls") for server in ("nats", "qdrant")], namespace)
+    plane.helm(*command)
+    path = f"/apis/apps/v1/namespaces/{namespace}/statefulsets/nats"
+    volumes = plane.get(path)["spec"]["template"]["spec"]["volumes"]
+    assert "nats-tls" in {v["secret"]["secretName"] for v in volumes if "secret" in v}
+
+
+def _secret(name: str) -> Document:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 
 def upgrade(plane: ControlPlane, namespace: str, *arguments: str) -> None:

@@ -6,6 +6,7 @@ import lzma
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,8 @@ class QdrantServer:
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "https" if self.options.get("SERVICE__ENABLE_TLS") == "true" else "http"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     def start(self, *, wait: bool = True) -> None:
         """Start it, also anew."""
@@ -122,10 +124,15 @@ def cluster(folder: Path, count: int = 3) -> list[QdrantServer]:
     return nodes
 
 
-def knows(node: QdrantServer, count: int) -> bool:
+def knows(node: QdrantServer, count: int, trusted: ssl.SSLContext | bool = True) -> bool:
     """Whether a node is in a cluster of that many."""
+    return len(peers_of(node, trusted)) == count
+
+
+def peers_of(node: QdrantServer, trusted: ssl.SSLContext | bool = True) -> list[str]:
+    """The addresses of the cluster's nodes as this one knows them; none while it does not answer."""
     try:
-        answer = httpx.get(f"{node.url}/cluster", timeout=10)
+        answer = httpx.get(f"{node.url}/cluster", timeout=10, verify=trusted)
     except httpx.TransportError:
-        return False
-    return len(answer.json()["result"]["peers"]) == count
+        return []
+    return [each["uri"] for each in answer.json()["result"]["peers"].values()]

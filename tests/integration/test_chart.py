@@ -68,6 +68,28 @@ def test_objects_are_those_of_the_overlays_but_for_a_stated_list():
     assert given == set(STATED)
 
 
+BY_TLS = {
+    "NATS has a certificate": (
+        r"ConfigMap nats /data/nats\.conf|StatefulSet nats /spec/template/spec/.*"
+        r"(/tls|/reload/args|/reload/volumeMounts.*|/nats/volumeMounts.*)"
+    ),
+    "each service trusts its authority": r"Deployment \S+ /spec/template/spec/.*/tls-nats",
+    "the URL says so": r"ConfigMap settings /data/SEARCHBUS_NATS_(URL|CA_FILE)",
+    "pods follow their settings": r"\S+ \S+ /spec/template/metadata/annotations/checksum/settings",
+}  # fmt: skip
+
+
+def test_tls_adds_certificates_and_their_places_and_changes_nothing_else():
+    """Of the chart; the overlays leave it to the official charts of both servers."""
+    given = set()
+    without, by_tls = rendered_chart("dev"), rendered_chart("dev", "--set=tls.enabled=true")
+    for title, place, one, other in differences(without, by_tls):
+        reasons = {why for why, form in BY_TLS.items() if re.fullmatch(form, f"{title} {place}")}
+        assert reasons, f"{title} {place}: {one} without TLS, {other} with it"
+        given |= reasons
+    assert given == set(BY_TLS)
+
+
 REFUSED = {
     "a wrong name of a value": ("ingress.clasName=nginx", "'clasName' not allowed", "/ingress"),
     "a service that does not exist": ("services.wbe.replicas=2", "'wbe' not allowed", "/services"),

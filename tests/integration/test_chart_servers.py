@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,18 +23,19 @@ from .chart import CHART, helm, rendered_chart
 from .documents import Document, name_of
 from .laid_out import LaidOut, secrets_of
 from .manifests import VERSIONS, Manifests, render, renderer, schema_faults
-from .qdrant import QdrantServer, knows, qdrant_binary
+from .qdrant import QdrantServer, knows, peers_of, qdrant_binary
 from .rules import faults
 
 pytestmark = pytest.mark.skipif(
     why_no_binary("helm") is not None, reason=str(why_no_binary("helm"))
 )
-TLS = "--set=tls.nats.caSecret=nats-tls,tls.qdrant.caSecret=qdrant-tls,tls.nats.clientCertificates=true"
+CLIENTS_SHOW_ONE = "--set=tls.nats.clientCertificates=true"
 SIGN_IN = "--set=settings.edge.SEARCHBUS_AUTH=none"
 KINDS = {
     "one server each": (SIGN_IN,),
     "three servers each": (SIGN_IN, "--set=nats.replicas=3,qdrant.replicas=3"),
-    "three servers each, by TLS": (SIGN_IN, TLS, "--set=nats.replicas=3,qdrant.replicas=3"),
+    "one server each, without TLS": (SIGN_IN, "--set=tls.enabled=false"),
+    "certificates of an issuer": (SIGN_IN, "--set=tls.issuer.name=company"),
 }
 
 
@@ -42,7 +44,7 @@ def named(documents: list[Document], kind: str) -> dict[str, Document]:
 
 
 @pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl")
-@pytest.mark.parametrize("kind", ["one server each", "three servers each, by TLS"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_release_by_the_defaults_is_whole_and_obeys_the_rules_of_the_overlays(kind):
     """Both servers are in it: selectors, ports, probes, settings, policies and volumes agree."""
     documents = rendered_chart("defaults", *KINDS[kind])
@@ -66,13 +68,45 @@ def test_documents_are_in_one_place():
     assert "qdrant.enabled and documents.enabled exclude each other" in done.stderr
 
 
-def test_without_tls_no_object_speaks_of_it():
-    """And with it, every URL of a server is one of TLS."""
-    plain = yaml.safe_dump_all(rendered_chart("defaults", SIGN_IN))
-    assert "tls" not in plain.replace("toolset", "")
-    maps = named(rendered_chart("defaults", SIGN_IN, TLS), "ConfigMap")
+def test_both_servers_are_reached_by_tls_unless_it_is_turned_off():
+    """Every URL of a server is one of TLS; without it, no object mentions it."""
+    maps = named(rendered_chart("defaults", SIGN_IN), "ConfigMap")
     assert maps["settings"]["data"]["SEARCHBUS_NATS_URL"] == "tls://nats:4222"
     assert maps["retrieval"]["data"]["SEARCHBUS_QDRANT_URL"] == "https://qdrant:6333"
+    plain = yaml.safe_dump_all(rendered_chart("defaults", *KINDS["one server each, without TLS"]))
+    assert "tls" not in plain.replace("toolset", "").lower()
+
+
+def test_an_issuer_makes_the_secrets_that_the_servers_mount():
+    """For the names by which clients and other servers reach them."""
+    kind = (*KINDS["certificates of an issuer"], "--set=nats.replicas=3,qdrant.replicas=3")
+    documents = rendered_chart("defaults", *kind)
+    for name, certificate in named(documents, "Certificate").items():
+        server = name.removesuffix("-tls")
+        peers = named(documents, "StatefulSet")[server]["spec"]["serviceName"]
+        names = [server, *(f"{server}-{number}.{peers}" for number in range(3))]
+        assert certificate["spec"]["dnsNames"] == names
+        assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": "company"}
+        volumes = named(documents, "StatefulSet")[server]["spec"]["template"]["spec"]["volumes"]
+        mounted = [v["secret"]["secretName"] for v in volumes if v["name"] == "tls"]
+        assert mounted == [certificate["spec"]["secretName"]]
+    assert len(named(documents, "Certificate")) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ("tls.enabled=false", "clientCertificates needs TLS"),
+        ("nats.enabled=false", "clientCertificates needs TLS"),
+        ("tls.issuer.name=company", "exclude each other"),
+    ],
+)
+def test_certificates_of_clients_that_nobody_could_verify_are_refused(values, what):
+    """With the names of the values."""
+    given = f"{CLIENTS_SHOW_ONE},{values}"
+    done = helm("template", "x", str(CHART), "--kube-version=1.34", given)
+    assert done.returncode != 0
+    assert what in done.stderr
 
 
 class Release:
@@ -80,7 +114,7 @@ class Release:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.documents = rendered_chart("defaults", SIGN_IN, TLS)
+        self.documents = rendered_chart("defaults", SIGN_IN, CLIENTS_SHOW_ONE)
         self.monitor = free_port()
         self.configure()
         self.nats, self.qdrant = NatsServer(folder), QdrantServer(folder / "qdrant")
@@ -221,11 +255,11 @@ def test_the_container_beside_nats_reloads_new_users(release):
 
 @pytest.mark.slow
 def test_three_servers_of_each_kind_find_each_other(tmp_path):
-    """The rendered configuration of both clusters, at addresses of this machine."""
+    """By TLS with each other, too: the rendered configuration, at addresses of this machine."""
     if qdrant_binary() is None:
         pytest.skip("there is no qdrant program, neither on the PATH nor beside the checkout")
     documents = rendered_chart("defaults", *KINDS["three servers each"])
-    nats_config(tmp_path / "keys", kubernetes=True)
+    nats_config(tmp_path / "keys", kubernetes=True, tls=True)
     made = yaml.safe_load_all((tmp_path / "keys" / "secrets.yaml").read_text())
     secrets = secrets_of([d for d in made if d])
     routes, peers, monitors = ([free_port() for _ in range(3)] for _ in range(3))
@@ -265,7 +299,11 @@ def test_three_servers_of_each_kind_find_each_other(tmp_path):
             eventually(lambda m=monitor: routed(m) == 2, timeout_s=120)
         # Two of three suffice, and the service is healthy only with JetStream's leader.
         eventually(lambda: httpx.get(f"http://127.0.0.1:{monitors[0]}/healthz").is_success)
-        eventually(lambda: all(knows(store, 3) for store in stores), timeout_s=120)
+        trusted = ssl.create_default_context(cafile=tmp_path / "keys" / "tls" / "ca.crt")
+        eventually(lambda: all(knows(store, 3, trusted) for store in stores), timeout_s=120)
+        assert all(uri.startswith("https://") for uri in peers_of(stores[0], trusted))
+        state = httpx.get(f"http://127.0.0.1:{monitors[0]}/varz", timeout=10).json()
+        assert state["cluster"]["tls_required"]
     finally:
         for bus in buses:
             bus.kill()

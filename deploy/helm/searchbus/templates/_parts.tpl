@@ -46,15 +46,14 @@ capabilities: {drop: [ALL]}
 {{/* The settings of a service; `all` is for every one. */}}
 {{- define "settings" -}}
 {{- $settings := deepCopy (index .root.Values.settings .name | default dict) -}}
-{{- $tls := .root.Values.tls -}}
-{{- if and (eq .name "all") $tls.nats.caSecret -}}
+{{- if and (eq .name "all") (include "authority" (dict "root" .root "name" "nats")) -}}
 {{- $_ := set $settings "SEARCHBUS_NATS_URL" (replace "nats://" "tls://" $settings.SEARCHBUS_NATS_URL) -}}
 {{- $_ := set $settings "SEARCHBUS_NATS_CA_FILE" "/etc/searchbus-tls/nats/ca.crt" -}}
-{{- if $tls.nats.clientCertificates -}}
+{{- if .root.Values.tls.nats.clientCertificates -}}
 {{- $_ := set $settings "SEARCHBUS_NATS_CERT_FILE" "/run/secrets/searchbus/client.crt" -}}
 {{- $_ := set $settings "SEARCHBUS_NATS_KEY_FILE" "/run/secrets/searchbus/client.key" -}}
 {{- end -}}
-{{- else if and (eq .name "retrieval") $tls.qdrant.caSecret -}}
+{{- else if and (eq .name "retrieval") (include "authority" (dict "root" .root "name" "qdrant")) -}}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_URL" (replace "http://" "https://" $settings.SEARCHBUS_QDRANT_URL) -}}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_CA_FILE" "/etc/searchbus-tls/qdrant/ca.crt" -}}
 {{- end -}}

@@ -28,7 +28,9 @@ from searchbus_runtime.files import write_atomically
 
 from .errors import StackError
 
-SERVERS = ("nats", "qdrant")
+SERVERS = {"nats": "nats", "qdrant": "qdrant-peers"}
+"""Name → under which the servers of a cluster reach each other, as in the Helm chart."""
+_MOST_OF_A_CLUSTER = 9
 _CA_DAYS, _DAYS = 3650, 366
 _EARLIER = datetime.timedelta(hours=1)
 """Clocks of other machines may be behind."""
@@ -49,8 +51,9 @@ def write_certificates(out: Path, clients: Iterable[str], names: Iterable[str]) 
         OSError: a file cannot be read or written.
     """
     issuer = _authority(out / "tls")
-    for server in SERVERS:
-        reached = [server, "localhost", "127.0.0.1", *names]
+    for server, peers in SERVERS.items():
+        each = [f"{server}-{number}.{peers}" for number in range(_MOST_OF_A_CLUSTER)]
+        reached = [server, *each, "localhost", "127.0.0.1", *names]
         _issue(out / server, "tls", server, issuer, reached)
     for client in clients:
         _issue(out / client, "client", client, issuer, [])
