@@ -23,6 +23,15 @@ class Nothing(Struct):
     pass
 
 
+class Later(Toolset, name="later"):
+    """A toolset that comes while the edge runs."""
+
+    @tool(title="wait")
+    async def wait(self, call: Call, arguments: Nothing) -> str:
+        """Wait."""
+        return ""
+
+
 @pytest.fixture
 async def http(running):
     async with httpx.AsyncClient(base_url=running.url, timeout=60) as http:
@@ -244,6 +253,26 @@ async def test_pages_answer_head_requests(http):
     for path in ("/openapi.json", "/docs", "/api/v1/tools"):
         response = await http.head(path)
         assert (response.status_code, response.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/openapi.json?toolset=atlas", "/api/v1/tools"])
+async def test_client_that_has_the_tools_is_not_sent_them_again(http, running, path):
+    """Until they change; a tag of something else, or of another address, is none."""
+    first = await http.get(path)
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"] == "private, no-cache"
+    for known in (tag, f'"other", W/{tag}', "*"):
+        again = await http.get(path, headers={"If-None-Match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert "content-type" not in again.headers
+    for unknown in ("", '"other"', tag.strip('"'), "," * 5000):
+        assert (await http.get(path, headers={"If-None-Match": unknown})).content == first.content
+    later = Worker("later")
+    later.add(Later())
+    await running.broker.connect(name="later").serve(later)
+    await until(lambda: "wait" in running.edge.registry.view(None).tools)
+    changed = (await http.get(path, headers={"If-None-Match": tag})).status_code
+    assert changed == (304 if "atlas" in path else 200)
 
 
 @pytest.mark.parametrize("running", [{"http_interfaces": ()}], indirect=True)

@@ -44,7 +44,7 @@ def openapi():
 
 
 async def made(openapi, view, actor=ALICE, toolsets=()):
-    return json.loads(await openapi.document(view, actor, toolsets))
+    return json.loads((await openapi.document(view, actor, toolsets)).body)
 
 
 async def test_caller_sees_its_tools(openapi, view):
@@ -108,10 +108,10 @@ async def test_few_documents_are_kept(openapi, view):
 async def test_documents_are_kept_within_a_size(openapi, view, monkeypatch):
     """The last ones; one that is too large is made again at each request."""
     first = await openapi.document(view, ALICE, [])
-    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 2 * len(first))
+    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 2 * len(first.body))
     for number in range(50):
         await openapi.document(view, ALICE, [f"t{number}"])
-    assert sum(map(len, openapi._kept.values())) <= 2 * len(first)
+    assert sum(len(kept.body) for kept in openapi._kept.values()) <= 2 * len(first.body)
     monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 10)
     assert await openapi.document(view, PAYER, []) != first
     assert view.access(PAYER) not in {key[1] for key in openapi._kept}

@@ -1,6 +1,6 @@
 """HTTP answers: each knows how it is sent.
 
-PlainAnswer     a whole answer
+PlainAnswer     a whole answer; Tagged makes one that clients revalidate
 EventStream     events; the response starts with the first of them
 └── HttpAnswer  of MCP: plain JSON, or events from the first notification on
 """
@@ -8,8 +8,9 @@ EventStream     events; the response starts with the first of them
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from starlette.responses import Response
 
@@ -54,8 +55,12 @@ class PlainAnswer(Response):
         self.background = None
         self._parts = parts
         self._size_bytes = sum(map(len, parts))
-        length = (b"content-length", b"%d" % self._size_bytes)
-        self.raw_headers = [(b"content-type", content_type), length, *EVERY, *headers]
+        form: Headers = (
+            (b"content-type", content_type),
+            (b"content-length", b"%d" % self._size_bytes),
+        )
+        # In a 304 they would be those of the body that the client has (RFC 9110, 15.4.5).
+        self.raw_headers = [*(form if status != 304 else ()), *EVERY, *headers]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
@@ -71,6 +76,33 @@ class PlainAnswer(Response):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             parts = ()
         await send({"type": "http.response.body", "body": b"".join(parts)})
+
+
+class Tagged(NamedTuple):
+    """A body with its entity tag (RFC 9110, 8.8.3), so that a client need not read it again."""
+
+    body: bytes
+    tag: str
+
+    @classmethod
+    def of(cls, body: bytes) -> Tagged:
+        """The body with a strong tag: equal tags are equal bytes."""
+        return cls(body, f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"')
+
+    def answer(
+        self, if_none_match: str | None, headers: Headers, content_type: bytes = JSON
+    ) -> PlainAnswer:
+        """The body, or 304 without one where the client has it.
+
+        Args:
+            if_none_match: the header `If-None-Match`.
+            headers: of both; `cache-control` among them.
+        """
+        headers = ((b"etag", self.tag.encode()), *headers)
+        known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
+        if known & {self.tag, "*"}:
+            return PlainAnswer(status=304, headers=headers)
+        return PlainAnswer(self.body, content_type=content_type, headers=headers)
 
 
 class EventStream:

@@ -33,7 +33,16 @@ from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
 from ..catalog import render
 from ..catalog.pages import Pages
 from ..catalog.view import ListedTool, View
-from ..http.answer import INERT, JSON, TEXT, UNTRUSTED, DisconnectWatch, EventStream, PlainAnswer
+from ..http.answer import (
+    INERT,
+    JSON,
+    TEXT,
+    UNTRUSTED,
+    DisconnectWatch,
+    EventStream,
+    PlainAnswer,
+    Tagged,
+)
 from ..http.faults import PROBLEM, HttpError, failed, problem_of, unknown_toolset
 from ..http.head import HttpRefusal, Received, media_types
 from ..search.methods import SearchMethods
@@ -47,6 +56,8 @@ SEGMENTS = ("api", "openapi.json", "docs")
 _NOTHING = "There is nothing at this address. GET /openapi.json describes what there is."
 _NO_INDEX = "Tools cannot be searched now: no tool index is running. Omit the query to list all."
 _MAX_RENDERED = 2048
+_REVALIDATE = ((b"cache-control", b"private, no-cache"),)
+"""A client asks before it uses what it kept: tools come and go, and each caller has its own."""
 
 
 def _without_titles(schema: dict[str, Any]) -> None:
@@ -133,7 +144,8 @@ class HttpApi:
         ) -> PlainAnswer:
             """The tools that the caller may call, as MCP lists or finds them."""
             received = await self._get(request)
-            return PlainAnswer(await self._tools.page(received, query, cursor))
+            page = Tagged.of(await self._tools.page(received, query, cursor))
+            return page.answer(request.headers.get("if-none-match"), _REVALIDATE)
 
         @app.head("/openapi.json", include_in_schema=False)
         @app.get("/openapi.json", include_in_schema=False)
@@ -145,7 +157,7 @@ class HttpApi:
                 if self._calls.toolset(name) is None:
                     raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(name))
             document = await self._openapi.document(self._calls.everything, received.actor, toolset)
-            return PlainAnswer(document, headers=((b"cache-control", b"no-cache"),))
+            return document.answer(request.headers.get("if-none-match"), _REVALIDATE)
 
         @app.head("/docs", include_in_schema=False)
         @app.get("/docs", include_in_schema=False)

@@ -28,6 +28,7 @@ from starlette.routing import BaseRoute
 from searchbus_contracts import VERSION, Actor, Fault, encode, json_schema
 
 from ..catalog.view import ListedTool, View, validator
+from ..http.answer import Tagged
 from ..http.faults import CODES, Problem, problem_of
 from .components import Components
 
@@ -79,11 +80,11 @@ class OpenApi:
         self._server_url = server_url
         self._signed_in = signed_in
         # The one made longest ago first.
-        self._kept: dict[tuple[Any, ...], bytes] = {}
+        self._kept: dict[tuple[Any, ...], Tagged] = {}
         self._making = asyncio.Lock()
 
-    async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> bytes:
-        """The document as JSON.
+    async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
+        """The document as JSON, with its tag.
 
         Args:
             view: of `/mcp`.
@@ -98,14 +99,18 @@ class OpenApi:
                     return made
         return self._kept[key]
 
-    def _keep(self, key: tuple[Any, ...], document: bytes) -> None:
-        if len(document) > _MAX_KEPT_BYTES:
+    def _keep(self, key: tuple[Any, ...], document: Tagged) -> None:
+        if len(document.body) > _MAX_KEPT_BYTES:
             return
         self._kept[key] = document
-        while len(self._kept) > _MAX_KEPT or sum(map(len, self._kept.values())) > _MAX_KEPT_BYTES:
+        while len(self._kept) > _MAX_KEPT or self._size_bytes > _MAX_KEPT_BYTES:
             del self._kept[next(iter(self._kept))]
 
-    def _make(self, view: View, actor: Actor, toolsets: Collection[str]) -> bytes:
+    @property
+    def _size_bytes(self) -> int:
+        return sum(len(kept.body) for kept in self._kept.values())
+
+    def _make(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
         tools = [
             listed
             for listed in view.tools.values()
@@ -137,7 +142,7 @@ class OpenApi:
             document["components"]["securitySchemes"] = {
                 "bearer": {"type": "http", "scheme": "bearer"}
             }
-        return encode(document)
+        return Tagged.of(encode(document))
 
 
 def _encoded(part: Any) -> Raw:
