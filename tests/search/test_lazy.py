@@ -45,6 +45,26 @@ async def test_find_then_call(stack, mode):
         assert "confidence" not in results[0]
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/lazy"])
+@pytest.mark.parametrize("mode", MODES)
+async def test_client_that_asks_gets_references_to_what_was_found(stack, mode, path):
+    """Beside the content, in `_meta`; all others get what they got."""
+    key = "dev.searchbus/tool_references"
+    arguments = {"query": "what did the Fed say", "limit": 2}
+    async with Client(f"{stack.url}{path}", mode=mode) as client:
+        plain = await client.call_tool("find_tools", arguments)
+        assert key not in (plain.meta or {})
+        asked = await client.call_tool("find_tools", arguments, meta={key: True})
+        assert (asked.content, asked.structured_content) == (
+            plain.content,
+            plain.structured_content,
+        )
+        assert asked.meta[key][0] == {"type": "tool_reference", "tool_name": "search_fomc"}
+        for not_asked in (False, "true", 1, {}):
+            found = await client.call_tool("find_tools", arguments, meta={key: not_asked})
+            assert key not in (found.meta or {})
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_without_a_query_an_agent_sees_where_to_start(stack, mode):
     """The toolsets, then the tools of one; what the caller may not use is in neither."""

@@ -10,7 +10,7 @@ import pytest
 from searchbus_bus import Worker
 from searchbus_contracts import ErrorCode, Fault, ToolCall
 from searchbus_edge.catalog.view import LAZY, View
-from searchbus_edge.search.lazy import Lazy, own_tools
+from searchbus_edge.search.lazy import TOOL_REFERENCES, Lazy, own_tools
 from searchbus_edge.tools.call import Served
 from searchbus_edge.tools.faults import invalid_params
 from searchbus_edge.tools.reply import Reply
@@ -93,8 +93,9 @@ def ask(finder, registry, calls, reader):
     worker = Worker("connector")
     worker.add(Lazy(finder, registry, calls))
 
-    async def run(name, /, **arguments):
-        request = ToolCall(tool=name, arguments=msgspec.Raw(json.dumps(arguments).encode()))
+    async def run(name, capabilities=(), /, **arguments):
+        given = msgspec.Raw(json.dumps(arguments).encode())
+        request = ToolCall(tool=name, arguments=given, client_capabilities=capabilities)
         return await worker.find_tool(LAZY, name)(Caller(reader), request)
 
     return run
@@ -136,6 +137,24 @@ async def test_tools_that_call_tool_cannot_call_are_left_out(find, finder, make_
     finder.found = [make_tool("call_tool", toolset=LAZY), make_tool("x"), make_tool("y")]
     found = (await find(query="q", limit=1)).structured["results"]
     assert [result["name"] for result in found] == ["x"]
+
+
+async def test_references_are_for_clients_that_ask(look, ask, finder, make_tool):
+    """One for each tool of the page, under its listed name; none of a hidden tool."""
+    finder.found = [make_tool("x", listed_as="t_x")]
+
+    async def references(**arguments):
+        reply = await ask("find_tools", (TOOL_REFERENCES,), **arguments)
+        plain = await look(**arguments)
+        assert plain.meta is None
+        assert (reply.structured, reply.content) == (plain.structured, plain.content)
+        return [(r["type"], r["tool_name"]) for r in reply.meta[TOOL_REFERENCES]]
+
+    assert await references(query="q") == [("tool_reference", "t_x")]
+    assert await references() == []
+    found = await references(toolset="t0", offset=50)
+    assert len(found) == 21
+    assert "t0_secret" not in str(found)
 
 
 async def test_long_sentences_are_cut(find, finder, make_tool):

@@ -40,6 +40,7 @@ from ..catalog.prompts import Prompts
 from ..catalog.registry import Registry
 from ..catalog.resources import Resources
 from ..catalog.view import View
+from ..search.lazy import TOOL_REFERENCES
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
 from ..tasks.records import Task
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
@@ -204,12 +205,15 @@ class EndpointServer:
     ) -> Served | Task:
         calls, arguments = self._handlers.calls, params.arguments or {}
         tasks = self._handlers.extensions.tasks
+        capabilities = client_capabilities(ctx)
+        if isinstance(ctx.meta, Mapping) and ctx.meta.get(TOOL_REFERENCES) is True:
+            capabilities = (*capabilities, TOOL_REFERENCES)
         if target is None:  # stdio has no policy before this one
             target = calls.resolver.target(self.view, params.name, arguments)
         async with ForwardedEvents(sending(ctx)) as on_event:
             request = ToolRequest(
                 self._actor(ctx), target, arguments,
-                capabilities=client_capabilities(ctx), input_responses=dump_responses(params),
+                capabilities=capabilities, input_responses=dump_responses(params),
                 state=params.request_state, on_event=on_event,
             )  # fmt: skip
             if tasks is not None and takes_tasks(ctx):

@@ -40,6 +40,10 @@ _NEAREST = 2
 """Tools in place of none: a model judges better than a gate whether one of them serves."""
 _OWN = 2
 """These two tools themselves, which the index finds as well."""
+TOOL_REFERENCES = "dev.searchbus/tool_references"
+"""Key of `_meta`: of a call whose client passes blocks of the type tool_reference on to a model's
+API, and of the result, where they are. MCP's own content is of other types only, and clients
+refuse a whole result that has one more."""
 
 
 class FindTools(Struct, forbid_unknown_fields=True):
@@ -139,9 +143,11 @@ class Lazy(Toolset, name=LAZY):
         """
         view = self._everything
         if arguments.query is not None:
-            return await self._matches(view, call.actor, arguments, arguments.query)
-        await self._finder.admit(call.actor)
-        return _listing(_toolsets(view, call.actor), arguments)
+            reply = await self._matches(view, call.actor, arguments, arguments.query)
+        else:
+            await self._finder.admit(call.actor)
+            reply = _listing(_toolsets(view, call.actor), arguments)
+        return _referred(reply) if TOOL_REFERENCES in call.client_capabilities else reply
 
     @tool(
         title="Call a tool",
@@ -241,6 +247,13 @@ def _listing(toolsets: dict[str, list[ListedTool]], wanted: FindTools) -> ToolRe
     # The text has the offset too: a model may see nothing else.
     text = msgspec.json.encode(page).decode()
     return ToolReply(content=(TextContent(text=text),), structured=msgspec.to_builtins(page))
+
+
+def _referred(reply: ToolReply) -> ToolReply:
+    """The reply with a reference to each tool."""
+    found = (reply.structured or {})["results"]
+    references = [{"type": "tool_reference", "tool_name": tool["name"]} for tool in found]
+    return msgspec.structs.replace(reply, meta={TOOL_REFERENCES: references})
 
 
 def _brief(tool: ListedTool, *, full: bool, certain: bool) -> FoundTool:
