@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [attach] [peers] [plans] [soak] [startup]
+        [tracing] [sizing] [edge] [finding] [attach] [peers] [plans] [soak] [startup] [consoles]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -16,7 +16,7 @@ import json
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ from .progress import progress
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared"
 OUT = ROOT / "build" / "bench.json"
+LIMIT_S = 2 * 3600.0
+"""Of one bench: one that hangs ends with a traceback that shows where."""
 BENCHES = {
     "cranfield": cranfield.run,
     "python_docs": python_docs.run,
@@ -128,7 +130,7 @@ def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
         return True
     progress(f"{name}: begins")
     try:
-        results[name] = asyncio.run(BENCHES[name](REFERENCE, folder))
+        results[name] = asyncio.run(_limited(BENCHES[name](REFERENCE, folder)))
     except Exception:
         # The others are still worth their results; the exit code tells.
         traceback.print_exc()
@@ -138,6 +140,12 @@ def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(results, indent=2) + "\n")
     return True
+
+
+async def _limited(bench: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """What a bench found; raises TimeoutError, whose traceback shows where it waited."""
+    async with asyncio.timeout(LIMIT_S):
+        return await bench
 
 
 def _table(missed: Sequence[Bar]) -> str:

@@ -32,7 +32,7 @@ from .edge import IN_FLIGHT, REVISIONS, TEXT, message
 from .load import cpu_s, send
 from .peers.environments import NotInstalledError, environment
 from .progress import progress
-from .stack import nats, service
+from .stack import START_TIMEOUT_S, nats, port_of, service
 from .tools import question
 
 __all__ = ["run"]
@@ -42,7 +42,6 @@ LOAD_S = 1.0
 SERVERS = 100
 PROXY = Path(__file__).parent / "peers" / "servers" / "fastmcp_proxy.py"
 DIRECT, THROUGH, COMMAND = "without a gateway", "searchbus", "searchbus, a command"
-START_TIMEOUT_S = 600.0
 OPERATOR = Actor(subject="bench", roles=("*",))
 
 
@@ -215,7 +214,7 @@ async def _attached(folder: Path, servers: dict[str, Any], *, search: bool) -> A
     folder.mkdir(parents=True)
     file, port_file = folder / "mcp.json", folder / "port"
     file.write_text(json.dumps({"mcpServers": servers}))
-    more = {"data_dir": str(folder), "embedder": "hash", "trace_file": str(folder / "traces.jsonl")}
+    more = {"data_dir": str(folder), "embedder": "hash"}
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(nats(folder / "nats"))
         attach = await stack.enter_async_context(
@@ -223,7 +222,7 @@ async def _attached(folder: Path, servers: dict[str, Any], *, search: bool) -> A
         )
         if search:
             await stack.enter_async_context(service("toolindex", url, **more))
-        await stack.enter_async_context(
+        edge = await stack.enter_async_context(
             service(
                 "edge", url, port="0", port_file=str(port_file), search=str(search).lower(),
                 call_rate_per_s="0", search_rate_per_s="0", abuse_rate_per_s="1000000", **more,
@@ -231,8 +230,7 @@ async def _attached(folder: Path, servers: dict[str, Any], *, search: bool) -> A
         )  # fmt: skip
         bus = await connect(url, name="bench")
         stack.push_async_callback(bus.close)
-        await until(port_file.exists, timeout_s=START_TIMEOUT_S)
-        own = Stack(bus, int(port_file.read_text()), attach.pid)
+        own = Stack(bus, await port_of(edge, port_file), attach.pid)
 
         async def up() -> bool:
             try:

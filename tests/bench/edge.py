@@ -23,6 +23,7 @@ from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import NatsServer, until
 
 from .load import cpu_s, send
+from .stack import log_of, port_of
 
 __all__ = ["IN_FLIGHT", "REVISIONS", "TEXT", "Parts", "message", "run", "running_parts"]
 
@@ -165,34 +166,33 @@ async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> Asyn
         nats.start()
         stack.callback(nats.stop)
         settings = {
-            "nats_url": nats.url, "data_dir": folder, "trace_file": folder / "traces.jsonl",
-            "auth": "static", "keys_file": folder / "keys.json", "search": "false",
+            "nats_url": nats.url, "data_dir": folder, "auth": "static", "keys_file": folder / "keys.json", "search": "false",
             "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "reuse_port": edges > 1,
             **more,
         }  # fmt: skip
-        log = stack.enter_context((folder / "log").open("wb"))
 
-        def start(*arguments: str, **more: object) -> subprocess.Popen[bytes]:
+        def start(*arguments: str, log: Path, **more: object) -> subprocess.Popen[bytes]:
             added = {f"SEARCHBUS_{k.upper()}": str(v) for k, v in {**settings, **more}.items()}
-            process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                env={**os.environ, **added}, stdout=subprocess.PIPE, stderr=log,
-            )  # fmt: skip
+            with log.open("wb") as errors:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", *arguments],
+                    env={**os.environ, **added}, stdout=subprocess.PIPE, stderr=errors,
+                )  # fmt: skip
             stack.callback(process.wait, 30)
             stack.callback(process.terminate)
             return process
 
-        raw = start("tests.bench.edge_parts", "raw", nats.url)
+        raw = start("tests.bench.edge_parts", "raw", nats.url, log=folder / "raw.log")
         assert raw.stdout is not None
         raw_ports = (await asyncio.to_thread(raw.stdout.readline)).split()
-        worker = start("tests.bench.edge_parts", "worker")
+        worker = start("tests.bench.edge_parts", "worker", log=folder / "worker.log")
         pids: list[int] = []
         port = 0
         for number in range(edges):
             port_file = folder / f"port-{number}"
-            pids.append(start("searchbus_edge", port=port, port_file=port_file).pid)
-            await until(port_file.exists, timeout_s=600)
-            port = int(port_file.read_text())
+            process = start("searchbus_edge", log=log_of(port_file), port=port, port_file=port_file)
+            port = await port_of(process, port_file)
+            pids.append(process.pid)
         raw_port, raw_h11_port = map(int, raw_ports)
         assert nats.process is not None
         parts = Parts(

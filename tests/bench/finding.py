@@ -37,7 +37,7 @@ from searchbus_vectors import Vector
 from .edge import IN_FLIGHT, REVISIONS, message
 from .load import cpu_s, send
 from .progress import progress
-from .stack import nats, raw_server, service
+from .stack import nats, port_of, raw_server, service
 from .tools import NOUNS, PLACES, VERBS, question, reply, worker
 
 __all__ = ["run"]
@@ -209,14 +209,12 @@ async def _route(
         index = await stack.enter_async_context(service("toolindex", url, data_dir=str(folder)))
         edge = await stack.enter_async_context(
             service(
-                "edge", url, data_dir=str(folder), trace_file=str(folder / "traces.jsonl"),
-                port="0", port_file=str(port_file), auth="static",
+                "edge", url, data_dir=str(folder), port="0", port_file=str(port_file), auth="static",
                 keys_file=str(folder / "keys.json"), search_rate_per_s="0",
                 abuse_rate_per_s="1000000", required_services=json.dumps(["toolindex"]),
             )
         )  # fmt: skip
-        await until(port_file.exists, timeout_s=600)
-        path = Route(bus, edge.pid, index.pid, int(port_file.read_text()), key)
+        path = Route(bus, edge.pid, index.pid, await port_of(edge, port_file), key)
         last = max(workers[-1].catalog.tools, key=lambda tool: tool.name)
         await until(lambda: _finds(path, last.name), timeout_s=600)
         yield path

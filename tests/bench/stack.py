@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from searchbus_testing import NatsServer
+from searchbus_testing import NatsServer, until
 
-__all__ = ["nats", "raw_server", "service"]
+__all__ = ["START_TIMEOUT_S", "log_of", "nats", "port_of", "raw_server", "service"]
+
+START_TIMEOUT_S = 600.0
 
 
 @asynccontextmanager
@@ -30,17 +32,37 @@ async def nats(folder: Path) -> AsyncIterator[str]:
 @asynccontextmanager
 async def service(name: str, url: str, **settings: str) -> AsyncIterator[subprocess.Popen[bytes]]:
     """`python -m searchbus_<name>` on that server; settings without their prefix."""
+    log = log_of(Path(settings["port_file"])) if "port_file" in settings else Path(os.devnull)
     environment = {f"SEARCHBUS_{key.upper()}": value for key, value in settings.items()}
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"searchbus_{name}"],
-        env={**os.environ, "SEARCHBUS_NATS_URL": url, **environment},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"searchbus_{name}"],
+            env={**os.environ, "SEARCHBUS_NATS_URL": url, **environment},
+            stdout=subprocess.DEVNULL, stderr=errors,
+        )  # fmt: skip
     try:
         yield process
     finally:
         process.terminate()
         process.wait(30)
+
+
+def log_of(port_file: Path) -> Path:
+    """Where a service with that port file writes its log."""
+    return port_file.with_suffix(".log")
+
+
+async def port_of(process: subprocess.Popen[bytes], port_file: Path) -> int:
+    """The port of a service that starts.
+
+    Raises:
+        RuntimeError: it ended before it listened; the message has the end of its log.
+    """
+    await until(lambda: port_file.exists() or process.poll() is not None, timeout_s=START_TIMEOUT_S)
+    if not port_file.exists():
+        log = log_of(port_file).read_text(errors="replace")
+        raise RuntimeError(f"{process.args!r} ended with {process.returncode}: {log[-2000:]}")
+    return int(port_file.read_text())
 
 
 @asynccontextmanager
