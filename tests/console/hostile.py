@@ -26,6 +26,8 @@ from searchbus_contracts.attach import (
     ManageRequest,
     StatusReply,
     StatusRequest,
+    ViewedTool,
+    ViewPreview,
 )
 from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.retrieval import (
@@ -170,11 +172,16 @@ class Attached:
 
     @endpoint
     async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
-        """A difference, and what it printed to standard error."""
+        """A difference, what it printed to standard error, and its view."""
         held = HeldDefinition(
             name=EVIL, digits="0" * 32, reasons=(EVIL,), lines=tuple(f"+{one}" for one in CORPUS)
         )
-        return ManageReply(held=(held,), log=EVIL + HUGE)
+        tool = ViewedTool(
+            name=EVIL, listed_as=EVIL, title=EVIL, description=EVIL, arguments=CORPUS,
+            required_roles=(EVIL,), changes=(EVIL,),
+        )  # fmt: skip
+        view = ViewPreview(tools=(tool,), changed=1, problems=(EVIL,))
+        return ManageReply(held=(held,), log=EVIL + HUGE, view=view, text=EVIL, stamp=EVIL)
 
 
 def attached_worker() -> Worker:

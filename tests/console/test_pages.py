@@ -307,7 +307,7 @@ async def test_passages_of_a_document_are_read_and_the_document_is_deleted(
 
 
 async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visit):
-    """Its state, its tools, its held change and what it printed."""
+    """Its state, its tools, its held change, what it printed, and its view."""
     console = await serve_console()
     tab = await visit(console.url, console.token)
     page = tab.page
@@ -322,6 +322,11 @@ async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visi
         assert as_shown(text) in log, text
         assert as_shown(text) in diff, text
         assert as_shown(text).split("<")[0] in state, text
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    assert await page.input_value("#view") == EVIL
+    shown = await view.inner_text()
+    for text in CORPUS:
+        assert shown.count(as_shown(text)) >= 5, text
     await page.get_by_role("button", name="Show all").click()
     await tab.check()
 

@@ -145,8 +145,43 @@ async def test_server_is_attached_changed_approved_and_removed(stack, tab, axe, 
     assert CORPUS[1] in log.stdout
     again = await asyncio.to_thread(stack.command, "attach", "restart", "odd")
     assert again.returncode == 0, again.stderr
+    await _view_is_edited(stack, tab, axe)
     await page.get_by_role("button", name="Remove").click()
     await page.get_by_role("button", name="Remove it").click()
     await page.get_by_text("No server is attached.").wait_for()
     await until(lambda: "odd" not in (stack.data / "attach.toml").read_text())
+    await tab.check()
+
+
+async def _view_is_edited(stack, tab, axe):
+    """What callers would see is shown before it is saved; the command line has the same view."""
+    page = tab.page
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    save = view.get_by_role("button", name="Save the view")
+    await view.get_by_text("This is what callers see now.").wait_for()
+    await page.fill("#view", "alow = []")
+    await view.get_by_text("Did you mean 'allow'").wait_for()
+    assert await save.is_disabled()
+    text = f"[tools.echo]\nname = 'again'\ndescription = {json.dumps(CORPUS[0])}\n"
+    await page.fill("#view", text)
+    await view.get_by_text("1 tool changes. Nothing is saved yet.").wait_for()
+    row = await view.locator("tbody tr").inner_text()
+    assert "odd__again" in row
+    assert CORPUS[0] in row
+    assert "again" not in (stack.data / "attach.toml").read_text()
+    await tab.accessible(axe)
+    await save.click()
+    await page.get_by_role("link", name="odd__again").wait_for()
+    assert await page.input_value("#view") == text
+    said = await asyncio.to_thread(stack.command, "attach", "view", "odd")
+    assert "name = 'again'" in said.stdout
+    file = stack.data / "view.toml"
+    file.write_text("deny = ['*']\n")
+    shown = await asyncio.to_thread(stack.command, "attach", "view", "odd", str(file))
+    assert shown.stdout == "echo  not listed  changed: not listed any more\n", shown.stderr
+    assert await page.get_by_role("link", name="odd__again").count() == 1
+    saved = await asyncio.to_thread(stack.command, "attach", "view", "odd", str(file), "--save")
+    assert saved.returncode == 0, saved.stderr
+    await page.get_by_role("link", name="odd__again").wait_for(state="detached")
+    assert await page.input_value("#view") == "deny = ['*']\n"
     await tab.check()

@@ -76,6 +76,43 @@ async def test_servers_of_a_host_are_added_once_and_removed(new_world):
     await until(lambda: world.gateway.server("plain") is None)
 
 
+async def test_view_is_previewed_and_then_saved(new_world):
+    """Nothing changes before; the listed tools are those of the preview, and of the file."""
+    world = await new_world(plain=plain_keys())
+    await world.until_up("plain")
+    managed = managing(world)
+
+    async def ask(action, **more) -> ManageReply:
+        return await managed.manage(ManageRequest(action=action, servers=("plain",), **more))
+
+    now = await ask("view")
+    assert (now.text, now.view.changed) == ("", 0)
+    text = "# ours\nallow = ['echo']\n\n[tools.echo]\nname = 'again'\n"
+    shown = await ask("preview", text=text)
+    assert [tool.listed_as for tool in shown.view.tools if tool.listed_as] == ["plain__again"]
+    assert (await ask("view")).view == now.view
+    for digits, why in (((), "digits"), (("0" * 16,), "another one by now")):
+        with pytest.raises(Fault, match=why):
+            await ask("save_view", text=text, digits=digits)
+    with pytest.raises(Fault, match="Did you mean 'allow'"):
+        await ask("preview", text="alow = []")
+    saved = await ask("save_view", text=text, digits=(shown.stamp,))
+    assert saved.view == shown.view
+    assert (await ask("view")).text == text
+    assert saved.stamp == (await ask("view")).stamp
+
+    async def listed() -> list[str]:
+        (server,) = (await world.status("plain")).servers
+        return [tool.listed_as for tool in server.tool_list if tool.listed_as]
+
+    await until(lambda: _equals(listed, ["plain__again"]))
+    assert (await ask("view")).view.changed == 0
+
+
+async def _equals(read, wanted) -> bool:
+    return await read() == wanted
+
+
 async def test_only_an_attached_server_has_a_log(new_world, tmp_path):
     """A name cannot lead to another file."""
     world = await new_world(plain=plain_keys())

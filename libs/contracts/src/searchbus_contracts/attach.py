@@ -82,18 +82,27 @@ class ManageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Change what is attached, or read what a server printed; for operators."""
 
     action: Literal[
-        "diff", "approve", "refuse", "restart", "log", "add", "remove", "waiting", "allow", "deny"
-    ]
-    servers: Annotated[tuple[Name, ...], doc("Which; of diff, approve, refuse and log one.")] = ()
+        "diff", "approve", "refuse", "restart", "log", "add", "remove", "waiting", "allow", "deny",
+        "view", "preview", "save_view",
+    ]  # fmt: skip
+    servers: Annotated[
+        tuple[Name, ...], doc("Which; of diff, approve, refuse, log and those of views one.")
+    ] = ()
     digits: Annotated[
         tuple[str, ...],
         doc(
             "With approve and refuse: the definitions, by the digits of their hashes. With allow "
-            "and deny: the calls that wait, by their ids."
+            "and deny: the calls that wait, by their ids. With save_view: the stamp of the view "
+            "that it replaces."
         ),
     ] = ()
     text: Annotated[
-        str, doc("With add: the JSON of a desktop host's mcpServers.", max_length=262_144)
+        str,
+        doc(
+            "With add: the JSON of a desktop host's mcpServers. With preview and save_view: the "
+            "keys of the view, as TOML.",
+            max_length=262_144,
+        ),
     ] = ""
 
 
@@ -118,6 +127,28 @@ class WaitingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since_s: Annotated[float, doc("Seconds of the epoch.")]
 
 
+class ViewedTool(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool of a server as callers see it by a view."""
+
+    name: Annotated[str, doc("Without the view; its patterns are over these.")]
+    listed_as: Annotated[str, doc("Its name on /mcp; empty: it is not listed.")] = ""
+    title: str = ""
+    description: Annotated[str, doc("Cut where it is long.")] = ""
+    arguments: Annotated[tuple[str, ...], doc("The names of those that callers see.")] = ()
+    required_roles: tuple[str, ...] = ()
+    annotations: Annotated[tuple[str, ...], doc("The names of those that hold.")] = ()
+    changes: Annotated[tuple[str, ...], doc("What differs from what callers see now.")] = ()
+
+
+class ViewPreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What callers see of a server by a view."""
+
+    tools: Annotated[tuple[ViewedTool, ...], doc("Those that change come first.")] = ()
+    more: Annotated[int, doc("Tools that are left out here.", ge=0)] = 0
+    changed: Annotated[int, doc("How many differ from what callers see now.", ge=0)] = 0
+    problems: Annotated[tuple[str, ...], doc("What of the view has no effect, and why.")] = ()
+
+
 class ManageReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was done."""
 
@@ -126,3 +157,6 @@ class ManageReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: tuple[HeldDefinition, ...] = ()
     waiting: Annotated[tuple[WaitingCall, ...], doc("With waiting: the oldest first.")] = ()
     log: Annotated[str, doc("With log: the last lines of its standard error.")] = ""
+    view: Annotated[ViewPreview, doc("With view, preview and save_view.")] = ViewPreview()
+    text: Annotated[str, doc("With view: its keys, as TOML.")] = ""
+    stamp: Annotated[str, doc("With view, preview and save_view: names the view in the file.")] = ""

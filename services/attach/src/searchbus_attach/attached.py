@@ -67,6 +67,7 @@ class Attached:
 
     Attributes:
         contents: its prompts and resources as they are listed.
+        reviewed: what of its list is approved, and what is held.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Attached:
         self.server = upstream.server
         self._approvals = approvals
         # Until the server has been asked, the list of the last run.
-        self._reviewed = Reviewed(approvals.pinned(self.server))
+        self.reviewed = Reviewed(approvals.pinned(self.server))
         self._on_change = on_change
         self._fittings: dict[str, Fitting] = {}
         self.look_through(view)
@@ -93,12 +94,12 @@ class Attached:
     @property
     def known(self) -> bool:
         """Whether there is a list of its tools, of now or of the last run."""
-        return self.upstream.lists.tools is not None or bool(self._reviewed.tools)
+        return self.upstream.lists.tools is not None or bool(self.reviewed.tools)
 
     @property
     def held(self) -> int:
         """How many definitions wait for an approval."""
-        return sum(not held.refused for held in self._reviewed.held.values())
+        return sum(not held.refused for held in self.reviewed.held.values())
 
     def try_now(self) -> None:
         """End the pauses of connections that failed."""
@@ -141,7 +142,7 @@ class Attached:
     def look_through(self, view: DeclaredView) -> None:
         """Show its tools, prompts and resources as a view does."""
         self.view = view
-        self._shown = shown_tools(self.server, view, self._reviewed.tools, self._reviewed.held)
+        self._shown = shown_tools(self.server, view, self.reviewed.tools, self.reviewed.held)
         roles = tuple(dict.fromkeys((*self.server.required_roles, *view.required_roles)))
         self.contents = self.upstream.lists.contents.shown(
             roles, prompts=view.prompts, resources=view.resources
@@ -151,11 +152,11 @@ class Attached:
         """Take the server's list as it is now, and the approvals as they are now."""
         tools = self.upstream.lists.tools
         if tools is None:
-            self._reviewed = Reviewed(())
+            self.reviewed = Reviewed(())
         else:
-            self._reviewed = self._approvals.review(self.server, tools.descriptors)
+            self.reviewed = self._approvals.review(self.server, tools.descriptors)
         fittings = {}
-        for tool in self._reviewed.tools:
+        for tool in self.reviewed.tools:
             if tool.output_schema is not None:
                 # What answers showed of a schema holds until the server changes it.
                 known = self._fittings.get(tool.name)
@@ -302,7 +303,7 @@ class Attached:
         """The tool that a call names. Raises Fault where it cannot be called."""
         shown = self._shown.tools.get(request.tool)
         name = request.tool if shown is None else shown.name
-        held = self._reviewed.held.get(name)
+        held = self.reviewed.held.get(name)
         if held is not None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
@@ -355,7 +356,7 @@ class Attached:
         if problem and upstream.state == "starting":
             problem = f"the last try: {problem}"
         if with_tools:
-            listed = {tool.name for tool in self._reviewed.tools}
+            listed = {tool.name for tool in self.reviewed.tools}
             listed_as = self._shown.listed_as
             for name in dict.fromkeys([*listed, *changed]):
                 held = changed.get(name)
@@ -384,7 +385,7 @@ class Attached:
             view_problems=self._shown.problems,
             held=sum(not one.refused for one in changed.values()),
             refused=len(refused),
-            stale=lists.stale or (lists.tools is None and bool(self._reviewed.tools)),
+            stale=lists.stale or (lists.tools is None and bool(self.reviewed.tools)),
             problem=problem,
             server_info=upstream.server_info,
             protocol=upstream.protocol,

@@ -15,7 +15,7 @@ from typing import Any
 from searchbus_bus import Worker
 from searchbus_bus.telemetry import LiveGauge
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.attach import StatusReply, StatusRequest
+from searchbus_contracts.attach import StatusReply, StatusRequest, ViewPreview
 from searchbus_runtime.pins import Held
 
 from .attached import Attached
@@ -24,6 +24,7 @@ from .declare.auth_methods import OURSELVES
 from .declare.servers import Server
 from .declare.views import DeclaredView
 from .definitions.pinning import Approvals
+from .definitions.previewing import preview
 from .errors import ServerDeclarationError
 from .metrics import count, meter
 from .offering import Offering
@@ -150,6 +151,16 @@ class Gateway:
         attached = self._find(name)
         changed = attached.changed.values()
         return self._approvals.decide(attached.server, changed, digits, approved=approved)
+
+    def preview(self, name: str, view: DeclaredView | None = None) -> ViewPreview:
+        """What callers see of a server by a view (None: by that which counts).
+
+        Raises:
+            Fault: not_found.
+        """
+        found = self._find(name)
+        reviewed = found.reviewed
+        return preview(found.server, found.view, view or found.view, reviewed.tools, reviewed.held)
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it anew; raises Fault(not_found)."""

@@ -10,14 +10,16 @@ from searchbus_contracts.attach import HeldDefinition, ManageReply, ManageReques
 from searchbus_runtime.pins import DIGITS
 
 from .consent import Consent
-from .declare.attach_file import AttachFile
+from .declare.attach_file import AttachFile, view_stamp
 from .declare.host_files import parse_host_file, starts_searchbus
+from .declare.views import parse_view_text
 from .errors import ServerDeclarationError
 from .gateway import Gateway
 
 _MAX_LOG_BYTES = 32 * 1024
 _MAX_HELD = 50
 _MAX_LINES = 400
+_OF_VIEWS = ("view", "preview", "save_view")
 _ITSELF = "it is searchbus itself"
 
 
@@ -45,6 +47,8 @@ class Managing:
             if request.action == "remove":
                 await asyncio.to_thread(self._remove, request.servers)
                 return ManageReply(done=request.servers)
+            if request.action in _OF_VIEWS:
+                return await asyncio.to_thread(self._view, _one(request), request)
         except ServerDeclarationError as fault:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{fault}") from None
         except OSError as error:
@@ -60,9 +64,7 @@ class Managing:
             for name in request.servers:
                 await self._gateway.restart(name)
             return ManageReply(done=request.servers)
-        if len(request.servers) != 1:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, "servers: Send the name of one server.")
-        name = request.servers[0]
+        name = _one(request)
         if request.action == "log":
             self._gateway.held(name)  # it exists
             return ManageReply(log=await asyncio.to_thread(self._log, name))
@@ -84,6 +86,19 @@ class Managing:
             for one in self._gateway.held(name)[:_MAX_HELD]
         ]
         return ManageReply(held=tuple(held))
+
+    def _view(self, name: str, request: ManageRequest) -> ManageReply:
+        """Read, try or replace the view of a server; raises DeclarationError, Fault, OSError."""
+        text = self._file.view_text(name)
+        if request.action == "view":
+            return ManageReply(view=self._gateway.preview(name), text=text, stamp=view_stamp(text))
+        shown = self._gateway.preview(name, parse_view_text(name, request.text))
+        if request.action == "save_view":
+            if len(request.digits) != 1:
+                raise Fault(ErrorCode.INVALID_ARGUMENT, "digits: Send the stamp of the view.")
+            self._file.set_view(name, request.text, request.digits[0])
+            text = self._file.view_text(name)
+        return ManageReply(view=shown, stamp=view_stamp(text))
 
     def _add(self, text: str) -> ManageReply:
         servers = parse_host_file(text)
@@ -113,6 +128,13 @@ class Managing:
                 ErrorCode.UNAVAILABLE, f"The log cannot be read ({error.strerror}). Make it "
                 "readable.", retryable=False,
             ) from None  # fmt: skip
+
+
+def _one(request: ManageRequest) -> str:
+    """The server that a request names; raises Fault(invalid_argument)."""
+    if len(request.servers) != 1:
+        raise Fault(ErrorCode.INVALID_ARGUMENT, "servers: Send the name of one server.")
+    return request.servers[0]
 
 
 def _unwritable(error: Exception) -> Fault:

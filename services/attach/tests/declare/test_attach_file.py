@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from searchbus_attach.declare.attach_file import AttachFile, read_text, reserved_names
+from searchbus_attach.declare.attach_file import AttachFile, read_text, reserved_names, view_stamp
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.declare.views import DeclaredView
+from searchbus_attach.declare.views import DeclaredView, parse_view_text
 from searchbus_attach.errors import ServerDeclarationError
 from searchbus_contracts.services import Service
 
@@ -185,3 +187,67 @@ def test_toolsets_of_services_and_of_the_edge_are_taken():
     """Tools, resources and prompts, and those of the edge itself."""
     services = {"a": Service(name="a", toolsets=("x",), resources=("y",), prompts=("z",))}
     assert {"x", "y", "z", "bulk", "connector", "lazy"} == reserved_names(services)
+
+
+VIEW = """\
+# only what reads
+allow = ["read_*"]
+
+[tools.read_file]
+name = "read"  # short
+arguments = {root = "/srv"}
+
+[tools."odd name"]
+title = "[servers.files.view.x]"
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "view = {allow = ['a*']}\n",
+        "view.allow = ['a*']\n",
+        "\n[servers.files.view]\n# theirs\ndeny = ['b']\n[servers.files.view.tools.a]\nname = 'b'\n",
+        "\n[servers.other]\ncommand = 'x'\n[servers.files.view.tools.a]\nname = 'b'\n",
+        "\n[servers.'files'.'view'.tools.a]\nname = 'b'\n",
+    ],
+    ids=["none", "inline", "dotted", "table", "apart", "quoted"],
+)
+def test_view_is_replaced_however_it_was_written(file, more):
+    """With the comments of both; read again it is the same text. An empty one takes it away."""
+    file.path.write_text(TEXT + more)
+    before = file.read_all()
+    now = file.view_text("files")
+    assert file.read_all().views["files"] == parse_view_text("files", now)
+    file.set_view("files", VIEW, view_stamp(now))
+    assert file.view_text("files") == VIEW
+    assert file.read_all().views["files"] == parse_view_text("files", VIEW)
+    assert "# ours" in file.path.read_text()
+    file.set_view("files", "# nothing\n", view_stamp(VIEW))
+    assert file.view_text("files") == ""
+    after = file.read_all()
+    assert after.servers == before.servers
+    assert after.views["files"] == DeclaredView()
+
+
+def test_view_that_changed_meanwhile_or_is_wrong_is_not_replaced(file):
+    """The file stays as it is, and the message names the key."""
+    file.path.write_text(TEXT + "view = {allow = ['a*']}\n")
+    before = file.path.read_text()
+    stamp = view_stamp(file.view_text("files"))
+    for text, given, message in (
+        (VIEW, view_stamp(""), "is another one by now"),
+        ("alow = []", stamp, "Did you mean 'allow'"),
+        ("[tools", stamp, "files.view is not TOML"),
+        ("[" * 5000, stamp, "files.view is not TOML"),
+        ("[tools.a]\nname = 'x y'", stamp, "files.view.tools.a: 'name'"),
+    ):
+        with pytest.raises(ServerDeclarationError, match=re.escape(message)):
+            file.set_view("files", text, given)
+    for name in ("other", "view"):
+        with pytest.raises(ServerDeclarationError, match="There is no server"):
+            file.set_view(name, VIEW, stamp)
+        with pytest.raises(ServerDeclarationError, match="There is no server"):
+            file.view_text(name)
+    assert file.path.read_text() == before

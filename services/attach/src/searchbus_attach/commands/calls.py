@@ -8,13 +8,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from searchbus_contracts.attach import ManageReply, ManageRequest
-from searchbus_runtime import data_folder
+from searchbus_contracts.attach import ManageRequest
 from searchbus_runtime.wording import printable
 
 from ..errors import ServerDeclarationError
 from .options import DataOption, ReportingGroup
-from .status import ask_manage, not_running
+from .status import ask_manage
 
 call_commands = typer.Typer(cls=ReportingGroup)
 IdsArgument = Annotated[
@@ -28,7 +27,7 @@ def waiting(data: DataOption = None) -> None:
 
     Example: searchbus attach waiting
     """
-    for one in _ask(data, ManageRequest(action="waiting")).waiting:
+    for one in ask_manage(data, ManageRequest(action="waiting")).waiting:
         minutes = max(0, int((time.time() - one.since_s) // 60))
         line = f"{one.id}  {one.server} {one.tool}  {one.caller}  {minutes} min  {one.arguments}"
         typer.echo(printable(line, one_line=True))
@@ -53,18 +52,10 @@ def deny(ids: IdsArgument, data: DataOption = None) -> None:
 
 
 def _decide(action: Literal["allow", "deny"], ids: list[str], data: Path | None, what: str) -> None:
-    done = _ask(data, ManageRequest(action=action, digits=tuple(ids))).done
+    done = ask_manage(data, ManageRequest(action=action, digits=tuple(ids))).done
     for one in done:
         typer.echo(f"{one}: {what}")
     if missing := [one for one in ids if one not in done]:
         raise ServerDeclarationError(
             f"No call waits as {', '.join(missing)}. See those that wait: searchbus attach waiting"
         )
-
-
-def _ask(data: Path | None, request: ManageRequest) -> ManageReply:
-    folder = data_folder(data)
-    reply = ask_manage(folder, request)
-    if reply is None:
-        raise ServerDeclarationError(not_running(folder))
-    return reply

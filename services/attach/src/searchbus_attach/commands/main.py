@@ -48,6 +48,7 @@ from .status import (
     state_of,
     table,
 )
+from .viewing import view_commands
 
 attach = typer.Typer(
     cls=ReportingGroup,
@@ -57,6 +58,7 @@ attach = typer.Typer(
 attach.add_typer(login_commands)
 attach.add_typer(decision_commands)
 attach.add_typer(call_commands)
+attach.add_typer(view_commands)
 
 
 @attach.command("add", cls=CommandAfterDashes)
@@ -266,9 +268,7 @@ def restart(names: NamesArgument, data: DataOption = None) -> None:
 
     Example: searchbus attach restart files
     """
-    folder = data_folder(data)
-    if ask_manage(folder, ManageRequest(action="restart", servers=tuple(names))) is None:
-        raise ServerDeclarationError(not_running(folder))
+    ask_manage(data, ManageRequest(action="restart", servers=tuple(names)))
     typer.echo(f"{', '.join(names)}: started anew")
 
 
@@ -278,10 +278,7 @@ def logs(name: NameArgument, data: DataOption = None) -> None:
 
     Example: searchbus attach logs files
     """
-    folder = data_folder(data)
-    found = ask_manage(folder, ManageRequest(action="log", servers=(name,)))
-    if found is None:
-        raise ServerDeclarationError(not_running(folder))
+    found = ask_manage(data, ManageRequest(action="log", servers=(name,)))
     if not found.log:
         typer.echo(f"{name} has printed nothing to standard error", err=True)
     for line in found.log.splitlines():

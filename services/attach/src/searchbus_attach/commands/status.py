@@ -20,12 +20,14 @@ from searchbus_contracts.attach import (
     StatusReply,
     StatusRequest,
 )
+from searchbus_runtime import data_folder
 from searchbus_runtime.state import no_stack
 from searchbus_runtime.wording import printable
 
 from ..declare.attach_file import Declared
 from ..declare.servers import Server
 from ..declare.views import Selection
+from ..errors import ServerDeclarationError
 
 if TYPE_CHECKING:
     from searchbus_runtime import BusAddress
@@ -49,13 +51,18 @@ def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
     return _ask(data, "status", StatusRequest(server=server), StatusReply)
 
 
-def ask_manage(data: Path, request: ManageRequest) -> ManageReply | None:
-    """Have the running service change something; None where none is running.
+def ask_manage(data: Path | None, request: ManageRequest) -> ManageReply:
+    """Have the running service change something.
 
     Raises:
+        DeclarationError: none is running.
         Fault: it refuses or does not answer, or the bus cannot be reached.
     """
-    return _ask(data, "manage", request, ManageReply, Actor(subject="cli", roles=("*",)))
+    folder = data_folder(data)
+    reply = _ask(folder, "manage", request, ManageReply, Actor(subject="cli", roles=("*",)))
+    if reply is None:
+        raise ServerDeclarationError(not_running(folder))
+    return reply
 
 
 def _ask(

@@ -14,6 +14,8 @@ Views (views.py) are in tables of their own: [servers.NAME.view] and [views.NAME
 from __future__ import annotations
 
 import codecs
+import hashlib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +33,7 @@ from searchbus_runtime.wording import nearest
 from ..errors import ServerDeclarationError
 from .host_files import parse_host_file
 from .servers import Server, parse_server
-from .views import DeclaredView, Selection, parse_selection, parse_view
+from .views import DeclaredView, Selection, parse_selection, parse_view, parse_view_text
 
 if TYPE_CHECKING:
     import tomlkit
@@ -171,10 +173,59 @@ class AttachFile:
         """
         with self._changing() as table:
             if name not in table:
-                raise ServerDeclarationError(
-                    f"There is no server {name} in {self.path}.{nearest(name, table)}"
-                )
+                raise self._unknown(name, table)
             del table[name]
+
+    def view_text(self, name: str) -> str:
+        """The keys of a server's view, as TOML with its comments; empty where it has none.
+
+        Raises:
+            DeclarationError: the name is unknown, or the file cannot be used.
+            OSError: it cannot be read.
+        """
+        known = self.read_all().servers
+        if name not in known:
+            raise self._unknown(name, known)
+        if not self.is_ours:
+            return ""
+        import tomlkit
+
+        return _view_text(name, tomlkit.parse(read_text(self.path))[_TABLE][name])
+
+    def set_view(self, name: str, text: str, stamp: str) -> None:
+        """Give a server another view; comments of the file stay.
+
+        Args:
+            text: its keys, as TOML; without any the server has no view.
+            stamp: `view_stamp` of the text that it replaces.
+
+        Raises:
+            DeclarationError: a key is wrong, the file has another view by now, or cannot be used.
+            OSError: it cannot be written.
+        """
+        import tomlkit
+
+        parse_view_text(name, text)
+        with self._changing() as table:
+            if name not in table:
+                raise self._unknown(name, table)
+            entry = table[name]
+            if view_stamp(_view_text(name, entry)) != stamp:
+                raise ServerDeclarationError(
+                    f"{name}.view is another one by now. Read it again, and change that."
+                )
+            if _VIEW in entry:
+                del entry[_VIEW]
+            if tomllib.loads(text):
+                view = tomlkit.table()
+                for key, item in tomlkit.parse(text.rstrip() + "\n\n").body:
+                    view.append(key, item)
+                entry[_VIEW] = view
+
+    def _unknown(self, name: str, known: Iterable[str]) -> ServerDeclarationError:
+        return ServerDeclarationError(
+            f"There is no server {name} in {self.path}.{nearest(name, known)}"
+        )
 
     @contextmanager
     def _changing(self) -> Iterator[Any]:
@@ -206,6 +257,29 @@ def _servers_of(document: tomlkit.TOMLDocument) -> Any:
     if _TABLE not in document:
         document[_TABLE] = tomlkit.table(is_super_table=True)
     return document[_TABLE]
+
+
+def view_stamp(text: str) -> str:
+    """What names the text of a view."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _view_text(name: str, entry: Any) -> str:
+    """The view of a server's table as a text of its own."""
+    view = entry.get(_VIEW)
+    if view is None:
+        return ""
+    keys = view.unwrap()
+    # Its inner tables are named from the beginning of the file on.
+    text = re.sub(rf"(?m)^\[{_TABLE}\.{name}\.{_VIEW}\.", "[", view.as_string()).strip("\n") + "\n"
+    try:
+        if tomllib.loads(text) == keys:
+            return text
+    except tomllib.TOMLDecodeError:
+        pass  # it is written on one line, or in another way
+    import tomlkit
+
+    return tomlkit.dumps(keys)
 
 
 def _parse_toml(text: str) -> Declared:

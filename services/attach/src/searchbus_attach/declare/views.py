@@ -18,6 +18,7 @@ are those of a shell, over names on the bus.
 
 from __future__ import annotations
 
+import tomllib
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, TypeVar
 
@@ -145,6 +146,18 @@ def parse_view(server: str, keys: Any) -> DeclaredView:
                 f"{where}.tools.{tool}: 'name' must be 1 to 64 of A-Z a-z 0-9 _ -."
             )
     return view
+
+
+def parse_view_text(server: str, text: str) -> DeclaredView:
+    """The keys of a view, as TOML.
+
+    Raises:
+        DeclarationError: it is not TOML, or a key is wrong; the message names it.
+    """
+    try:
+        return parse_view(server, tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ServerDeclarationError(f"{server}.view is not TOML: {error}.") from None
 
 
 def parse_selection(name: str, keys: Any) -> Selection:

@@ -1,4 +1,4 @@
-// Attached servers: their state, tools and log; restart, approve, add and remove.
+// Attached servers: their state, tools, view and log; restart, approve, add and remove.
 
 import { get, post } from "./api.js";
 import { badge, block, code, confirmed, count, empty, failure, h, link, section, table, toast, words } from "./dom.js";
@@ -65,6 +65,61 @@ async function showCalls(root) {
     : [empty("No call waits.", "Calls of tools that a view marks wait here until you approve them.")]));
 }
 
+// The view of a server as text, and what callers would see by it; only what was previewed is saved.
+function viewEditor(ask, saved) {
+  const text = h("textarea", { id: "view", rows: 8, class: "mono", dir: "ltr", spellcheck: "false", "aria-describedby": "view-help", oninput: () => { save.disabled = true; clearTimeout(timer); timer = setTimeout(preview, 400); },
+    placeholder: 'allow = ["read_*"]\n\n[tools.read_file]\nname = "read"\ndescription = "Read a file of the handbook."\narguments = {root = "/srv/handbook"}' });
+  const list = table("What callers see", [
+    { name: "Tool", class: "name", cell: (t) => h("span", { class: "mono" }, words(t.name)) },
+    { name: "Callers see", class: "grow", sign: (t) => JSON.stringify(t), cell: (t) => (t.listed_as ? h("div", {}, h("span", { class: "mono" }, words(`${t.listed_as}(${(t.arguments ?? []).join(", ")})`)), " ",
+      (t.required_roles ?? []).map((role) => [badge(words(role), "warn"), " "]), h("div", { class: "muted passage" }, words([t.title, t.description].filter(Boolean).join(": ")))) : h("span", { class: "muted" }, "nothing")) },
+    { name: "Changes", sign: (t) => JSON.stringify(t.changes), cell: (t) => h("ul", { class: "chips plain" }, (t.changes ?? []).map((what) => h("li", {}, what))) },
+  ], (t) => t.name, empty("No tools are known.", "The server has not been asked yet, or offers none."));
+  const said = h("p", { role: "status", class: "muted" });
+  const faults = h("div", { "aria-live": "polite" });
+  let timer, stamp = "", kept = "", asked = 0;
+  function draw(view) {
+    list.update(view.tools ?? []);
+    faults.replaceChildren(...(view.problems ?? []).map((problem) => h("div", { class: "note warn" }, words(problem))));
+    const changed = view.changed ?? 0;
+    said.textContent = text.value === kept ? "This is what callers see now." : `${changed ? `${count(changed)} ${changed === 1 ? "tool changes" : "tools change"}` : "No tool changes"}. Nothing is saved yet.`;
+    if (view.more) said.textContent += ` ${count(view.more)} more tools are not shown here.`;
+  }
+  async function preview() {
+    const [wanted, mine] = [text.value, ++asked];
+    try {
+      const found = await ask("preview", { text: wanted });
+      if (mine !== asked || wanted !== text.value) return;
+      stamp ||= found.stamp;
+      draw(found.view);
+      save.disabled = wanted === kept;
+    } catch (error) { if (mine === asked) { said.textContent = ""; faults.replaceChildren(failure(error)); } }
+  }
+  // Reads the view that counts; a text that somebody is changing stays.
+  async function read(anew) {
+    if (!anew && text.value !== kept) return preview();
+    const mine = ++asked;
+    try {
+      const found = await ask("view");
+      if (mine !== asked) return undefined;
+      text.value = found.text ?? "";
+      [stamp, kept] = [found.stamp, text.value];
+      save.disabled = true;
+      draw(found.view);
+    } catch (error) { faults.replaceChildren(failure(error)); }
+    return undefined;
+  }
+  const save = h("button", { class: "main", disabled: true }, "Save the view");
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    save.disabled = true;
+    if (await attempt(() => ask("save_view", { text: text.value, digits: [stamp] }), "The view is saved.")) { await read(true); saved(); } else save.disabled = false;
+  } }, h("label", { for: "view" }, "Keys of the view, as TOML"), text,
+  h("p", { class: "help", id: "view-help" }, "allow and deny choose tools; a table of a tool gives it another name, title or description, fixes arguments, or asks for roles. Without a key all is shown."),
+  h("div", { class: "row gap" }, save, h("button", { type: "button", onclick: () => read(true) }, "Read it again"), said));
+  return { node: h("div", {}, form, faults, list), read };
+}
+
 async function showServer(root, name, { live, me }) {
   const ask = (action, more) => post("attached", { action, servers: [name], ...more });
   const facts = h("dl", { class: "facts" });
@@ -78,7 +133,8 @@ async function showServer(root, name, { live, me }) {
   const log = h("div", {}, empty("Not read yet.", "What the command printed to standard error."));
   const off = !me.manages;
   const note = off ? "Open this page by: searchbus console" : undefined;
-  async function draw() {
+  let seen;
+  async function draw(anew) {
     const { servers = [] } = await get("attached", { server: name });
     const [server] = servers;
     if (!server) { root.replaceChildren(h("h1", {}, words(name)), empty("This server is not attached any more.", link("#/attached", "All servers"))); return; }
@@ -87,6 +143,9 @@ async function showServer(root, name, { live, me }) {
       ["Tools", count(server.tools ?? 0)], ["Prompts", count(server.prompts ?? 0)], ["Resources", count(server.resources ?? 0)], ["Calls now", count(server.in_flight ?? 0)], ["Restarts", count(server.restarts ?? 0)], ["Dropped messages", count(server.dropped ?? 0)]]
       .flatMap(([term, what]) => [h("dt", {}, term), h("dd", {}, what)]));
     tools.update(server.tool_list ?? []);
+    const now = JSON.stringify([server.tool_list, server.view_problems]);
+    if (!off && (now !== seen || anew)) view.read();
+    seen = now;
     if (!off) await drawHeld();
     else held.replaceChildren(server.held ? h("p", {}, `${server.held} definitions changed. To read them, open this page by `, code("searchbus console"), ".") : empty("Nothing differs from what was approved.", "A definition that the server changes waits here."));
   }
@@ -102,6 +161,7 @@ async function showServer(root, name, { live, me }) {
         h("span", { class: "muted" }, one.refused ? "Calls are refused. A later change waits again." : "Refused, it waits for nobody, and calls stay refused.")))
       : empty("Nothing differs from what was approved.", "A definition that the server changes waits here."))));
   }
+  const view = viewEditor(ask, () => setTimeout(() => draw(true).catch(() => {}), 1500));
   const readLog = async () => {
     try { const { log: text } = await ask("log"); log.replaceChildren(text ? block(text, "Standard error") : empty("It has printed nothing.", "Standard error of the command is kept in the data folder.")); } catch (error) { log.replaceChildren(failure(error)); }
   };
@@ -113,7 +173,8 @@ async function showServer(root, name, { live, me }) {
         if (!(await confirmed(`Remove ${name}?`, "Its tools are not listed any more, and its entry leaves the file of servers.", "Remove it"))) return;
         if (await attempt(() => ask("remove"), `${name} is removed.`)) location.hash = "#/attached";
       } }, "Remove")),
-    h("div", { class: "columns" }, h("div", {}, section("Changes", held), section("Tools", tools)), h("div", {}, section("State", facts), section("Log", log))));
+    h("div", { class: "columns" }, h("div", {}, section("Changes", held), section("Tools", tools)), h("div", {}, section("State", facts), section("Log", log))),
+    section("What callers see", off ? empty("A view chooses, renames and limits the tools of a server.", "To edit it, open this page by ", code("searchbus console"), ".") : view.node));
   await draw();
   let last = JSON.stringify(live.state.get(`attached/${name}`));
   const changed = () => {
