@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,9 +21,10 @@ from searchbus_runtime.server import HttpServer
 from searchbus_testing import free_port, until
 from searchbus_testing.stack import run_command
 
+from .caller import CALLS, Caller
+
 pytestmark = pytest.mark.slow
 
-CALLS, PER_S = 3_000, 50
 SERVICES = ("web", "retrieval", "attach", "edge")
 READ_S = 3.0
 """After this time every process has read its files again: it looks once a second."""
@@ -109,67 +108,6 @@ def installation(tmp_path, own_nats_server):
     made.stop()
 
 
-class Caller:
-    """Calls tools by MCP, at a rate; it does not wait for one answer before the next call."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self.token = token
-        self.outcomes: Counter[str] = Counter()
-        self._http = httpx.AsyncClient(base_url=url, timeout=60)
-        self._numbers = itertools.count()
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def call(self, tool: str, **arguments: object) -> dict:
-        body = {
-            "jsonrpc": "2.0", "id": next(self._numbers), "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments},
-        }  # fmt: skip
-        headers = {
-            "Accept": "application/json, text/event-stream",
-            "Authorization": f"Bearer {self.token}",
-        }
-        answer = await self._http.post("/mcp", json=body, headers=headers)
-        if answer.status_code != 200:
-            return {"isError": True, "content": [{"text": f"HTTP {answer.status_code}"}]}
-        text = answer.text
-        if text.startswith(("event:", "data:", "id:")):
-            text = [line for line in text.splitlines() if line.startswith("data:")][-1][5:]
-        found = json.loads(text)
-        return found.get("result") or {"isError": True, "content": [{"text": str(found)}]}
-
-    async def counted(self, tool: str, **arguments: object) -> None:
-        try:
-            result = await self.call(tool, **arguments)
-        except httpx.HTTPError as error:
-            self.outcomes[repr(error)] += 1
-            return
-        failed = result.get("isError")
-        self.outcomes[f"{tool}: {result['content'][0]['text'][:200]}" if failed else "ok"] += 1
-
-    async def load(self, ids: list[str]) -> None:
-        """3,000 calls of four kinds in turn, at 50 a second."""
-        started_s = time.monotonic()
-        async with asyncio.TaskGroup() as calls:
-            for number in range(CALLS):
-                tool, arguments = (
-                    ("web_search", {"query": f"okapi {number}"}),
-                    ("search", {"query": "okapi"}),
-                    *(("fetch", {"id": one}) for one in ids),
-                )[number % 4]
-                task = calls.create_task(self.counted(tool, **arguments))
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
-                await asyncio.sleep(max(0.0, started_s + (number + 1) / PER_S - time.monotonic()))
-
-    async def use(self, token: str) -> None:
-        """Use another token, and wait for the calls with the old one."""
-        self.token, old = token, {*self._running}
-        await asyncio.gather(*old)
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-
 async def test_no_call_fails_while_every_key_is_rotated(installation, tmp_path, monkeypatch):
     """NATS is reloaded, never restarted; afterwards no old key is of any use."""
     provider, port, data = Provider("first", "second"), free_port(), tmp_path / "data"
@@ -207,7 +145,12 @@ async def test_no_call_fails_while_every_key_is_rotated(installation, tmp_path, 
         ids = await _ids(caller)
         assert {kind.partition(":")[0] for kind in ids} == {"doc", "web"}
         old = secrets.all()
-        load = asyncio.create_task(caller.load(ids))
+        kinds = [
+            lambda number: ("web_search", {"query": f"okapi {number}"}),
+            lambda _: ("search", {"query": "okapi"}),
+            *(lambda _, one=one: ("fetch", {"id": one}) for one in ids),
+        ]
+        load = asyncio.create_task(caller.load(kinds))
         await asyncio.sleep(READ_S)
         await _rotate(installation, caller, keys)
         provider.keys.discard("first")

@@ -21,8 +21,8 @@ from .authority import SERVERS, write_certificates
 from .errors import StackError
 from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
-from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotated
-from .secure import accounts, authorization, new_seed, public_key, with_buckets
+from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotate_stack, rotated
+from .secure import accounts, authorization, new_seed, public_keys, with_buckets
 from .tenants import FILE as TENANTS
 from .tenants import read_tenants, tenant_folder, with_tenant
 
@@ -32,8 +32,16 @@ SUBJECT_PREFIX = "SEARCHBUS_SUBJECT_PREFIX"
 
 def nats_config(
     out: Annotated[
-        Path, typer.Option(help="Folder for nats/nats.conf and one folder of secrets per service.")
-    ],
+        Path | None,
+        typer.Option(help="Folder for nats/nats.conf and one folder of secrets per service."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of --out the data folder of `searchbus up --secure`; for --rotate and "
+            "--retire."
+        ),
+    ] = None,
     prefix: Annotated[
         str, typer.Option(help="Prefix of the subjects.", show_default=DEFAULT_PREFIX)
     ] = "",
@@ -97,6 +105,19 @@ def nats_config(
 
     Example: searchbus nats-config --out ./secrets
     """
+    if data is not None:
+        if out is not None or not (rotating or retiring):
+            raise fail("--data takes --rotate and --retire, and stands in place of --out.", 2)
+        try:
+            rotate_stack(data, add=rotating or (), remove=retiring or ())
+        except StackError as error:
+            raise fail(str(error), 2) from None
+        except OSError as error:
+            raise fail(f"{data}: its keys cannot be changed ({error.strerror}).", 2) from None
+        err.print(f"{data}: the stack reads its keys again within a second", highlight=False)
+        return
+    if out is None:
+        raise fail("--out is missing. Name the folder for the configuration and the secrets.", 2)
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
     if (toolset or calls) and not worker:
@@ -218,7 +239,7 @@ def _own_key(path: Path) -> str:
     """
     _keep_secret(path, new_seed())
     try:
-        return " ".join(public_key(seed) for seed in path.read_text().split())
+        return public_keys(path.read_text())
     except ValueError as error:
         raise fail(f"{path} is {error}. Delete it to make a new one.") from None
 

@@ -16,15 +16,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import typer
 
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service
+from searchbus_runtime.files import locked, write_atomically
 from searchbus_runtime.secret import values_of
 from searchbus_runtime.setting_list import listed_settings
+from searchbus_runtime.stack_keys import STACK_KEYS
 
 from .errors import StackError
-from .secure import new_seed
+from .secure import new_seed, read_keys
 
 SEED = "SEARCHBUS_NATS_NKEY_SEED"
 STORE_SEED = "SEARCHBUS_NATS_STORE_NKEY_SEED"
@@ -68,6 +71,54 @@ def rotated(
         path: json.dumps(values) if _is_list(path) else "\n".join(values)
         for path, values in found.items()
     }
+
+
+def rotate_stack(data: Path, *, add: Iterable[str], remove: Iterable[str]) -> None:
+    """Change the keys of a secured stack, which follows them; a wrong name changes none.
+
+    Args:
+        data: its data folder.
+        add, remove: names of services, or `actor`; as of `rotated`.
+
+    Raises:
+        StackError: as of `rotated`, or there are no keys, or they are damaged.
+        OSError: the file cannot be written.
+    """
+    path = data / STACK_KEYS
+    if not path.is_file():
+        raise StackError(f"{data} has no keys: no stack with --secure ran on it.")
+    with locked(path):
+        keys = read_keys(path)
+        assert keys is not None  # they are replaced, never removed
+        private, public = new_actor_keys()
+        for names, changed in ((add, _with), (remove, _without)):
+            for name in names:
+                if name == "actor":
+                    keys.actor_private = changed(name, keys.actor_private, private)
+                    keys.actor_public = changed(name, keys.actor_public, public)
+                elif name not in keys.seeds:
+                    raise StackError(
+                        f"{name} is not a key of this stack. It has {', '.join(keys.seeds)}, actor."
+                    )
+                else:
+                    for seeds in (keys.seeds, keys.store_seeds):
+                        if name in seeds:
+                            seeds[name] = changed(name, seeds[name], new_seed())
+        write_atomically(path, msgspec.json.encode(keys), mode=0o600)
+
+
+def _with(name: str, values: str, new: str) -> str:
+    if len(values.split()) > 1:
+        raise StackError(
+            f"{name} has two keys already: `--retire {name}` removes the old one first."
+        )
+    return f"{values} {new}"
+
+
+def _without(name: str, values: str, _: str) -> str:
+    if len(values.split()) < 2:
+        raise StackError(f"{name} has one key only: `--rotate {name}` adds the new one first.")
+    return values.split()[-1]
 
 
 def _files(

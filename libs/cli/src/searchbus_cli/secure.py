@@ -20,13 +20,17 @@ import nkeys
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service, permissions
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
+from searchbus_runtime.stack_keys import STACK_KEYS
 
 from .errors import StackError
 
 
-class _Keys(msgspec.Struct):
-    """The file; seeds by the service's name, `store_seeds` of those that have buckets."""
+class StackKeys(msgspec.Struct):
+    """The file; seeds by the service's name, `store_seeds` of those that have buckets.
+
+    Each is one value, or two with a blank between them while it is rotated.
+    """
 
     seeds: dict[str, str]
     actor_private: str
@@ -37,9 +41,12 @@ class _Keys(msgspec.Struct):
 class Security:
     """The keys of a data folder for the services that share its bus; made by `open`."""
 
-    def __init__(self, services: Mapping[str, Service], keys: _Keys) -> None:
+    def __init__(self, path: Path, services: Mapping[str, Service], keys: StackKeys) -> None:
+        self._path = path
         self._services = services
         self._keys = keys
+        # Read once more at the first look: the file may have changed since it was read.
+        self._stamp: tuple[int, ...] | None = None
 
     @classmethod
     def open(cls, data: Path, services: Mapping[str, Service]) -> Security:
@@ -51,20 +58,38 @@ class Security:
         Raises:
             StackError: the key file is damaged.
         """
-        path = data / "secure" / "keys.json"
+        path = data / STACK_KEYS
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)
-        keys = _read(path)
-        if keys is None:
-            private, public = new_actor_keys()
-            keys = _Keys(seeds={}, actor_private=private, actor_public=public)
-        missing = [name for name in services if name not in keys.seeds]
-        without_store = [name for name in with_buckets(services) if name not in keys.store_seeds]
-        if missing or without_store:
-            keys.seeds.update({name: new_seed() for name in missing})
-            keys.store_seeds.update({name: new_seed() for name in without_store})
-            write_atomically(path, msgspec.json.encode(keys), mode=0o600)
-        return cls(services, keys)
+        with locked(path):
+            keys = read_keys(path)
+            if keys is None:
+                private, public = new_actor_keys()
+                keys = StackKeys(seeds={}, actor_private=private, actor_public=public)
+            missing = [name for name in services if name not in keys.seeds]
+            new_stores = [name for name in with_buckets(services) if name not in keys.store_seeds]
+            if missing or new_stores:
+                keys.seeds.update({name: new_seed() for name in missing})
+                keys.store_seeds.update({name: new_seed() for name in new_stores})
+                write_atomically(path, msgspec.json.encode(keys), mode=0o600)
+        return cls(path, services, keys)
+
+    def read_again(self) -> bool:
+        """Whether the file holds other keys than before, since one is rotated.
+
+        Raises:
+            StackError: the file is damaged; the keys of before stay.
+            OSError: it cannot be read.
+        """
+        stamp = file_stamp(self._path)
+        if stamp is not None and stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        keys, before = read_keys(self._path), self._keys
+        if keys is None or not self._services.keys() <= keys.seeds.keys():
+            raise StackError(f"{self._path} lost its keys. Put it back, or restart the stack.")
+        self._keys = keys
+        return keys != before
 
     @property
     def authorization(self) -> str:
@@ -72,8 +97,8 @@ class Security:
         seeds, store_seeds = self._keys.seeds, self._keys.store_seeds
         return authorization(
             accounts(
-                {name: public_key(seeds[name]) for name in self._services},
-                {name: public_key(store_seeds[name]) for name in with_buckets(self._services)},
+                {name: public_keys(seeds[name]) for name in self._services},
+                {name: public_keys(store_seeds[name]) for name in with_buckets(self._services)},
                 self._services,
             )
         )
@@ -96,12 +121,12 @@ class Security:
         return found
 
 
-def _read(path: Path) -> _Keys | None:
+def read_keys(path: Path) -> StackKeys | None:
     """The keys of the file, checked; `None` where there is no file."""
     try:
-        keys = msgspec.json.decode(path.read_bytes(), type=_Keys)
+        keys = msgspec.json.decode(path.read_bytes(), type=StackKeys)
         for seed in (*keys.seeds.values(), *keys.store_seeds.values()):
-            public_key(seed)
+            public_keys(seed)
     except FileNotFoundError:
         return None
     except ValueError as error:  # also msgspec's errors, and bad UTF-8
@@ -165,6 +190,15 @@ def new_seed() -> str:
     """The seed of a new user: its private key, which is to be kept secret."""
     seed: bytes = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     return seed.decode()
+
+
+def public_keys(seeds: str) -> str:
+    """The public key of a seed, or of two with a blank between them; see `accounts`.
+
+    Raises:
+        ValueError: one of them is not a seed, or there is none.
+    """
+    return " ".join(public_key(seed) for seed in seeds.split() or [""])
 
 
 def public_key(seed: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from .settings import (
     check_seed,
     load_settings,
 )
+from .stack_keys import STACK_KEYS, stack_secret
 from .state import read_state
 
 
@@ -58,22 +58,23 @@ def operator_options(data: Path) -> dict[str, Any]:
     Raises:
         Fault: `unavailable`, where the file is damaged.
     """
-    path = data / "secure" / "keys.json"
     try:
-        found = json.loads(path.read_text())
-        return {
-            "seeds": Seeds.of(str(found["seeds"][OPERATOR.name]), user=OPERATOR.name),
-            "inbox_prefix": inbox_prefix(OPERATOR.name),
-            "signer": ActorSigner(found["actor_private"]),
-        }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError):
+        seed = stack_secret(data, OPERATOR.name, "nats_nkey_seed", check_seed)
+        private = stack_secret(data, OPERATOR.name, "actor_private_key", check_private_key)
+    except ValueError:
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            f"{path} is damaged. Delete it, and start the stack again to make new keys.",
+            f"{data / STACK_KEYS} is damaged. Delete it, and start the stack again to make new "
+            "keys.",
             retryable=False,
         ) from None
+    if seed is None or private is None:
+        return {}
+    return {
+        "seeds": Seeds(seed.latest, user=OPERATOR.name),
+        "inbox_prefix": inbox_prefix(OPERATOR.name),
+        "signer": ActorSigner(private.values),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class Secret:
         values: as the settings were read.
         path: its file, looked at once a second; `None` where it is set elsewhere: it never changes.
         check: raises ValueError for a value that cannot be used.
+        parse: the values of the file's text, as `values_of`.
         clock: seconds.
     """
 
@@ -61,12 +62,14 @@ class Secret:
         path: Path | None = None,
         *,
         check: Callable[[str], object] = str,
+        parse: Callable[[str], tuple[str, ...]] = values_of,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._values = values
         self._path = path
         self._check = check
+        self._parse = parse
         self._clock = clock
         self._retired: dict[str, float] = {}
         # Read once more at the first look: the file may have changed since the settings were read.
@@ -104,7 +107,7 @@ class Secret:
             stamp = file_stamp(self._path)
             if stamp == self._stamp:
                 return
-            values = values_of(self._path.read_text(encoding="utf-8"))
+            values = self._parse(self._path.read_text(encoding="utf-8"))
             for value in values:
                 self._check(value)
         except (OSError, ValueError) as error:

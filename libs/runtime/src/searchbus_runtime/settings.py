@@ -45,6 +45,7 @@ from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
 from .config_sources import SECRETS_DIR, Sources, secret_files
 from .secret import Secret, values_of
 from .setting_list import PREFIX, SHARED, Setting
+from .stack_keys import of_stack
 from .state import data_folder
 
 S = TypeVar("S", bound="ServiceSettings")
@@ -179,7 +180,8 @@ class ServiceSettings(BaseSettings):
             values = values_of(text) if text is not None else ()
         if not values:
             return None
-        return Secret(name, values, self._secret_files.get(name), check=check)
+        found = of_stack(self.data_dir, self.nats_inbox_prefix, name, values, check)
+        return found or Secret(name, values, self._secret_files.get(name), check=check)
 
     @classmethod
     def settings_customise_sources(
@@ -215,9 +217,7 @@ class FollowingSettings(ServiceSettings):
         """Names on the bus of the services of this installation."""
         if self.required_services is not None:
             return self.required_services
-        return tuple(
-            service.group for service in declared if service.serves and not service.started_by
-        )
+        return tuple(s.group for s in declared if s.serves and not s.started_by)
 
 
 class SigningSettings(ServiceSettings):

@@ -1,0 +1,77 @@
+"""Calls of MCP tools at a rate, counted by how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import httpx
+
+__all__ = ["CALLS", "Caller"]
+
+CALLS, PER_S = 3_000, 50
+
+
+class Caller:
+    """Calls tools by MCP, at a rate; it does not wait for one answer before the next call."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.token = token
+        self.outcomes: Counter[str] = Counter()
+        self._http = httpx.AsyncClient(base_url=url, timeout=60)
+        self._numbers = itertools.count()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def call(self, tool: str, **arguments: object) -> dict:
+        body = {
+            "jsonrpc": "2.0", "id": next(self._numbers), "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments},
+        }  # fmt: skip
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {self.token}",
+        }
+        answer = await self._http.post("/mcp", json=body, headers=headers)
+        if answer.status_code != 200:
+            return {"isError": True, "content": [{"text": f"HTTP {answer.status_code}"}]}
+        text = answer.text
+        if text.startswith(("event:", "data:", "id:")):
+            text = [line for line in text.splitlines() if line.startswith("data:")][-1][5:]
+        found = json.loads(text)
+        return found.get("result") or {"isError": True, "content": [{"text": str(found)}]}
+
+    async def counted(self, tool: str, **arguments: object) -> None:
+        try:
+            result = await self.call(tool, **arguments)
+        except httpx.HTTPError as error:
+            self.outcomes[repr(error)] += 1
+            return
+        failed = result.get("isError")
+        self.outcomes[f"{tool}: {result['content'][0]['text'][:200]}" if failed else "ok"] += 1
+
+    async def load(self, kinds: list[Callable[[int], tuple[str, dict]]]) -> None:
+        """3,000 calls of these kinds in turn, at 50 a second.
+
+        Args:
+            kinds: number of the call → tool and arguments.
+        """
+        started_s = time.monotonic()
+        async with asyncio.TaskGroup() as calls:
+            for number in range(CALLS):
+                tool, arguments = kinds[number % len(kinds)](number)
+                task = calls.create_task(self.counted(tool, **arguments))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+                await asyncio.sleep(max(0.0, started_s + (number + 1) / PER_S - time.monotonic()))
+
+    async def use(self, token: str) -> None:
+        """Use another token, and wait for the calls with the old one."""
+        self.token, old = token, {*self._running}
+        await asyncio.gather(*old)
+
+    async def close(self) -> None:
+        await self._http.aclose()
