@@ -45,6 +45,38 @@ async def test_find_then_call(stack, mode):
         assert "confidence" not in results[0]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "stack", [{"joined_endpoints": {"desk": ("office", "lazy"), "alone": ("office",)}}],
+    indirect=True,
+)  # fmt: skip
+async def test_endpoint_that_joins_toolsets_finds_and_calls_only_theirs(stack, mode):
+    """By tools/search, find_tools and call_tool; without the lazy toolset only the first is there."""
+    async with Client(f"{stack.url}/mcp/desk", mode=mode) as client:
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"get_forecast", "find_tools", "call_tool"} < listed
+        seen = await client.call_tool("find_tools", {})
+        assert [t["toolset"] for t in seen.structured_content["toolsets"]] == ["office"]
+        for query in ("what did the Fed say", "search_fomc", "weather forecast"):
+            found = await client.call_tool("find_tools", {"query": query})
+            assert {tool["name"] for tool in found.structured_content["results"]} <= listed
+            page = await ask(client, ToolsSearch, query)
+            assert {tool.name for tool in page.tools} <= listed
+        assert "get_forecast" in str(page)
+        fomc = await client.call_tool("find_tools", {"toolset": "fomc"})
+        assert "there is no fomc" in fomc.content[0].text
+        called = await client.call_tool("call_tool", {"name": "get_forecast", "arguments": {}})
+        assert called.content[0].text == "get_forecast was called"
+        for name in ("search_fomc", "none"):
+            refused = await client.call_tool(
+                "call_tool", {"name": name, "arguments": {"query": "x"}}
+            )
+            assert refused.is_error
+            assert f"Unknown tool: {name}" in refused.content[0].text
+    async with Client(f"{stack.url}/mcp/alone", mode=mode) as client:
+        assert "find_tools" not in {tool.name for tool in (await client.list_tools()).tools}
+
+
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/lazy"])
 @pytest.mark.parametrize("mode", MODES)
 async def test_client_that_asks_gets_references_to_what_was_found(stack, mode, path):

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import Struct
 
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
@@ -48,9 +49,7 @@ class Canary(Struct, forbid_unknown_fields=True):
 
 
 class Office(Toolset, name="office"):
-    """Three tools that everybody may use, and one that needs a role."""
-
-    canaries = 0
+    """Three tools that everybody may use."""
 
     @tool(title="Echo")
     async def echo(self, call: Call, arguments: Value) -> Value:
@@ -66,6 +65,12 @@ class Office(Toolset, name="office"):
     async def fail(self, call: Call, arguments: Value) -> Value:
         """Fails."""
         raise Fault("not_found", "There is none. Use another one.")
+
+
+class Vault(Toolset, name="vault"):
+    """A tool that needs a role, and is of another toolset."""
+
+    canaries = 0
 
     @tool(title="canary title", required_roles=("BOSS",))
     async def hidden_tool(self, call: Call, arguments: Canary) -> Value:
@@ -145,13 +150,19 @@ def _value(pick: random.Random, ids: list[str], depth: int) -> Any:
     return pick.choice([1, "x", None, True, HIDDEN, 1e9, "a" * 50])
 
 
-async def test_no_plan_shows_or_calls_a_hidden_tool():
-    """Not its schema, not its description, not that it is there."""
-    broker, office, seen = MemoryBroker(), Office(), Counter()
+@pytest.mark.parametrize("caller", [
+    Actor(subject="fuzz", roles=("READER",)), Actor(subject="fuzz", roles=("*",), endpoint="desk"),
+], ids=["by its roles", "by its endpoint"])  # fmt: skip
+async def test_no_plan_shows_or_calls_a_hidden_tool(caller):
+    """Not its schema, not its description, not that it is there: neither to a caller without the
+    role, nor at an endpoint that joins other toolsets.
+    """
+    broker, vault, seen = MemoryBroker(), Vault(), Counter()
     worker = Worker("office", max_in_flight=64)
-    worker.add(office)
+    worker.add(Office(), vault)
     await broker.connect(name="office").serve(worker)
-    async with open_edge(broker.connect(name="edge"), EdgeSettings()) as edge:
+    settings = EdgeSettings(joined_endpoints={"desk": ("office",)})
+    async with open_edge(broker.connect(name="edge"), settings) as edge:
         await edge.bus.serve(edge.connector)
         await edge.directory.refresh()
         assert HIDDEN in edge.registry.view(None).tools
@@ -163,7 +174,7 @@ async def test_no_plan_shows_or_calls_a_hidden_tool():
             except msgspec.ValidationError:
                 return "not a plan"
             try:
-                return encode(await plans.run_plan(_call(), parsed)).decode()
+                return encode(await plans.run_plan(_call(caller), parsed)).decode()
             except Fault as fault:
                 return f"{fault.code}: {fault.failure.message}"
 
@@ -181,13 +192,12 @@ async def test_no_plan_shows_or_calls_a_hidden_tool():
                 assert other == text.replace(HIDDEN, ABSENT), seed
             seen["ran" if text.startswith("{") else "refused"] += 1
             seen["unknown"] += "Unknown tool" in text
-    assert office.canaries == 0
+    assert vault.canaries == 0
     assert min(seen["ran"], seen["refused"], seen["unknown"]) > NUMBER / 50, seen
 
 
-def _call() -> Any:
+def _call(caller: Actor) -> Any:
     async def progress(*_: Any) -> None:
         await asyncio.sleep(0)
 
-    caller = Actor(subject="fuzz", roles=("READER",))
     return SimpleNamespace(actor=caller, remaining_s=30.0, progress=progress)

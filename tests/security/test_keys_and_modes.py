@@ -43,6 +43,62 @@ async def test_keys_are_made_used_and_revoked(secured, tmp_path):
     assert (await secured.post("tools/list", expired)).status_code == 401
 
 
+JOINED = {"desk": ["office"], "other": ["office"]}
+ELSEWHERE = [
+    *(("POST", f"/mcp{name}") for name in ("", "/other", "/office", "/desks", "/bulk", "/lazy")),
+    *(("GET", path) for path in (
+        "/", "/openapi.json", "/docs", "/api/v1/tools", "/documents/a/b", "/read?url=http://x",
+        "/searxng?q=x", "/console/api/overview",
+    )),
+    ("POST", "/api/v1/desk/open_tool"), ("POST", "/api/v1/tools/open_tool"),
+    ("POST", "/tavily/search"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("secured", [STATIC[0] | {"joined_endpoints": JOINED}], indirect=True)
+async def test_key_of_an_endpoint_is_valid_nowhere_else(secured, tmp_path):
+    """Neither at other endpoints nor by plain HTTP, whatever its roles; a second key of its name
+    is bound as the first.
+    """
+    file = KeyFile(tmp_path / "keys.json")
+    bound, _ = file.add("desk", ("*",), endpoints=("desk",))
+    second, _ = file.rotate("desk")
+    free, _ = file.add("free", ("*",))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+    async def answer(key, method, path):
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Accept": "application/json, text/event-stream",
+        }
+        return await secured.http.request(method, path, json=body, headers=headers)
+
+    for key in (bound, second):
+        for method, path in ELSEWHERE:
+            refused = await answer(key, method, path)
+            assert (refused.status_code, path) == (401, path)
+            assert "open_tool" not in refused.text
+        for path in ("/mcp/desk", "/mcp/desk/"):
+            assert "open_tool" in (await answer(key, "POST", path)).text
+    challenge = (await answer(bound, "POST", "/mcp")).headers["www-authenticate"]
+    assert "The key is valid at /mcp/desk only." in challenge
+    found = {
+        path: (await answer(free, *place)).status_code for place in ELSEWHERE for path in place
+    }
+    assert 401 not in found.values()
+
+
+@pytest.mark.parametrize("secured", [STATIC[0] | {"joined_endpoints": JOINED}], indirect=True)
+async def test_strangers_learn_of_no_joined_endpoint(secured):
+    """It answers as one that does not exist."""
+
+    async def answer(name):
+        found = await secured.http.post(f"/mcp/{name}")
+        return found.status_code, found.text.replace(name, "NAME")
+
+    assert await answer("desk") == await answer("absent")
+
+
 def test_command_line_makes_lists_and_revokes(tmp_path):
     """The key is shown once."""
 
@@ -55,6 +111,13 @@ def test_command_line_makes_lists_and_revokes(tmp_path):
     listed = run("list").stdout
     assert "laptop  MCP-WEB-SEARCH" in listed
     assert key not in listed
+    bound = run("add", "desk", "--endpoint", "/mcp/desk", "--endpoint", "web")
+    assert "roles: none /mcp/desk /mcp/web" in bound.stderr
+    assert " /mcp/desk /mcp/web" in run("list").stdout
+    assert run("revoke", bound.stdout.split("_")[1]).returncode == 0
+    for wrong, why in (("lazy", "call every other tool"), ("a b", "give a name")):
+        refused = run("add", "desk", "--endpoint", wrong)
+        assert (refused.returncode, why in refused.stderr) == (1, True)
     assert run("revoke", key.split("_")[1]).returncode == 0
     assert run("revoke", "nope").returncode == 1
     assert run("list").stdout == ""

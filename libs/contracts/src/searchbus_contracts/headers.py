@@ -49,6 +49,10 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     roles: Annotated[
         tuple[str, ...], doc("Role names, compared exactly; '*' stands for every role.")
     ] = ()
+    endpoint: Annotated[
+        str | None,
+        doc("An endpoint that joins toolsets: a tool that calls others finds only those there."),
+    ] = None
 
     def holds(self, required: tuple[str, ...] | list[str]) -> bool:
         """Whether the actor has all of the required roles."""

@@ -61,7 +61,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
     async def about(request: Request) -> PlainAnswer:
         """Name, version and endpoints."""
         await admit(request, "/mcp")
-        endpoints = ["/mcp", *(f"/mcp/{name}" for name in edge.registry.toolsets)]
+        endpoints = ["/mcp", *(f"/mcp/{name}" for name in edge.registry.endpoints)]
         found = {"name": "searchbus", "version": VERSION, "endpoints": endpoints}
         return PlainAnswer(encode(found))
 

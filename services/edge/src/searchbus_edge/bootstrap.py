@@ -271,6 +271,7 @@ class _Tools:
             own_offered=finder.offered,
             pinned=settings.pinned_tools,
             pinning=pinning,
+            joined=settings.joined_endpoints,
         )
         self.audit = AuditLog(arguments=settings.audit_arguments)
         self.calls = ToolCalls(
@@ -306,9 +307,8 @@ def _add_composites(
         sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
     weights = settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
-    tools.worker.add(
-        Connector(weighted, similarity), Many(weighted), Plans(tools.registry, tools.calls)
-    )
+    plans = Plans(tools.registry, tools.calls)
+    tools.worker.add(Connector(weighted, similarity), Many(weighted), plans)
     return documents
 
 
@@ -359,10 +359,8 @@ def _interfaces(
     """The interfaces of plain HTTP by the first segments of their paths."""
     found: dict[str, ASGI] = {}
     if "api" in settings.http_interfaces:
-        api = HttpApi(
-            http_calls, tools.pages, tools.search,
-            server_url=settings.public_url or "/", signed_in=signed_in,
-        )  # fmt: skip
+        url = settings.public_url or "/"
+        api = HttpApi(http_calls, tools.pages, tools.search, server_url=url, signed_in=signed_in)
         found |= dict.fromkeys(SEGMENTS, api)
     web_apps: dict[str, Callable[[HttpCalls], ASGI]] = {
         "searxng": searxng_app,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from searchbus_contracts import is_token
 from searchbus_runtime import FollowingSettings, SigningSettings
 from searchbus_runtime.secret import values_of
 
@@ -16,6 +17,8 @@ from .tools.budgets import BUDGETS
 
 __all__ = ["EdgeSettings"]
 
+_OWN_ENDPOINTS = ("connector", "web", "fomc", "ddg", "lazy", "bulk")
+"""What these list is promised to clients."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -189,6 +192,15 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="The name of call_tool for clients. Semantic Kernel drops a tool of that name: "
         "set another one, e.g. run_tool.",
     )
+    joined_endpoints: dict[str, Annotated[tuple[str, ...], Field(min_length=1, max_length=100)]] = (
+        Field(
+            {},
+            max_length=100,
+            description="Endpoints that join toolsets, JSON: "
+            '{"desk": ["web", "files"]} is /mcp/desk, with the names of /mcp. A tool there that '
+            "calls others finds only those of these toolsets.",
+        )
+    )
     connector_sources: dict[str, float] = Field(
         {"documents": 1.0, "web": 0.7},
         description="Sources of the connector's search with their weights; 0 or absent: not used.",
@@ -234,6 +246,17 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         for name in given:
             if name not in BUDGETS:
                 raise ValueError(f"there is no budget {name[:40]!r}: use {', '.join(BUDGETS)}")
+        return given
+
+    @field_validator("joined_endpoints")
+    @classmethod
+    def _endpoints_have_names(cls, given: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for name, toolsets in given.items():
+            for text in (name, *toolsets):
+                if not is_token(text):
+                    raise ValueError(f"{text[:40]!r} cannot be the name of a toolset")
+            if name in _OWN_ENDPOINTS:
+                raise ValueError(f"/mcp/{name} is a toolset of its own: choose another name")
         return given
 
     @field_validator("state_key")

@@ -65,7 +65,7 @@ def post(way, make_tool, clock):
     view = View((0, True), tools={"paid": make_tool("paid", required_roles=("ROLE_PAYER",))})
     view.tools["call_tool"] = make_tool("call_tool", toolset=LAZY)
     server = SimpleNamespace(
-        view=view, mcp=SimpleNamespace(server_info_stamp={}),
+        view=view, joins=False, mcp=SimpleNamespace(server_info_stamp={}),
         largest_request=lambda: view.max_request_bytes,
     )  # fmt: skip
     resolver = Resolver(SimpleNamespace(view=lambda toolset: view))

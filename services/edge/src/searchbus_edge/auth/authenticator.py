@@ -67,7 +67,7 @@ class Authenticator:
         if scheme.lower() != "bearer" or not credential or " " in credential:
             raise UnauthenticatedError("Send the token as 'Authorization: Bearer <token>'.")
         if self._keys is not None:
-            return self._keys.verify(credential).actor
+            return self._keys.verify(credential).at(path)
         return (await self._verify(credential, path)).actor
 
     async def _verify(self, token: str, path: str) -> Identity:

@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
+from searchbus_contracts import is_token
 from searchbus_runtime import data_folder
 from searchbus_runtime.config_sources import configured_path
 
-from .static_keys import KeyFile
+from .static_keys import KeyFile, KeyRecord
 
 keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
 
@@ -32,6 +33,10 @@ def add(
         list[str] | None, typer.Option(help="A role; may be repeated. '*' is every role.")
     ] = None,
     days: Annotated[int, typer.Option(min=0, help="Days until the key expires; 0: never.")] = 0,
+    endpoint: Annotated[
+        list[str] | None,
+        typer.Option(help="The key is valid at /mcp/ENDPOINT only; may be repeated."),
+    ] = None,
     file: FileOption = None,
     data: DataOption = None,
 ) -> None:
@@ -41,9 +46,13 @@ def add(
     """
     expires_s = int(time.time()) + days * 86_400 if days else 0
     with _errors():
-        key, record = _file(file, data).add(name, tuple(role or ()), expires_s=expires_s)
+        endpoints = tuple(map(_endpoint, endpoint or ()))
+        key, record = _file(file, data).add(
+            name, tuple(role or ()), expires_s=expires_s, endpoints=endpoints
+        )
     typer.echo(key)
-    typer.echo(f"key {record.id} of {name}; roles: {', '.join(record.roles) or 'none'}", err=True)
+    roles = ", ".join(record.roles) or "none"
+    typer.echo(f"key {record.id} of {name}; roles: {roles}{_places(record)}", err=True)
 
 
 @keys.command("list")
@@ -60,7 +69,7 @@ def list_keys(
         records = _file(file, data).read()
     if as_json:
         rows = [{"id": r.id, "name": r.name, "roles": r.roles, "created_s": r.created_s,
-                 "expires_s": r.expires_s} for r in records]  # fmt: skip
+                 "expires_s": r.expires_s, "endpoints": r.endpoints} for r in records]  # fmt: skip
         typer.echo(json.dumps(rows))
         return
     if not records:
@@ -68,7 +77,8 @@ def list_keys(
     for record in records:
         until = _day(record.expires_s) if record.expires_s else "no end"
         roles = ", ".join(record.roles) or "no roles"
-        typer.echo(f"{record.id}  {record.name}  {roles}  {_day(record.created_s)} to {until}")
+        valid = f"{_day(record.created_s)} to {until}{_places(record)}"
+        typer.echo(f"{record.id}  {record.name}  {roles}  {valid}")
 
 
 @keys.command("rotate")
@@ -151,6 +161,23 @@ def _errors() -> Iterator[None]:
 def _file(file: Path | None, data: Path | None) -> KeyFile:
     folder = data_folder(data)
     return KeyFile(file or configured_path("keys_file", "edge", folder) or folder / "keys.json")
+
+
+def _endpoint(name: str) -> str:
+    """The name of an endpoint without `/mcp/`; raises ValueError."""
+    name = name.removeprefix("/mcp/")
+    if not is_token(name):
+        raise ValueError(f"--endpoint {name[:40]!r}: give a name such as web, of /mcp/web.")
+    if name in ("lazy", "bulk"):
+        raise ValueError(
+            f"--endpoint {name}: its tools call every other tool. Join it with others by "
+            "SEARCHBUS_JOINED_ENDPOINTS, and name that endpoint."
+        )
+    return name
+
+
+def _places(record: KeyRecord) -> str:
+    return "".join(f" /mcp/{endpoint}" for endpoint in record.endpoints)
 
 
 def _day(seconds: int) -> str:

@@ -55,10 +55,23 @@ class UnauthenticatedError(Exception):
 
 
 class Identity(Struct, frozen=True):
-    """A caller, and until when (seconds of the epoch) the credential need not be verified again."""
+    """A caller.
+
+    Args:
+        expires_s: until when the credential need not be verified again, in seconds of the epoch.
+        endpoints: of MCP, where alone the credential is valid; empty for everywhere.
+    """
 
     actor: Actor
     expires_s: float
+    endpoints: tuple[str, ...] = ()
+
+    def at(self, path: str) -> Actor:
+        """The caller of a request to a path; raises UnauthenticatedError where it is not valid."""
+        paths = [f"/mcp/{endpoint}" for endpoint in self.endpoints]
+        if paths and path not in paths:
+            raise UnauthenticatedError(f"The key is valid at {', '.join(paths)} only.")
+        return self.actor
 
 
 def roles_of(claims: Mapping[str, Any], paths: Iterable[str] = DEFAULT_PATHS) -> tuple[str, ...]:

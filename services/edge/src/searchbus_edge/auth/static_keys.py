@@ -36,7 +36,11 @@ _unreadable = metrics.get_meter("searchbus.edge").create_counter(
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """One key without the key itself. Times are seconds of the epoch; 0: it does not expire."""
+    """One key without the key itself. Times are seconds of the epoch; 0: it does not expire.
+
+    Args:
+        endpoints: below `/mcp`, where alone it is valid; empty for everywhere.
+    """
 
     id: str
     name: str
@@ -44,6 +48,7 @@ class KeyRecord:
     roles: tuple[str, ...]
     created_s: int
     expires_s: int = 0
+    endpoints: tuple[str, ...] = ()
 
 
 class KeyFile:
@@ -72,23 +77,28 @@ class KeyFile:
             ) from None
 
     def add(
-        self, name: str, roles: tuple[str, ...], *, expires_s: int = 0
+        self,
+        name: str,
+        roles: tuple[str, ...],
+        *,
+        expires_s: int = 0,
+        endpoints: tuple[str, ...] = (),
     ) -> tuple[str, KeyRecord]:
         """Make a key. It is returned here and stored nowhere."""
         key_id = secrets.token_hex(4)
         key = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
         record = KeyRecord(
             id=key_id, name=name, sha256=_hash(key), roles=tuple(kept_role(r) for r in roles),
-            created_s=int(time.time()), expires_s=expires_s,
+            created_s=int(time.time()), expires_s=expires_s, endpoints=endpoints,
         )  # fmt: skip
         with locked(self.path):
             self._write([*self.read(), record])
         return key, record
 
     def rotate(self, name: str, *, expires_s: int = 0) -> tuple[str, KeyRecord]:
-        """Make a second key of a name, with the same roles; KeyError where there is none."""
+        """Make a second key of a name with its roles and endpoints; KeyError without one."""
         newest = self._newest(name)
-        return self.add(name, newest.roles, expires_s=expires_s)
+        return self.add(name, newest.roles, expires_s=expires_s, endpoints=newest.endpoints)
 
     def retire(self, name: str) -> list[str]:
         """Remove the keys of a name but the newest, and return their ids; KeyError as above."""
@@ -113,7 +123,13 @@ class KeyFile:
         return len(kept) < len(records)
 
     def _write(self, records: list[KeyRecord]) -> None:
-        content = {"keys": [asdict(record) for record in records]}
+        # An edge that knows no endpoints refuses such a key, and only such a key's file.
+        content = {
+            "keys": [
+                {k: v for k, v in asdict(record).items() if v or k != "endpoints"}
+                for record in records
+            ]
+        }
         write_atomically(self.path, json.dumps(content, indent=1), mode=0o600)
 
 
@@ -156,7 +172,9 @@ class StaticKeys:
         if record is None or not matches or (record.expires_s and record.expires_s <= now_s):
             raise UnauthenticatedError(_REFUSED)
         until_s = now_s + _CHECK_EVERY_S
-        return Identity(actor, min(until_s, record.expires_s) if record.expires_s else until_s)
+        if record.expires_s:
+            until_s = min(until_s, record.expires_s)
+        return Identity(actor, until_s, record.endpoints)
 
     def _reload(self, now_s: float) -> None:
         """Read the file if it has changed; a file that was removed holds no keys."""
@@ -201,11 +219,12 @@ def _actor(record: KeyRecord) -> Actor:
 
 
 def _record(item: dict[str, object]) -> KeyRecord:
-    roles = item["roles"]
-    record = KeyRecord(**{**item, "roles": tuple(roles)})  # type: ignore[arg-type]
-    texts = (record.id, record.name, record.sha256, *record.roles)
+    roles, endpoints = item["roles"], item.get("endpoints", [])
+    record = KeyRecord(**{**item, "roles": tuple(roles), "endpoints": tuple(endpoints)})  # type: ignore[arg-type]
+    texts = (record.id, record.name, record.sha256, *record.roles, *record.endpoints)
     times_s = (record.created_s, record.expires_s)
-    if not isinstance(roles, list) or not all(isinstance(text, str) for text in texts):
+    lists = isinstance(roles, list) and isinstance(endpoints, list)
+    if not lists or not all(isinstance(text, str) for text in texts):
         raise TypeError(f"the record {record.id!r} has a field of the wrong type")
     if not all(isinstance(time_s, int) for time_s in times_s):
         raise TypeError(f"the record {record.id!r} has a time that is not a whole number")

@@ -2,8 +2,8 @@
 
 On `/mcp` a name belongs to the first toolset in the configured order; a later toolset's tool is
 listed as `<toolset>_<name>`. A tool with a qualified name has that one there. On `/mcp/<toolset>`
-every name is the toolset's own. Views are immutable and rebuilt when the directory's generation
-changes.
+every name is the toolset's own; an endpoint that joins toolsets has the names of `/mcp`. Views are
+immutable and rebuilt when the directory's generation changes.
 
 Checking compiles every schema, which takes a second for fifty thousand tools. It runs in a thread
 before the directory publishes them, and only for toolsets whose catalogue, owner or pins changed.
@@ -174,6 +174,7 @@ class Registry:
         own: the edge's own tools, all of one toolset; listed last, and only while `own_offered()`.
         pinned: names on `/mcp` of tools that the endpoint of the own toolset also lists.
         pinning: holds definitions that changed; None lists whatever services describe.
+        joined: toolsets by the name of the endpoint that joins them.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class Registry:
         own_offered: Callable[[], bool] = lambda: True,
         pinned: Sequence[str] = (),
         pinning: Pinning | None = None,
+        joined: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._directory = directory
         self._order = tuple(order)
@@ -193,6 +195,7 @@ class Registry:
         self._own_offered = own_offered
         self._pinned = tuple(pinned)
         self._pinning = pinning
+        self._joined = {name: tuple(toolsets) for name, toolsets in (joined or {}).items()}
         self._views: dict[str | None, View] = {}
         self._offers = self._prepared = Offers()
         self._upcoming: dict[str | None, View] = {}
@@ -211,7 +214,7 @@ class Registry:
         offers = self._check(listing, version[2])
         views: dict[str | None, View] = {}
         for toolset in toolsets:
-            if toolset is None or toolset in offers.of or toolset in self._own_toolsets:
+            if toolset in (None, *offers.of, *self._own_toolsets, *self._joined):
                 views[toolset] = self._build(toolset, version, offers, views.get(None))
                 views[toolset].prepare()
         return offers, views
@@ -220,6 +223,15 @@ class Registry:
     def toolsets(self) -> list[str]:
         """All toolsets, in naming order."""
         return self._toolsets(self._directory.listing, own_offered=self._own_offered())
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Names of all endpoints below `/mcp`: those that join toolsets, then the toolsets."""
+        return list(dict.fromkeys((*self._joined, *self.toolsets)))
+
+    def joins(self, endpoint: str | None) -> bool:
+        """Whether an endpoint joins toolsets; then it hides a toolset of its name."""
+        return endpoint in self._joined
 
     def _toolsets(self, listing: Listing, *, own_offered: bool) -> list[str]:
         names = listing.owners.keys() - self._own_toolsets.keys()
@@ -231,13 +243,15 @@ class Registry:
         return [a.service for a in self._directory.absences if a.since_s is None]
 
     def offers(self, toolset: str) -> bool:
-        """Whether there is such a toolset now."""
+        """Whether there is such an endpoint now."""
+        if toolset in self._joined:
+            return True
         if toolset in self._own_toolsets:
             return self._own_offered()
         return self._directory.owner(toolset) is not None
 
     def view(self, toolset: str | None) -> View:
-        """What `/mcp` (None) or `/mcp/<toolset>` offers now."""
+        """What `/mcp` (None) or an endpoint below it offers now."""
         pins = self._pins_generation
         version = (self._directory.generation, self._own_offered(), pins)
         view = self._views.get(toolset)
@@ -300,6 +314,9 @@ class Registry:
         Args:
             everything: the view of `/mcp`, for any other.
         """
+        if toolset in self._joined:
+            assert everything is not None
+            return everything.part(toolset, self._joined[toolset])
         owners = offers.listing.owners
         toolsets = self._toolsets(offers.listing, own_offered=version[1])
         view = View(version, toolset, services={t: owners[t] for t in toolsets if t in owners})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -126,18 +126,39 @@ class View:
     Args:
         version: the directory's generation, whether search was available, the pins' generation.
         toolset: None for `/mcp`.
+        joined: the toolsets of an endpoint that joins some of them.
         services: the service of each toolset, in naming order.
         tool_of: tools by (toolset, own name).
     """
 
     version: tuple[int, bool, int]
     toolset: str | None = None
+    joined: tuple[str, ...] = ()
     tools: dict[str, ListedTool] = field(default_factory=dict)
     prompts: dict[str, PromptDescriptor] = field(default_factory=dict)
     resources: dict[str, ResourceDescriptor] = field(default_factory=dict)
     templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
     services: Mapping[str, str] = field(default_factory=dict)
     tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The toolsets that it has items of; empty for all."""
+        return self.joined or ((self.toolset,) if self.toolset else ())
+
+    def part(self, name: str, toolsets: tuple[str, ...]) -> View:
+        """The view of an endpoint that joins these toolsets, with the names of this one."""
+        return replace(
+            self,
+            toolset=name,
+            joined=toolsets,
+            tools={n: t for n, t in self.tools.items() if t.descriptor.toolset in toolsets},
+            prompts={n: p for n, p in self.prompts.items() if p.toolset in toolsets},
+            resources={uri: r for uri, r in self.resources.items() if r.toolset in toolsets},
+            templates=tuple(t for t in self.templates if t[1].toolset in toolsets),
+            services={t: s for t, s in self.services.items() if t in toolsets},
+            tool_of={key: t for key, t in self.tool_of.items() if key[0] in toolsets},
+        )
 
     def access(self, actor: Actor) -> tuple[bool, ...]:
         """What the actor may use: whether it holds each group of roles that the lists ask for.

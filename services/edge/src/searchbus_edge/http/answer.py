@@ -90,15 +90,22 @@ class Tagged(NamedTuple):
         return cls(body, f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"')
 
     def answer(
-        self, if_none_match: str | None, headers: Headers, content_type: bytes = JSON
+        self,
+        if_none_match: str | None,
+        *,
+        cache: bytes = b"private, no-cache",
+        content_type: bytes = JSON,
+        headers: Headers = (),
     ) -> PlainAnswer:
         """The body, or 304 without one where the client has it.
 
         Args:
             if_none_match: the header `If-None-Match`.
-            headers: of both; `cache-control` among them.
+            cache: the value of `cache-control`. By default a client asks each time before it uses
+                what it kept, and what one caller sees is kept for no other.
+            headers: of both.
         """
-        headers = ((b"etag", self.tag.encode()), *headers)
+        headers = ((b"etag", self.tag.encode()), (b"cache-control", cache), *headers)
         known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
         if known & {self.tag, "*"}:
             return PlainAnswer(status=304, headers=headers)

@@ -56,8 +56,6 @@ SEGMENTS = ("api", "openapi.json", "docs")
 _NOTHING = "There is nothing at this address. GET /openapi.json describes what there is."
 _NO_INDEX = "Tools cannot be searched now: no tool index is running. Omit the query to list all."
 _MAX_RENDERED = 2048
-_REVALIDATE = ((b"cache-control", b"private, no-cache"),)
-"""A client asks before it uses what it kept: tools come and go, and each caller has its own."""
 
 
 def _without_titles(schema: dict[str, Any]) -> None:
@@ -145,7 +143,7 @@ class HttpApi:
             """The tools that the caller may call, as MCP lists or finds them."""
             received = await self._get(request)
             page = Tagged.of(await self._tools.page(received, query, cursor))
-            return page.answer(request.headers.get("if-none-match"), _REVALIDATE)
+            return page.answer(request.headers.get("if-none-match"))
 
         @app.head("/openapi.json", include_in_schema=False)
         @app.get("/openapi.json", include_in_schema=False)
@@ -153,11 +151,13 @@ class HttpApi:
             request: Request, toolset: Annotated[tuple[str, ...], Query()] = ()
         ) -> PlainAnswer:
             received = await self._get(request)
+            chosen: list[str] = []
             for name in toolset:
-                if self._calls.toolset(name) is None:
+                if (view := self._calls.toolset(name)) is None:
                     raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(name))
-            document = await self._openapi.document(self._calls.everything, received.actor, toolset)
-            return document.answer(request.headers.get("if-none-match"), _REVALIDATE)
+                chosen += view.members
+            document = await self._openapi.document(self._calls.everything, received.actor, chosen)
+            return document.answer(request.headers.get("if-none-match"))
 
         @app.head("/docs", include_in_schema=False)
         @app.get("/docs", include_in_schema=False)

@@ -75,6 +75,8 @@ class McpEndpoint:
         received = await _admit(self._policy, self._path, scope, send)
         if received is None:
             return
+        if self._server.joins:
+            received.actor = self._server.bound(received.actor)
         limits = self._policy.limits
         body = check_media_types(received.head) or await limits.read(
             received.head, receive, self._server.largest_request
@@ -246,7 +248,7 @@ class Endpoints:
         self._endpoints: dict[str | None, McpEndpoint] = {}
 
     def get(self, toolset: str | None) -> McpEndpoint | None:
-        """The endpoint `/mcp` (None) or `/mcp/<toolset>`; None for an unknown toolset."""
+        """The endpoint `/mcp` (None) or one below it; None for an unknown name."""
         if toolset is not None and not self._registry.offers(toolset):
             return None
         endpoint = self._endpoints.get(toolset)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as types
+import msgspec
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.caching import CacheHint
@@ -101,11 +102,16 @@ class EndpointServers:
 
 
 class EndpointServer:
-    """The handlers of one endpoint; `mcp` is the SDK's server."""
+    """The handlers of one endpoint; `mcp` is the SDK's server.
+
+    Attributes:
+        joins: whether the endpoint joins toolsets.
+    """
 
     def __init__(self, toolset: str | None, handlers: Handlers) -> None:
         self._toolset = toolset
         self._handlers = handlers
+        self.joins = handlers.registry.joins(toolset)
         hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
         self.mcp: Server[Any] = Server(
             "searchbus" if toolset is None else f"searchbus-{toolset}",
@@ -155,6 +161,12 @@ class EndpointServer:
         """What the endpoint offers now."""
         return self._handlers.registry.view(self._toolset)
 
+    def bound(self, actor: Actor) -> Actor:
+        """The caller at this endpoint: where it joins toolsets, no tool can name one of others."""
+        if not self.joins:
+            return actor
+        return msgspec.structs.replace(actor, endpoint=self._toolset)
+
     @property
     def searched(self) -> View:
         """What tools/search finds."""
@@ -172,7 +184,7 @@ class EndpointServer:
     def _actor(self, ctx: Context) -> Actor:
         """The identified caller of an HTTP request; else the default."""
         found = getattr(ctx.request, "actor", None)
-        return found if isinstance(found, Actor) else self._handlers.default_actor
+        return found if isinstance(found, Actor) else self.bound(self._handlers.default_actor)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         listed = self.view.tools.get(name)

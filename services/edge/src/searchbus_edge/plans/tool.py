@@ -26,7 +26,7 @@ MAX_HELD_BYTES = 64 * 2**20
 
 
 class Plans(Toolset, name=BULK):
-    """Runs plans over all tools of `/mcp`."""
+    """Runs plans over all tools of `/mcp`, or of the endpoint that joins toolsets."""
 
     def __init__(self, registry: Registry, calls: ToolCalls) -> None:
         self._registry = registry
@@ -49,7 +49,7 @@ class Plans(Toolset, name=BULK):
         """Run several tool calls as one plan: steps use earlier results by JSONPath, call a tool
         for each row, filter and join rows. Only what `output` selects is returned.
         """
-        view = self._registry.view(None)
+        view = self._registry.view(call.actor.endpoint)
         checked = await asyncio.to_thread(
             check, arguments, call.actor, view, self._calls.resolver, _is_plan
         )
@@ -62,7 +62,11 @@ class Plans(Toolset, name=BULK):
             held_bytes += size_bytes
             self._held_bytes += size_bytes
 
-        run = Run(call, arguments, checked, self._calls, self._target, hold)
+        def target(name: str, given: dict[str, Any]) -> Target:
+            view = self._registry.view(call.actor.endpoint)
+            return self._calls.resolver.target(view, name, given)
+
+        run = Run(call, arguments, checked, self._calls, target, hold)
         try:
             await run.run()
             selected: dict[str, Any] = {}
@@ -78,9 +82,6 @@ class Plans(Toolset, name=BULK):
             return await asyncio.to_thread(_fitted, run, selected, arguments.max_tokens)
         finally:
             self._held_bytes -= held_bytes
-
-    def _target(self, name: str, arguments: dict[str, Any]) -> Target:
-        return self._calls.resolver.target(self._registry.view(None), name, arguments)
 
 
 def _is_plan(listed: ListedTool) -> bool:

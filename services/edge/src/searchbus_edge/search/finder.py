@@ -182,11 +182,10 @@ class Finder:
         toolset: str | None = None,
         nearest: int = 0,
     ) -> _Matches:
-        toolset = toolset or view.toolset
         request = FindRequest(
             query=query, kind=kind, limit=limit, offset=offset, generation=generation,
             explain=explain, first_page=first_page, nearest=nearest,
-            toolsets=(toolset,) if toolset else (),
+            toolsets=(toolset,) if toolset else view.members,
         )  # fmt: skip
         return await self._bus.request(
             self._bus.subjects.endpoint(INDEX, "search"), request, _Matches,
@@ -196,12 +195,11 @@ class Finder:
     async def _ranked_resources(
         self, actor: Actor, view: View, query: str
     ) -> tuple[list[ResourceDescriptor], list[SourceCoverage]]:
-        toolsets = [view.toolset] if view.toolset else []
         requests: dict[str, Request[Any]] = {
             INDEX: Request(
                 self._bus.subjects.endpoint(INDEX, "search"),
                 FindRequest(
-                    query=query, kind="resource", limit=_MAX_RESOURCES, toolsets=tuple(toolsets)
+                    query=query, kind="resource", limit=_MAX_RESOURCES, toolsets=view.members
                 ),
                 _Matches, service=INDEX, actor=actor,
             )

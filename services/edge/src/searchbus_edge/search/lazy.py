@@ -141,7 +141,7 @@ class Lazy(Toolset, name=LAZY):
         and the required arguments; detail "full" adds the schemas. Nothing fits well: the nearest,
         with confidence "low". Without a query: an overview of the toolsets.
         """
-        view = self._everything
+        view = self._reached(call.actor)
         if arguments.query is not None:
             reply = await self._matches(view, call.actor, arguments, arguments.query)
         else:
@@ -156,10 +156,11 @@ class Lazy(Toolset, name=LAZY):
     )
     async def call_tool(self, call: Call, arguments: CallTool) -> ToolReply:
         """Call a tool that find_tools found, with its own arguments."""
-        listed = self._everything.tool_of[LAZY, "call_tool"]
+        view = self._reached(call.actor)
+        listed = view.tool_of[LAZY, "call_tool"]
         given = msgspec.to_builtins(arguments)
         request = ToolRequest(
-            call.actor, self._calls.resolver.target(self._everything, listed.name, given), given,
+            call.actor, self._calls.resolver.target(view, listed.name, given), given,
             capabilities=call.client_capabilities, input_responses=call.input_responses,
             state=call.state, timeout_s=call.remaining_s, for_composite=True,
         )  # fmt: skip
@@ -168,15 +169,15 @@ class Lazy(Toolset, name=LAZY):
         except MCPError as error:
             raise Fault(ErrorCode.INVALID_ARGUMENT, error.error.message) from None
 
-    @property
-    def _everything(self) -> View:
-        """The view of `/mcp`; raises Fault(unavailable) while it does not have these tools."""
+    def _reached(self, actor: Actor) -> View:
+        """The view of `/mcp`, or of the endpoint that the request came to, where that joins
+        toolsets; raises Fault(unavailable) while there is no index."""
         if not self._finder.offered():
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 "Tools cannot be found now: no tool index is running. Try again later.",
             )
-        return self._registry.view(None)
+        return self._registry.view(actor.endpoint)
 
     async def _matches(self, view: View, actor: Actor, wanted: FindTools, query: str) -> ToolReply:
         if wanted.toolset is not None:

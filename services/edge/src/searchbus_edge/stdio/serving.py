@@ -127,7 +127,9 @@ async def _answer(
                 if client.owns:
                     await _wait_for_services(edge, _awaited(toolset, services, folder))
                 if toolset is not None and not edge.registry.offers(toolset):
-                    refuse_unknown(toolset, {*declared_toolsets(services), *edge.registry.toolsets})
+                    refuse_unknown(
+                        toolset, {*declared_toolsets(services), *edge.registry.endpoints}
+                    )
                 edge.changes.on_change = messages.lists_changed
                 await meanwhile.aclose()
                 await messages.serve(edge.servers.get(toolset).mcp)

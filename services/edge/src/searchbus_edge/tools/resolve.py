@@ -24,7 +24,7 @@ class Target(Struct, frozen=True):
         view: the tools among which the name was looked up.
         name: as the caller gave it.
         listed: the tool of that name; None where there is none.
-        called: the tool that does the work: `listed`, or the one that call_tool names on `/mcp`.
+        called: the tool that does the work: `listed`, or the one that call_tool names.
     """
 
     view: View
@@ -56,12 +56,16 @@ class Resolver:
         """
         listed = called = view.tools.get(name)
         if listed is not None and listed.passes_on:
-            called = self._registry.view(None).tools.get(argument())
+            called = self._reached(view).tools.get(argument())
         return Target(view, name, listed, called)
 
     def passed_on(self, target: Target, name: str) -> Target:
         """The target of the call that call_tool makes."""
-        return Target(self._registry.view(None), name, target.called, target.called)
+        return Target(self._reached(target.view), name, target.called, target.called)
+
+    def _reached(self, view: View) -> View:
+        """Where call_tool of a view looks for the tool that it names."""
+        return view if view.joined else self._registry.view(None)
 
     def require(self, target: Target, actor: Actor) -> ListedTool:
         """The tool of that name; one that the caller may not use is unknown to it.
