@@ -148,16 +148,17 @@ class View:
 
     def part(self, name: str, toolsets: tuple[str, ...]) -> View:
         """The view of an endpoint that joins these toolsets, with the names of this one."""
+        chosen = frozenset(toolsets)
         return replace(
             self,
             toolset=name,
             joined=toolsets,
-            tools={n: t for n, t in self.tools.items() if t.descriptor.toolset in toolsets},
-            prompts={n: p for n, p in self.prompts.items() if p.toolset in toolsets},
-            resources={uri: r for uri, r in self.resources.items() if r.toolset in toolsets},
-            templates=tuple(t for t in self.templates if t[1].toolset in toolsets),
-            services={t: s for t, s in self.services.items() if t in toolsets},
-            tool_of={key: t for key, t in self.tool_of.items() if key[0] in toolsets},
+            tools={n: t for n, t in self.tools.items() if t.descriptor.toolset in chosen},
+            prompts={n: p for n, p in self.prompts.items() if p.toolset in chosen},
+            resources={uri: r for uri, r in self.resources.items() if r.toolset in chosen},
+            templates=tuple(t for t in self.templates if t[1].toolset in chosen),
+            services={t: s for t, s in self.services.items() if t in chosen},
+            tool_of={key: t for key, t in self.tool_of.items() if key[0] in chosen},
         )
 
     def access(self, actor: Actor) -> tuple[bool, ...]:
