@@ -163,12 +163,15 @@ def test_client_that_leaves_while_its_stack_starts_leaves_nothing_behind(tmp_pat
 
 
 def test_client_that_leaves_while_it_waits_for_a_stack_ends(tmp_path):
-    """It starts none after that, since nobody reads the answer."""
+    """It starts none after that, since nobody reads the answer; a call is not waited for."""
     data = tmp_path / "data"
     with starts_are_held(data):
-        host = Host(tmp_path / "home", SEARCHBUS, "stdio", "--data", data)
+        host = Host(
+            tmp_path / "home", SEARCHBUS, "stdio", "--data", data,
+            SEARCHBUS_CALL_TIMEOUT_CAP_S="600",
+        )  # fmt: skip
         host.initialize()
-        host.send("tools/list", 2)
+        host.send("tools/call", 2, name="search_fomc", arguments={"query": "rates"})
         host.process.stdin.close()
         host.process.stdout.close()
         assert host.process.wait(300) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import select
 import sys
 from collections.abc import Collection, Coroutine, Mapping
@@ -43,6 +44,8 @@ async def serve(
     configure_logging("stdio", level="warning", style=settings.log_format)
     flush = configure_telemetry("edge", settings)
     loop = asyncio.get_running_loop()
+    # The SDK's server puts standard error in the place of standard output as long as it serves.
+    output = os.dup(sys.stdout.fileno())
     try:
         lines: Any = Lines(sys.stdin.fileno())
         async with stdio_server(stdin=lines) as (incoming, outgoing):
@@ -52,7 +55,7 @@ async def serve(
             await asyncio.wait([reading, working], return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 await _first_ended(
-                    working, messages.all_answered(), _unread(sys.stdout.fileno()),
+                    working, messages.all_answered(), _unread(output),
                     timeout_s=settings.call_timeout_cap_s,
                 )  # fmt: skip
             client.leave()
@@ -67,6 +70,7 @@ async def serve(
         if not isinstance(error, BrokenPipeError):  # else the client has left
             raise error from None
     finally:
+        os.close(output)
         flush()
 
 
