@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import ssl
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import certifi
 import pytest
+import uvicorn.server
 from hypothesis import settings
 
 from searchbus_testing import NatsServer, watch_this_process
@@ -51,6 +54,11 @@ def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
 
 
 ssl.create_default_context = _default_context
+# uvicorn waits a tenth of a second for the ends of connections before it looks for the first time,
+# and a thousand tests stop a server.
+_uvicorn_asyncio = SimpleNamespace(**vars(asyncio))
+_uvicorn_asyncio.sleep = lambda delay_s: asyncio.sleep(min(delay_s, 0.005))
+uvicorn.server.asyncio = _uvicorn_asyncio
 # No example of a property has a time limit: machines and their load differ.
 settings.register_profile("searchbus", deadline=None)
 settings.load_profile("searchbus")

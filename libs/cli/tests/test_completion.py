@@ -66,7 +66,7 @@ def answers() -> Iterator[Event]:
 def stack(tmp_path, answers) -> Iterator[Path]:
     """The data folder of a stack whose edge lists TOOLS."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Edge)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}"
     write_state(StackState(url=url, nats_url="", data=str(tmp_path), pid=os.getpid()))
     yield tmp_path

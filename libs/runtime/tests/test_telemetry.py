@@ -59,7 +59,7 @@ def test_collector_gets_spans_and_where_wanted_metrics(tmp_path):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/"
     run(SEARCHBUS_DATA_DIR=str(tmp_path), SEARCHBUS_OTLP_ENDPOINT=url)
     assert paths == ["/v1/traces"]

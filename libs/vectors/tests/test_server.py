@@ -54,7 +54,7 @@ async def test_server_that_goes_away_is_unavailable():
             """Silent."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             store = await open_store(url=f"http://127.0.0.1:{server.server_port}")
@@ -86,7 +86,7 @@ async def test_a_certificate_of_another_authority_is_named(tmp_path):
     context.load_cert_chain(cert, key)
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         url = f"https://127.0.0.1:{server.server_port}"
         try:
@@ -125,7 +125,7 @@ async def test_server_that_refuses_at_the_start_is_unavailable(status, setting):
             """Silent."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             with pytest.raises(StoreUnavailableError, match=setting):
@@ -162,7 +162,7 @@ async def test_server_that_fails_a_request_is_typed(status, headers, text):
             """Silent."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             store = await open_store(url=f"http://127.0.0.1:{server.server_port}")

@@ -76,7 +76,7 @@ def site():
     """The site's page structure on loopback."""
     Replica.requests, Replica.fail_next, Replica.robots = Counter(), [], 200
     server = ThreadingHTTPServer(("127.0.0.1", 0), Replica)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

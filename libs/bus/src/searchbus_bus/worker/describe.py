@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -29,8 +30,9 @@ from .toolset import Call, Declaration, DeclarationError, Toolset, WithMeta, dec
 
 def declared_tools(kind: type[Toolset]) -> list[ToolDescriptor]:
     """The tools of a toolset as declared, before `Toolset.configure`; sorted by name."""
+    part: Any = kind  # mypy takes a type for something without a hash
     return [
-        describe_method(kind, name, declaration)[0]
+        describe_method(part, name, declaration)[0]
         for name, declaration in declarations(kind)
         if declaration.kind == "tool"
     ]
@@ -42,10 +44,13 @@ def check_limits(descriptor: ToolDescriptor) -> ToolDescriptor:
     return msgspec.convert(msgspec.to_builtins(descriptor), ToolDescriptor)
 
 
+@lru_cache(512)
 def describe_method(
     part: type[Toolset], name: str, declaration: Declaration
 ) -> tuple[ToolDescriptor, type[Struct], ReplyForm]:
     """The descriptor of a tool, the type of its arguments and the form of its reply.
+
+    Kept: `searchbus stdio` builds two edges. Whoever changes the descriptor takes a copy.
 
     Raises:
         DeclarationError: the method's signature or docstring does not make a tool.

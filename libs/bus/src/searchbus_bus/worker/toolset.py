@@ -144,9 +144,9 @@ class DeclarationError(TypeError):
     """A decorated method cannot be offered; the message names the method and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Declaration:
-    """The kind and the options that a decorator recorded on a method."""
+    """The kind and the options that a decorator recorded on a method; equal to itself only."""
 
     kind: Kind
     options: dict[str, Any] = field(default_factory=dict)

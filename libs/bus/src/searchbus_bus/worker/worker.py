@@ -160,7 +160,8 @@ class Worker:
                         "resources. Make the class one."
                     )
                 elif declaration.kind == "tool":
-                    descriptor, arguments, form = describe_method(type(part), name, declaration)
+                    kind: Any = type(part)  # as in `declared_tools`
+                    descriptor, arguments, form = describe_method(kind, name, declaration)
                     descriptor = check_limits(part.configure(descriptor))
                     self.add_tool(descriptor, _decoding(getattr(part, name), arguments, form))
                 elif declaration.kind == "prompt":

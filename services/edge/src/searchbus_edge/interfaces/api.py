@@ -19,7 +19,7 @@ Whoever asks is identified first: to a stranger all of it is 401. The answer to 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib import resources
 from typing import Annotated, Any, NamedTuple
 
@@ -108,8 +108,7 @@ class HttpApi:
     ) -> None:
         self._calls = calls
         self._tools = ToolList(calls, pages, search)
-        self._app = self._pages()
-        self._openapi = OpenApi(self._app.routes, server_url=server_url, signed_in=signed_in)
+        self._openapi_for = partial(OpenApi, server_url=server_url, signed_in=signed_in)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -120,10 +119,13 @@ class HttpApi:
                 except (Fault, HttpError) as error:
                     await failed(error, PROBLEM).send(send)
             case _:
-                await self._app(scope, receive, send)
+                await self._pages(scope, receive, send)
 
+    @cached_property
     def _pages(self) -> FastAPI:
+        """Built for the first request: an edge on standard input and output has none."""
         app = plain_app(self._calls, PROBLEM, nothing=_NOTHING)
+        documents = self._openapi_for(app.routes)
 
         @app.head(TOOLS, include_in_schema=False)
         @app.get(
@@ -156,7 +158,7 @@ class HttpApi:
                 if (view := self._calls.toolset(name)) is None:
                     raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(name))
                 chosen += view.members
-            document = await self._openapi.document(self._calls.everything, received.actor, chosen)
+            document = await documents.document(self._calls.everything, received.actor, chosen)
             return document.answer(request.headers.get("if-none-match"))
 
         @app.head("/docs", include_in_schema=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec import Struct
 
@@ -99,14 +100,24 @@ class Console:
         pins = settings.pin_file if settings.hold_changes else None
         self._held = HeldChanges(directory, None if pins is None else PinFile(pins))
         self._overview = Overview(bus, directory, self._held)
-        self.app = plain_app(calls, PROBLEM)
-        self._add_pages()
-        add_catalogue(self.app, self._access, calls, prompts, resources)
-        add_searching(self.app, self._access, calls, finder, bus, settings.data_dir)
-        add_tracing(self.app, self._access, settings.trace_file)
-        add_attached(self.app, self._access, calls, bus, directory, settings.data_dir)
-        add_documents(self.app, self._access, calls, bus, settings.data_dir)
-        add_connecting(self.app, self._access, calls, settings, base_url)
+
+        def build() -> FastAPI:
+            app = plain_app(calls, PROBLEM)
+            self._add_pages(app)
+            add_catalogue(app, self._access, calls, prompts, resources)
+            add_searching(app, self._access, calls, finder, bus, settings.data_dir)
+            add_tracing(app, self._access, settings.trace_file)
+            add_attached(app, self._access, calls, bus, directory, settings.data_dir)
+            add_documents(app, self._access, calls, bus, settings.data_dir)
+            add_connecting(app, self._access, calls, settings, base_url)
+            return app
+
+        self._build = build
+
+    @cached_property
+    def app(self) -> FastAPI:
+        """Built for the first request: an edge on standard input and output has none."""
+        return self._build()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one HTTP request."""
@@ -127,8 +138,7 @@ class Console:
             return failed(refused, PROBLEM)
         return failed(HttpError.of(refusal), PROBLEM)
 
-    def _add_pages(self) -> None:
-        app = self.app
+    def _add_pages(self, app: FastAPI) -> None:
         app.exception_handlers[RequestValidationError] = self._invalid
 
         @app.get("/console")
