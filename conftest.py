@@ -33,6 +33,8 @@ REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 os.environ["SEARCHBUS_CHECK_REPLIES"] = "1"
 # Tables of commands are not wrapped, neither here nor in processes.
 os.environ["COLUMNS"] = "200"
+# As the launcher does for services: the threads of four processes would wait for each other.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Compiled tests and modules are kept, whatever the shell says: four processes of tests, and the
 # hundreds that they start, would each compile them again.
 sys.dont_write_bytecode = False
@@ -54,6 +56,8 @@ def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
 
 
 ssl.create_default_context = _default_context
+# httpcore looks for it on the whole path with every request, see searchbus_upstream.http.
+sys.modules.setdefault("sniffio", None)
 # uvicorn waits a tenth of a second for the ends of connections before it looks for the first time,
 # and a thousand tests stop a server.
 _uvicorn_asyncio = SimpleNamespace(**vars(asyncio))

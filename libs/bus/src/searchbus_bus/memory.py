@@ -42,6 +42,8 @@ class _Subscription:
     ) -> None:
         self.owner = owner
         self.subject = subject
+        self.start = subject.partition("*")[0].partition(">")[0]
+        """Of every subject that it matches."""
         self.queue = queue
         self._callback = callback
         self._pending: asyncio.Queue[Message] = asyncio.Queue(limit)
@@ -98,8 +100,11 @@ class MemoryBroker:
         groups: dict[str, list[_Subscription]] = {}
         reached = False
         for subscription in list(self.subscriptions):
-            if not subscription.owner.connected or not _matches(
-                subscription.subject, message.subject
+            # Most differ in their first characters.
+            if (
+                not message.subject.startswith(subscription.start)
+                or not subscription.owner.connected
+                or not _matches(subscription.subject, message.subject)
             ):
                 continue
             reached = True

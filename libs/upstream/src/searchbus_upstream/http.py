@@ -16,9 +16,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -29,6 +31,10 @@ from .backend_transport import BackendTransport
 from .guard import AddressRefusedError, NameUnknownError
 from .telemetry import upstream_span
 
+if "sniffio" not in sys.modules and find_spec("sniffio") is None:
+    # httpcore looks for it on the whole path with every request, 0.3 ms each time; this says that
+    # it is not installed.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 

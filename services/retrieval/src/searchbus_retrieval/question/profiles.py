@@ -26,9 +26,10 @@ A profile is a file `<collection>.toml`:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -142,19 +143,27 @@ def load_profiles(folder: Path | None = None) -> dict[str, Profile]:
         ValueError: a file is not a profile; the message names it.
         OSError: the folder cannot be read.
     """
-    shipped = files("searchbus_retrieval").joinpath("profiles").iterdir()
-    own = sorted(folder.iterdir()) if folder is not None else []
-    found = {}
-    for file in (*shipped, *own):
+    return _shipped() | (_read(sorted(folder.iterdir())) if folder is not None else {})
+
+
+@cache
+def _shipped() -> dict[str, Profile]:
+    """Read once: the files take longer than opening an empty library."""
+    return _read(files("searchbus_retrieval").joinpath("profiles").iterdir())
+
+
+def _read(found: Iterable[Traversable]) -> dict[str, Profile]:
+    profiles = {}
+    for file in found:
         if not file.name.endswith(".toml"):
             continue
         try:
-            found[file.name.removesuffix(".toml")] = msgspec.toml.decode(
+            profiles[file.name.removesuffix(".toml")] = msgspec.toml.decode(
                 file.read_bytes(), type=Profile
             )
         except (msgspec.MsgspecError, ValueError) as error:
             raise ValueError(f"The profile {file} cannot be read: {error}") from error
-    return found
+    return profiles
 
 
 def _patterns(words: Mapping[str, tuple[str, ...]]) -> dict[str, re.Pattern[str]]:
