@@ -43,7 +43,7 @@ class _Subscription:
         self.owner = owner
         self.subject = subject
         self.start = subject.partition("*")[0].partition(">")[0]
-        """Of every subject that it matches."""
+        """Every subject that it matches begins so."""
         self.queue = queue
         self._callback = callback
         self._pending: asyncio.Queue[Message] = asyncio.Queue(limit)
