@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from types import SimpleNamespace
 
 import nats.errors
@@ -55,6 +56,33 @@ async def test_a_message_keeps_subject_body_reply_and_headers(nats_server):
     assert (message.subject, message.data, message.reply) == (subject, b"\x00\xff", "r")
     assert message.headers == {"Req-Id": "1"}
     await transport.close()
+
+
+async def test_a_server_that_hangs_with_a_full_socket_is_left(own_nats_server):
+    """What it does not read is given up, where more is written than the system keeps for it."""
+    first, second = own_nats_server(), own_nats_server()
+    transport = await NatsTransport.connect(f"{first.url},{second.url}", name="t")
+    # Any of the two may be the first one.
+    hangs = next(s for s in (first, second) if s.port == _port(transport))
+    hangs.process.send_signal(signal.SIGSTOP)
+    try:
+        writing = asyncio.create_task(_fill(transport))
+        await until(lambda: not transport._client._transport.ready)
+        await until(lambda: transport.connected and _port(transport) != hangs.port)
+        writing.cancel()
+        await transport.close()
+    finally:
+        hangs.process.send_signal(signal.SIGCONT)
+
+
+def _port(transport):
+    return transport._client._current_server.uri.port
+
+
+async def _fill(transport):
+    while True:
+        await transport.publish("anything", b"x" * 65_536)
+        await asyncio.sleep(0)
 
 
 async def test_a_direct_subscription_gets_what_was_sent_before_it_is_left(nats_server):

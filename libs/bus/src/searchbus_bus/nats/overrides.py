@@ -36,6 +36,8 @@ seed is tried | tries a lost server last |
 was refused for ever | asks for the seed at each connect |
 | `Client._process_err` | a user whom the server no longer knows ends the connection for good | \
 connects again, as other clients do |
+| `Client._attempt_reconnect` | waits until the lost server has read what was written to it: one \
+that hangs never does, and the client had no server until it went on | gives up the connection |
 | `Client._close` | writes what is pending to a connection that was lost; the error \
 leaves the rest undone | closes without a connection too |
 | `Service.info` (public) | lists only endpoints that micro subscribes to; these run one callback \
@@ -112,6 +114,11 @@ class DirectTransport(TcpTransport):
         data: bytes = await super().readline()  # type: ignore[no-untyped-call]
         self._count(data)
         return data
+
+    def abort(self) -> None:
+        """Give up the connection with what was not sent yet."""
+        if self._io_writer is not None:
+            self._io_writer.transport.abort()
 
     def _count(self, data: bytes) -> None:
         if self._protocol is not None:
@@ -338,8 +345,15 @@ class BusClient(Client):
         self._was_refused = False
         await super()._select_next_server()
 
+    async def _attempt_reconnect(self) -> None:
+        if isinstance(self._transport, DirectTransport):
+            self._transport.abort()
+        await super()._attempt_reconnect()
+
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         if not self.is_connected:
+            if isinstance(self._transport, DirectTransport):
+                self._transport.abort()
             self._pending = []
             self._pending_data_size = 0
         await super()._close(status, do_cbs)
