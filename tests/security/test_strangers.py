@@ -23,6 +23,22 @@ async def test_pages_say_nothing_to_strangers(secured, path):
     assert "searchbus_" not in response.text
 
 
+NAMED = {"server_name": "com.example/search", "joined_endpoints": {"desk": ["office"]}}
+
+
+@pytest.mark.parametrize("secured", [NAMED, NAMED | BOTH[1]], indirect=True)
+@pytest.mark.parametrize("path", ["/mcp/server-card", "/.well-known/ai-catalog.json"])
+async def test_description_for_everybody_has_no_toolset_in_it(secured, path):
+    """Nor a tool, an endpoint but /mcp or a key; a page that rebinds its name does not get it."""
+    found = await secured.http.get(path, headers={"Origin": "https://evil.example"})
+    assert found.status_code == 200
+    for secret in ("office", "desk", "connector", "lazy", "_tool", "sbk_", "127.0.0.1"):
+        assert secret not in found.text
+    evil = await secured.http.get(path, headers={"Host": "evil.example"})
+    assert evil.status_code == 421
+    assert (await secured.http.post(path)).status_code in (401, 405)
+
+
 @pytest.mark.parametrize("secured", BOTH, indirect=True)
 async def test_strangers_call_no_tool_by_plain_http(secured):
     """401 with the address of the metadata, whether there is such a tool or not."""

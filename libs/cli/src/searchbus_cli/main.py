@@ -48,7 +48,7 @@ PANELS = {
     "Fill": ("ingest", "attach"),
     "Operate": (
         "console", "doctor", "backup", "restore", "trace", "config", "keys", "pins", "nats-config",
-        "plan",
+        "server-json", "plan",
     ),
 }  # fmt: skip
 """The order of the help; a command of another package is below, where it is not named here."""

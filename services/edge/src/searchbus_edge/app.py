@@ -1,8 +1,9 @@
-"""The HTTP application: /mcp, /mcp/<toolset>, interfaces of plain HTTP, documents, metadata and
-health."""
+"""The HTTP application: /mcp, /mcp/<toolset>, interfaces of plain HTTP, documents, metadata, the
+server card and health."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -21,6 +22,7 @@ from .http.answer import TEXT, PlainAnswer
 from .http.faults import PAGE, HttpError, count_refused, failed
 from .http.head import Headers, HttpRefusal, parse_head
 from .interfaces.calls import allowed, bare_app
+from .interfaces.server_card import ANYONE, CACHE, documents
 
 DOCUMENT_TIMEOUT_S = 30.0
 
@@ -95,6 +97,22 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         found = metadata(edge.authenticator, f"/{path}" if path else "", issuer)
         return PlainAnswer(encode(found), headers=((b"cache-control", b"max-age=300"),))
 
+    async def describe(request: Request) -> PlainAnswer:
+        """The server card, or the catalog that names it; the same for everybody."""
+        head = parse_head(request.headers.raw)
+        head.origin = ""  # pages of other sites may read these
+        refusal = edge.policy.addresses.check(head)
+        if refusal is not None:
+            raise HttpError.of(refusal)
+        await edge.policy.abuse.admit(request.client.host if request.client else "")
+        body, content_type = described[request.url.path]
+        known = request.headers.get("if-none-match")
+        return body.answer(known, cache=CACHE, content_type=content_type, headers=ANYONE)
+
+    described = documents(edge.settings, edge.authenticator.resource_url)
+    for path in described:
+        app.add_api_route(path, describe, methods=["GET", "HEAD"])
+
     @app.get("/documents/{collection}/{document_id:path}")
     async def document(request: Request, collection: str, document_id: str) -> PlainAnswer:
         """A document that has no address of its own, for people who follow a citation."""
@@ -106,7 +124,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         headers = ((b"content-security-policy", b"sandbox"),)
         return _text(f"{found.title}\n\n{found.text}", headers=headers)
 
-    return EdgeApp(edge, app)
+    return EdgeApp(edge, app, described)
 
 
 def _text(text: str, status: int = 200, headers: Headers = ()) -> PlainAnswer:
@@ -123,18 +141,20 @@ class EdgeApp:
 
     Args:
         pages: serves every other path, and the lifespan.
+        described: paths where the edge describes itself; one of them is below `/mcp`.
     """
 
-    def __init__(self, edge: Edge, pages: FastAPI) -> None:
+    def __init__(self, edge: Edge, pages: FastAPI, described: Container[str]) -> None:
         self._edge = edge
         self._pages = pages
+        self._described = described
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection of ASGI."""
         path: str = scope.get("path", "")
         first = path[1:].partition("/")[0]
         serve: Any
-        if scope["type"] != "http":
+        if scope["type"] != "http" or (path in self._described and scope["method"] != "POST"):
             serve = self._pages
         elif first == "mcp":
             endpoints = self._edge.endpoints

@@ -210,6 +210,17 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         description="The address of this edge for clients: audience of tokens, and in citations "
         "of local documents.",
     )
+    server_name: (
+        Annotated[str, Field(max_length=200, pattern=r"^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$")] | None
+    ) = Field(
+        None,
+        description="The name under which the edge describes itself to everybody, at "
+        "/mcp/server-card and /.well-known/ai-catalog.json: com.example/search, for an owner of "
+        "example.com. Default: it does not.",
+    )
+    server_description: Annotated[str, Field(min_length=1, max_length=100)] = Field(
+        "Search and retrieval tools for agents.", description="What these say that it is for."
+    )
     page_size: Annotated[int, Field(ge=1, le=10_000)] = Field(
         200, description="Entries on a page of a list."
     )

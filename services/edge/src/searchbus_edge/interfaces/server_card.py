@@ -1,0 +1,119 @@
+"""How an edge describes itself to clients that have not connected, and to registries.
+
+| document | where | format |
+| --- | --- | --- |
+| server card | `GET /mcp/server-card` | extension server-card of MCP (SEP-2127), version 1 |
+| AI catalog | `GET /.well-known/ai-catalog.json` | AI Catalog 1.0, with one entry: the card |
+| `server.json` | `searchbus server-json` prints it | MCP registry, schema of 2025-12-11 |
+
+The formats leave tools to the lists, where each caller sees its own. So strangers who read the
+first two learn no toolset and no endpoint but `/mcp`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from searchbus_contracts import VERSION, encode
+
+from ..http.answer import Tagged
+from ..http.head import Headers
+from ..settings import EdgeSettings
+
+CARD_PATH = "/mcp/server-card"
+CATALOG_PATH = "/.well-known/ai-catalog.json"
+CARD_TYPE = "application/mcp-server-card+json"
+CATALOG_TYPE = "application/ai-catalog+json"
+CACHE = b"public, max-age=3600"
+ANYONE: Headers = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", b"GET"),
+    (b"access-control-allow-headers", b"Content-Type"),
+)
+"""Pages of other sites may read the documents: they are for everybody, and nothing else is."""
+_SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
+
+
+def server_card(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    """The card of the endpoint `/mcp`.
+
+    Args:
+        base_url: where clients reach the edge.
+    """
+    # Imported here: the command below needs no SDK.
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+    versions = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
+    remote = {**_remote(settings, base_url), "supportedProtocolVersions": versions}
+    schema = f"{_SCHEMAS}/v1/server-card.schema.json"
+    return {"$schema": schema, **_identity(settings), "remotes": [remote]}
+
+
+def server_json(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    """The entry for the registry: a remote server, which has no package to install."""
+    schema = f"{_SCHEMAS}/2025-12-11/server.schema.json"
+    return {"$schema": schema, **_identity(settings), "remotes": [_remote(settings, base_url)]}
+
+
+def ai_catalog(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    """The catalog of this host."""
+    namespace, _, name = (settings.server_name or "").partition("/")
+    publisher = ".".join(reversed(namespace.split(".")))
+    entry = {
+        "identifier": f"urn:air:{publisher}:{name}", "displayName": _TITLE,
+        "type": CARD_TYPE, "url": f"{base_url}{CARD_PATH}",
+    }  # fmt: skip
+    return {"specVersion": "1.0", "entries": [entry]}
+
+
+def documents(settings: EdgeSettings, base_url: str) -> dict[str, tuple[Tagged, bytes]]:
+    """Body and media type of what is served, by path; nothing where SERVER_NAME is not set."""
+    if settings.server_name is None:
+        return {}
+    card, catalog = server_card(settings, base_url), ai_catalog(settings, base_url)
+    return {
+        CARD_PATH: (Tagged.of(encode(card)), CARD_TYPE.encode()),
+        CATALOG_PATH: (Tagged.of(encode(catalog)), CATALOG_TYPE.encode()),
+    }
+
+
+_TITLE = "searchbus"
+
+
+def _identity(settings: EdgeSettings) -> dict[str, Any]:
+    return {
+        "name": settings.server_name, "title": _TITLE,
+        "description": settings.server_description, "version": VERSION,
+    }  # fmt: skip
+
+
+def _remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "streamable-http", "url": f"{base_url}/mcp"}
+    if settings.mode == "static":  # a provider of tokens is named by the challenge of a 401
+        key = {"description": "A key of this server.", "isRequired": True, "isSecret": True}
+        header = {
+            "name": "Authorization", "value": "Bearer {key}", "isRequired": True, "isSecret": True,
+            "variables": {"key": key},
+        }  # fmt: skip
+        found["headers"] = [header]
+    return found
+
+
+def command(
+    data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
+) -> None:
+    """Print the server.json of this deployment, for a registry of MCP servers.
+
+    Example: searchbus server-json
+    """
+    from searchbus_runtime import data_folder, load_settings
+
+    settings = load_settings(EdgeSettings, "edge", data_dir=data_folder(data))
+    for name in ("server_name", "public_url"):
+        if getattr(settings, name) is None:
+            typer.echo(f"error: set SEARCHBUS_{name.upper()}: a registry needs it.", err=True)
+            raise typer.Exit(1)
+    typer.echo(encode(server_json(settings, settings.base_url(settings.port))))
