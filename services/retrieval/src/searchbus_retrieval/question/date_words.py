@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import re
 
+from rapidfuzz.distance import OSA
+
 MONTHS = (
     "january february march april may june july august september october november december"
 ).split()
 _MONTH = rf"(?:{'|'.join([*MONTHS, *(month[:3] for month in MONTHS), 'sept'])})\b\.?"
 _YEAR = r"(?:(?:19|20)\d\d|['\u2019]\d\d)(?!\d)"
 _HOLIDAYS = {
-    "january": r"new\s+year(?:['\u2019]?s(?:\s+day)?)?",
-    "february": r"valentine(?:['\u2019]?s)?(?:\s+day)?|groundhog\s+day",
-    "may": r"memorial\s+day",
+    "january": r"new\s+year(?:['\u2019]?s(?:\s+day)?)?|epiphany",
+    "february": r"valentine(?:['\u2019]?s)?(?:\s+day)?|groundhog\s+day|presidents?['\u2019]?\s+day",
+    "march": r"st\.?\s+patrick(?:['\u2019]?s)?(?:\s+day)?|ides\s+of\s+march|pi\s+day",
+    "april": r"april\s+fools?(?:['\u2019]?s?)?(?:\s+day)?|tax\s+day|earth\s+day",
+    "may": r"memorial\s+day|may\s+day|mother['\u2019]?s\s+day",
     "june": r"juneteenth",
     "july": r"independence\s+day|(?:the\s+)?fourth\s+of\s+july",
     "september": r"labou?r\s+day",
     "october": r"halloween|columbus\s+day",
-    "november": r"thanksgiving|veterans\s+day|guy\s+fawkes",
-    "december": r"christmas|xmas",
+    "november": r"thanksgiving|veterans\s+day|guy\s+fawkes|election\s+day|black\s+friday",
+    "december": r"christmas|xmas|boxing\s+day|new\s+year['\u2019]?s\s+eve",
 }
 _NEAR = (
     r"(?:(?:(?:just|right|shortly|directly)\s+)?"
@@ -40,7 +44,12 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:gathering|get-together|session|sitting)(s?)\b", re.I), r"meeting\1"),
     (re.compile(r"\bthe\s+one\s+(?=(?:(?:just|right)\s+)?(?:before|after|following)\b)", re.I),
      "the meeting "),
-    (re.compile(r"\bpenultimate\b", re.I), "second to last"),
+    (re.compile(r"\bpenultimate\b|\bnext[\s-]+to[\s-]+last\b", re.I), "second to last"),
+    (re.compile(r"\b(?:opening|very\s+first)\s+(?=(?:\w+\s+){0,2}meeting\b)", re.I), "first "),
+    (re.compile(r"\b(?:closing|very\s+last)\s+(?=(?:\w+\s+){0,2}meeting\b)", re.I), "last "),
+    (re.compile(rf"\b{_ENDS}\s+(?P<when>{_YEAR})\s+(?P<event>(?:fomc\s+|policy\s+)?meeting)\b",
+                re.I), r"\g<end> \g<event> of \g<when>"),
+    (re.compile(r"(?<![\d/.-])9/11(?![\d/-])"), "September 11, 2001"),
     (_SAID_FIRST, r"\g<end> \g<event> of \g<when>"),
     (re.compile(r"\b((?:19|20)\d\d)['\u2019]s\b"), r"\1"),
     *((re.compile(rf"\b{_NEAR}(?:{said})(?=(?:\s+of|,)?\s+{_YEAR})", re.I), f"in {month}")
@@ -67,8 +76,22 @@ _ALONE = re.compile(
 _YEARS = re.compile(rf"(?<![\w/.-]){_YEAR}(?![\w/-])")
 
 
+_MISSPELT = re.compile(
+    rf"\b[A-Za-z]{{6,10}}\b(?=\.?,?\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?(?:of\s+)?{_YEAR}"
+    r"|\s+(?:meeting|statement|minutes)\b)"
+)
+
+
+def _corrected(match: re.Match[str]) -> str:
+    """The long name of a month that is one typing error away."""
+    word = match[0].lower()
+    near = (month for month in MONTHS if len(month) > 5 and OSA.distance(word, month) == 1)
+    return next(near, match[0])
+
+
 def spelled_out(question: str) -> str:
     """The question with a year at each month, and with the usual words for meetings."""
+    question = _MISSPELT.sub(_corrected, question)
     for pattern, spelling in _SPELLINGS:
         question = pattern.sub(spelling, question)
     for _ in range(3):  # a list of four months

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 
+from .date_offsets import at_a_distance
 from .date_words import MONTHS, spelled_out
+from .periods import Limit, NextTo, Period, months
 
 _NAMES = "|".join([*MONTHS, *(m[:3] for m in MONTHS), "sept"])
 _MONTH = rf"(?P<month>{_NAMES})\.?"
@@ -55,6 +57,9 @@ _PATTERNS = (
         rf"|year-end|first half|second half)[\s-]+(?:(?:of|in)\s+)?{_FULL_YEAR}\b",
         re.I,
     ),
+    re.compile(
+        r"\b(?:(?P<third>early|mid|late)[\s-]+)?(?:the\s+)?(?P<decade>(?:19|20)\d0)s\b", re.I
+    ),
     re.compile(rf"(?<!\w){_FULL_YEAR}(?![\w'])"),
 )
 _EVENT = (
@@ -85,6 +90,8 @@ _NEXT_TO = re.compile(
     rf"{_THE}$"
     rf"|\bmeeting\s+(?:(?:just|right|immediately|directly|that\s+came)\s+)*"
     rf"(?:(?P<just_before>{_BEFORE})|(?P<just_after>{_AFTER})){_THE}$"
+    rf"|\b(?:first|next|last)\s+{_EVENT}\s+(?:(?P<clause_before>before)|(?P<clause_after>after))"
+    rf"\s+(?:\w+\s+){{1,6}}(?:in|on)\s+$"
     rf"|\b(?:statement|minutes)\s+(?:(?:just|right|immediately|directly)\s+)*"
     rf"(?P<issued_before>{_BEFORE}){_THE}$",
     re.I,
@@ -105,6 +112,8 @@ _NTH_OF = re.compile(
     rf"(?P<from_end>[\s-]+to[\s-]+(?:last|final))?\s+{_EVENT}\s+(?:of|in)\s+(?:the\s+year\s+)?$",
     re.I,
 )
+_NOT = re.compile(r"\bnot\s+(?:(?:in|on|of|the)\s+)*$", re.I)
+"""Before a date that is not meant: "in September 2007, not in August"."""
 _CLAUSE = re.compile(
     r"\W*\s(?:that|which|where|when|(?:in|at|on) which|to|mention\w*|with)\b", re.I
 )
@@ -112,7 +121,10 @@ _RANGE_FROM = re.compile(r"\b(?:between|from)\s+(?:the\s+)?(?:meetings?\s+(?:in|
 _RANGE_TO = re.compile(
     rf"\s*(?:{_EVENT})?\s*(?:and|to|through|until|till|-|\u2013)\s+(?:the\s+)?$", re.I
 )
-_FOLLOWED_BY_EVENT = re.compile(rf"(?:'s)?\s+{_EVENT}", re.I)
+_FOLLOWED_BY_EVENT = re.compile(
+    rf"(?:'s)?\s+(?:{_EVENT}|(?:(?:rate|funds\s+rate)\s+)?(?:hike|increase|cut|move|statement)\b)",
+    re.I,
+)
 _REACH_CHARS = 120
 """Before a date, in which the words stand that say what it means."""
 _NO_END = date(2100, 1, 1)
@@ -122,61 +134,12 @@ _PARTS = {
     "late": (9, 12), "end": (10, 12), "year-end": (11, 12), "first half": (1, 6),
     "second half": (7, 12),
 }  # fmt: skip
+_THIRDS = {"": (0, 10), "early": (0, 4), "mid": (3, 7), "late": (6, 10)}
+"""Years of a decade."""
 _ORDINALS = {
     "fir": 0, "1st": 0, "sec": 1, "2nd": 1, "thi": 2, "3rd": 2, "fou": 3, "4th": 3, "las": 3,
     "fif": 4, "5th": 4, "six": 5, "6th": 5, "sev": 6, "7th": 6, "eig": 7, "8th": 7,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """From `start` to the day before `end`."""
-
-    start: date
-    end: date
-
-    @property
-    def days(self) -> int:
-        """The length in days."""
-        return (self.end - self.start).days
-
-    def holds(self, other: Period) -> bool:
-        """Whether the other period is a part of this longer one."""
-        return self != other and self.start <= other.start and other.end <= self.end
-
-    def __contains__(self, day: str) -> bool:
-        """Whether an ISO date is in the period."""
-        return self.start.isoformat() <= day < self.end.isoformat()
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A date that documents only mention: those that do are from before it, or from after it.
-
-    Attributes:
-        day: documents of earlier days are meant, or those of this day and later.
-    """
-
-    day: date
-    before: bool
-
-    @property
-    def last_day(self) -> date:
-        """The day before `day`."""
-        return self.day - timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class NextTo:
-    """The documents of the last date before a period, or of the first one after it.
-
-    Attributes:
-        steps: 2 is the last but one before, or the second after.
-    """
-
-    period: Period
-    before: bool
-    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +184,7 @@ def months_between(first: str, last: str) -> Period:
     start, end = date.fromisoformat(f"{first}-01"), date.fromisoformat(f"{last}-01")
     if end < start:
         raise ValueError(f"{last} is before {first}")
-    return Period(start, _months(end.year, end.month, end.month).end)
+    return Period(start, months(end.year, end.month, end.month).end)
 
 
 def _scan(question: str) -> list[Period | Limit | NextTo]:
@@ -255,6 +218,8 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             found[-1] = Period(opened[1].start, period.end)
             opened = None
             continue
+        if found and _NOT.search(question, max(0, start - _REACH_CHARS), start):
+            continue
         found.append(_meant(question, start, end, period))
         opened = (
             (end, period)
@@ -267,7 +232,11 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
 def _meant(question: str, start: int, end: int, period: Period) -> Period | Limit | NextTo:
     near = max(0, start - _REACH_CHARS)
     if beside := _NEXT_TO.search(question, near, start):
-        return NextTo(period, before=not (beside["after"] or beside["just_after"]))
+        return NextTo(
+            period, before=not (beside["after"] or beside["just_after"] or beside["clause_after"])
+        )
+    if distance := at_a_distance(question, near, start, period):
+        return distance
     if (nth := _NTH_OF.search(question, near, start)) and not _CLAUSE.match(question, end):
         from_end = bool(nth["from_end"])
         day = period.end if from_end else period.start
@@ -294,10 +263,13 @@ def _meant(question: str, start: int, end: int, period: Period) -> Period | Limi
 
 def _period(parts: dict[str, str]) -> Period | None:
     try:
+        if "decade" in parts:
+            year, (first, last) = int(parts["decade"]), _THIRDS[parts.get("third", "").lower()]
+            return Period(date(year + first, 1, 1), date(year + last, 1, 1))
         if "y" in parts:
             year, month = _year(parts["y"]), int(parts["m"])
             if "d" not in parts:
-                return _months(year, month, month)
+                return months(year, month, month)
             day = int(parts["d"])
             if month > 12:  # the day stands first
                 month, day = day, month
@@ -306,7 +278,7 @@ def _period(parts: dict[str, str]) -> Period | None:
         if "month" in parts:
             month = _month(parts["month"])
             if "day" not in parts:
-                return _months(year, month, _month(parts.get("last_month", parts["month"])))
+                return months(year, month, _month(parts.get("last_month", parts["month"])))
             # A meeting ends a day after its start: "January 30-31" and "January 30" alike.
             start = date(year, month, int(parts["day"]))
             end = start + timedelta(days=1)
@@ -317,15 +289,15 @@ def _period(parts: dict[str, str]) -> Period | None:
             return _days(start, max(1, (end - start).days + 1))
         if "quarter" in parts:
             first = 3 * int(parts["quarter"]) - 2
-            return _months(year, first, first + 2)
+            return months(year, first, first + 2)
         if "ordinal" in parts:
             order = _ORDINALS[parts["ordinal"].lower()[:3]]
-            return _months(year, 3 * order + 1, 3 * order + 3)
+            return months(year, 3 * order + 1, 3 * order + 3)
         if "turn" in parts:
             return Period(date(year, 12, 1), date(year + 1, 4, 1))
         if "part" in parts:
-            return _months(year, *_PARTS[re.sub(r"\s+", " ", parts["part"].lower())])
-        return _months(year, 1, 12)
+            return months(year, *_PARTS[re.sub(r"\s+", " ", parts["part"].lower())])
+        return months(year, 1, 12)
     except ValueError:
         return None
 
@@ -342,8 +314,3 @@ def _month(name: str) -> int:
 
 def _days(start: date, count: int) -> Period:
     return Period(start, start + timedelta(days=count))
-
-
-def _months(year: int, first: int, last: int) -> Period:
-    end = date(year + 1, 1, 1) if last == 12 else date(year, last + 1, 1)
-    return Period(date(year, first, 1), end)

@@ -36,7 +36,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from .dates import Period, months_between
+from .dates import months_between
+from .periods import Period
 from .words import Phrases
 
 

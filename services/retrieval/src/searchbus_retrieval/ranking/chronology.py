@@ -13,7 +13,8 @@ from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
 
 from ..question.date_words import MONTHS
-from ..question.dates import Period, dates_of
+from ..question.dates import dates_of
+from ..question.periods import Period
 from ..question.profiles import Profile
 from ..question.words import Phrase, has_word, name_words, quoted
 from .preferences import metadata, wanted_type
@@ -40,11 +41,14 @@ _LATEST = re.compile(
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
 )
+_COUNTRY = re.compile(r"\b(?:US|UK|EU|USA)\b")
+"""Texts write "U.S.", and "us" is a word of its own; a country tells hardly any passage apart."""
 _ASKING = frozenset(
     terms(
         "first earliest latest most recent newest final last time times when ever mention speak say"
         " says said"
         " appear come came up refer describe discuss discussion call contain include use using word"
+        " find show give tell list name identify locate point"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
         " collection corpus archive database record records index"
@@ -189,7 +193,7 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     dates = dates_of(question)
     if bool(first) == bool(latest) or dates.beside:
         return None
-    rest = question
+    rest = _COUNTRY.sub(" ", question)
     for pattern in profile.named.values():
         rest = pattern.sub(" ", rest)
     wanted = wanted_type(profile, fields, question)

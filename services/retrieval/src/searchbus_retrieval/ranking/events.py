@@ -10,7 +10,8 @@ from datetime import timedelta
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AllOf, Filter, Hit, VectorStore
 
-from ..question.dates import NextTo, Period, asks_for_change, dates_of
+from ..question.dates import asks_for_change, dates_of
+from ..question.periods import NextTo, Period
 from ..question.profiles import Profile
 from .preferences import WantedType, in_order, metadata, within
 

@@ -17,7 +17,8 @@ from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Filter, Hit, IsIn, Match, NumberRange
 
 from ..documents.records import fact_path
-from ..question.dates import Period, asks_for_change, dates_of
+from ..question.dates import asks_for_change, dates_of
+from ..question.periods import Period
 from ..question.profiles import Profile
 from ..question.quantities import Quantities
 from ..question.words import Directions, name_words, opening_words

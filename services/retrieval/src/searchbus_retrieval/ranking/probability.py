@@ -21,7 +21,7 @@ from searchbus_vectors import Embedder, Point, QueryVectors, VectorStore, terms
 
 from ..documents.records import is_live, is_live_chunk, point_id
 from ..question.date_words import MONTHS
-from ..question.dates import Period
+from ..question.periods import Period
 
 log = logging.getLogger("searchbus.retrieval")
 _tracer = trace.get_tracer("searchbus.retrieval")

@@ -10,7 +10,8 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
-from ..question.dates import Period, dates_of
+from ..question.dates import dates_of
+from ..question.periods import Period
 from ..question.profiles import Profile
 from ..question.quantities import Quantities, with_digits
 from ..question.words import (
@@ -94,7 +95,12 @@ class Question:
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
         self._called = name_words(f"the {self.synonyms.words}")
-        words = [*name_words(query), *self._opening, *self._called, *order_words]
+        self._all_names = [
+            name
+            for name in dict.fromkeys([*name_words(query), *self._opening])
+            if name not in profile.subject
+        ]
+        words = [*self._all_names, *self._called, *order_words]
         self.words = list(dict.fromkeys(words))
         self.own_words = list(beginnings(query).values())
         self._sentences = Sentences({})
@@ -129,8 +135,7 @@ class Question:
         starts = self._order.words if self._order is not None else {}
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
         self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
-        names = dict.fromkeys([*name_words(self.query), *self._opening])
-        self._names = [name for name in names if name in rare]
+        self._names = [name for name in self._all_names if name in rare]
         self._called = [name for name in self._called if name in rare]
 
     @property

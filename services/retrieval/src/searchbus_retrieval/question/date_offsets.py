@@ -1,0 +1,85 @@
+"""Distances from a date: "a year after March 2022", "two meetings before", "the day after 9/11".
+
+What a distance means is read from the words before the date that it counts from.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+from .periods import NextTo, Period, months
+
+NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
+           "seven": 7, "eight": 8}  # fmt: skip
+_SIDE = r"(?P<side>before|prior\s+to|preceding|ahead\s+of|after|following|later\s+than)"
+_TO_DATE = r"\s+(?:the\s+)?(?:(?:meeting|one)\s+(?:in|of|on)\s+)?(?:the\s+)?$"
+_NUMBER = rf"(?P<number>\d{{1,2}}|{'|'.join(NUMBERS)}|the|some|a\s+few|several)"
+_DISTANCE = re.compile(
+    rf"\b(?:(?P<within>less\s+than|within|under)\s+)?{_NUMBER}\s+(?P<unit>day|week|month|year)s?\s+"
+    rf"{_SIDE}{_TO_DATE}",
+    re.I,
+)
+_SOON = re.compile(
+    rf"\b(?:shortly|soon|immediately|right|just|days|weeks)\s+{_SIDE}{_TO_DATE}", re.I
+)
+_MEETINGS = re.compile(
+    rf"\b(?P<number>\d|{'|'.join(NUMBERS)})\s+(?:fomc\s+|policy\s+)?meetings\s+{_SIDE}{_TO_DATE}",
+    re.I,
+)
+_AROUND = re.compile(r"\b(?:before\s+and\s+after|after\s+and\s+before)\s+(?:the\s+)?$", re.I)
+_SEVERAL = 3
+"""What "a few" is, and "several"."""
+_SOON_DAYS = 45
+
+
+def at_a_distance(question: str, near: int, start: int, period: Period) -> Period | NextTo | None:
+    """What the words of the question from `near` to `start`, where the date stands, mean.
+
+    Returns:
+        None where they say no distance from the period.
+    """
+    if _AROUND.search(question, near, start):
+        return period
+    if said := _MEETINGS.search(question, near, start):
+        return NextTo(period, _is_before(said), steps=max(1, _count(said["number"])))
+    if said := _DISTANCE.search(question, near, start):
+        return _moved(period, _count(said["number"]), said["unit"].lower(), said)
+    if said := _SOON.search(question, near, start):
+        span = timedelta(days=_SOON_DAYS)
+        if _is_before(said):
+            return Period(period.start - span, period.start)
+        return Period(period.start, period.end + span)
+    return None
+
+
+def _moved(period: Period, count: int, unit: str, said: re.Match[str]) -> Period:
+    """The period so much earlier or later; with "within", all from it to there."""
+    if unit in ("month", "year"):
+        by = count * (12 if unit == "year" else 1) * (-1 if _is_before(said) else 1)
+        there = Period(_in_months(period.start, by), _in_months(period.end, by))
+    else:
+        span = timedelta(days=count * (7 if unit == "week" else 1))
+        span = -span if _is_before(said) else span
+        there = Period(period.start + span, period.end + span)
+    if not said["within"]:
+        return there
+    return Period(min(period.start, there.start), max(period.end, there.end))
+
+
+def _in_months(day: date, by: int) -> date:
+    month = day.year * 12 + day.month - 1 + by
+    first = date(month // 12, month % 12 + 1, 1)
+    last = months(first.year, first.month, first.month).end - timedelta(days=1)
+    return min(first + timedelta(days=day.day - 1), last)
+
+
+def _count(number: str) -> int:
+    said = number.lower()
+    if said.isdigit():
+        return int(said)
+    return 1 if said == "the" else NUMBERS.get(said, _SEVERAL)
+
+
+def _is_before(said: re.Match[str]) -> bool:
+    return said["side"].lower().startswith(("before", "prior", "preceding", "ahead"))
