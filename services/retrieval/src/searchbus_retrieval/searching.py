@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from .documents.records import field_specs, is_live
 from .documents.where import compile_where
 from .question.dates import dates_of
 from .question.profiles import Profile
+from .question.spelling import MOST_WORDS, doubtful_words, near_words, with_words
 from .question.words import most_rare
 from .ranking.events import day_beside
 from .ranking.explaining import (
@@ -108,6 +110,7 @@ class Searcher:
                     specs[alias] = specs.pop(name)
             condition = AllOf((is_live, compile_where(where, specs)))
         profile = self._profiles.get(collection, Profile())
+        query = await self._spelled(collection, queries.embedder, query)
         question = Question(query, profile, schema.fields, schema.facts)
         # One document may have several of the best chunks.
         wanted = limit * 6 if per_document else limit
@@ -208,6 +211,31 @@ class Searcher:
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         return await asyncio.to_thread(ranked)
+
+    async def _spelled(self, collection: str, embedder: Embedder, query: str) -> str:
+        """The query with misspelt words replaced by the most usual near ones of the passages."""
+        doubtful = doubtful_words(query, embedder.is_word)
+        found = await self._weights(collection, embedder, doubtful)
+        unknown = [word for word in doubtful if not found[word]]
+        if not 0 < len(unknown) <= MOST_WORDS:
+            return query
+        near = await asyncio.to_thread(
+            lambda: {word: near_words(word, embedder.is_word) for word in unknown}
+        )
+        found = await self._weights(collection, embedder, set(chain.from_iterable(near.values())))
+        known = {word: [one for one in others if found[one]] for word, others in near.items()}
+        return with_words(
+            query, {word: min(some, key=found.__getitem__) for word, some in known.items() if some}
+        )
+
+    async def _weights(
+        self, collection: str, embedder: Embedder, words: Iterable[str]
+    ) -> dict[str, float]:
+        """Word → the best BM25 score that any passage has for it; 0 where none has it."""
+        ids = {word: embedder.words(word).indices for word in words}
+        with typed(collection):
+            best = await self._best_by_word(collection, *ids.values())
+        return {word: max((best[i] for i in own), default=0.0) for word, own in ids.items()}
 
     async def _rare(
         self, collection: str, embedder: Embedder, words: Mapping[str, Sequence[int]]

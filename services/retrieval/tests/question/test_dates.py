@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_retrieval.question.dates import (
-    Limit,
-    NextTo,
-    Period,
-    dates_of,
-)
+from searchbus_retrieval.question.dates import dates_of
+from searchbus_retrieval.question.periods import Limit, NextTo, Period
 
 
 def periods_of(question: str) -> list[Period]:
@@ -200,6 +196,13 @@ def test_first_and_last_meeting_of_a_period_are_beside_its_ends(question, day, b
         ("2015's first meeting", "2015-01-01", False, 1),
         ("the previous meeting before September 2008's", "2008-09-01", True, 1),
         ("the one after the April/May 2024 meeting", "2024-04-01", False, 1),
+        ("the next-to-last meeting of 2005", "2006-01-01", True, 2),
+        ("the Committee's final 2021 meeting", "2022-01-01", True, 1),
+        ("the opening meeting of 2016", "2016-01-01", False, 1),
+        ("the very last meeting of the 1990s", "2000-01-01", True, 1),
+        ("two meetings after December 2015", "2015-12-01", False, 2),
+        ("two meetings before the September 2008 one", "2008-09-01", True, 2),
+        ("the first meeting after Iraq invaded Kuwait in August 1990", "1990-08-01", False, 1),
     ],
 )
 def test_meetings_are_counted_from_either_end(question, day, before, steps):
@@ -225,11 +228,43 @@ def test_meetings_are_counted_from_either_end(question, day, before, steps):
         ("at the Halloween 2007 meeting", [("2007-10-01", "2007-11-01")]),
         ("why might prices march on, as they may in 2021", [("2021-01-01", "2022-01-01")]),
         ("the Halloween party", []),
+        ("what they did on St Patrick's Day 2021", [("2021-03-01", "2021-04-01")]),
+        (
+            "Septmber 2012 and setpember 07 but not August 2007",
+            [("2012-09-01", "2012-10-01"), ("2007-09-01", "2007-10-01")],
+        ),
+        ("remember marsh 2019", [("2019-03-01", "2019-04-01")]),
+        ("between Mar-22 and Jun-22", [("2022-03-01", "2022-07-01")]),
+        ("rates in 4Q17", [("2017-10-01", "2018-01-01")]),
+        ("the late 1990s", [("1996-01-01", "2000-01-01")]),
     ],
 )
 def test_what_people_leave_unsaid_of_a_date_is_spelled_out(question, expected):
     """A year that two months share or that stands elsewhere, and days that have a name."""
     assert [(p.start.isoformat(), p.end.isoformat()) for p in periods_of(question)] == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("rates before and after the May 1994 increase", "1994-05-01", "1994-06-01"),
+        ("a year after March 2022's meeting", "2023-03-01", "2023-04-01"),
+        ("two months before the January 2008 cut", "2007-11-01", "2007-12-01"),
+        ("six weeks after the June 2013 meeting", "2013-07-13", "2013-08-12"),
+        ("the week before the November 2016 election", "2016-10-25", "2016-11-24"),
+        ("five years to the day before its July 31, 2024 decision", "2019-07-31", "2019-08-02"),
+        ("the day after 9/11", "2001-09-12", "2001-09-14"),
+        ("within a month of talks, within a month after March 3, 2020", "2020-03-03", "2020-04-05"),
+        ("shortly after October 19, 2010", "2010-10-19", "2010-12-05"),
+        ("shortly before October 19, 2010", "2010-09-04", "2010-10-19"),
+        ("a month after January 31, 2023", "2023-02-28", "2023-03-02"),
+    ],
+)
+def test_distances_from_a_date_are_counted(question, start, end):
+    """In days, weeks, months and years; a day that the month lacks is its last one."""
+    (found,) = periods_of(question)
+    assert (found.start.isoformat(), found.end.isoformat()) == (start, end)
+    assert limits_of(question) == beside_of(question) == []
 
 
 def test_first_meeting_that_did_something_is_an_order():

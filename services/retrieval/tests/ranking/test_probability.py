@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from searchbus_contracts.retrieval import SearchHit
 from searchbus_retrieval.documents.records import point_id
-from searchbus_retrieval.question.dates import Period
+from searchbus_retrieval.question.periods import Period
 from searchbus_retrieval.question.profiles import Profile
 from searchbus_retrieval.ranking import probability
 from searchbus_retrieval.ranking.probability import (

@@ -13,10 +13,10 @@ from .periods import NextTo, Period, months
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
            "seven": 7, "eight": 8}  # fmt: skip
 _SIDE = r"(?P<side>before|prior\s+to|preceding|ahead\s+of|after|following|later\s+than)"
-_TO_DATE = r"\s+(?:the\s+)?(?:(?:meeting|one)\s+(?:in|of|on)\s+)?(?:the\s+)?$"
+_TO_DATE = r"\s+(?:(?:the|its|their)\s+)?(?:(?:meeting|one)\s+(?:in|of|on)\s+)?(?:the\s+)?$"
 _NUMBER = rf"(?P<number>\d{{1,2}}|{'|'.join(NUMBERS)}|the|some|a\s+few|several)"
 _DISTANCE = re.compile(
-    rf"\b(?:(?P<within>less\s+than|within|under)\s+)?{_NUMBER}\s+(?P<unit>day|week|month|year)s?\s+"
+    rf"\b(?:(?P<within>less\s+than|within|under)\s+)?{_NUMBER}\s+(?P<unit>day|week|month|year)s?\s+(?:to\s+the\s+day\s+)?"
     rf"{_SIDE}{_TO_DATE}",
     re.I,
 )

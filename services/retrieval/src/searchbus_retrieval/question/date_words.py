@@ -52,7 +52,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<![\d/.-])9/11(?![\d/-])"), "September 11, 2001"),
     (_SAID_FIRST, r"\g<end> \g<event> of \g<when>"),
     (re.compile(r"\b((?:19|20)\d\d)['\u2019]s\b"), r"\1"),
-    *((re.compile(rf"\b{_NEAR}(?:{said})(?=(?:\s+of|,)?\s+{_YEAR})", re.I), f"in {month}")
+    *((re.compile(rf"\b{_NEAR}(?:{said})(?:\s+in)?(?=(?:\s+of|,)?\s+{_YEAR})", re.I), f"in {month}")
       for month, said in _HOLIDAYS.items()),
 )  # fmt: skip
 _SHARED_YEAR = re.compile(
@@ -77,15 +77,18 @@ _YEARS = re.compile(rf"(?<![\w/.-]){_YEAR}(?![\w/-])")
 
 
 _MISSPELT = re.compile(
-    rf"\b[A-Za-z]{{6,10}}\b(?=\.?,?\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?(?:of\s+)?{_YEAR}"
-    r"|\s+(?:meeting|statement|minutes)\b)"
+    rf"\b[a-z]{{4,10}}\b(?P<before_year>(?=\.?,?\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?(?:of\s+)?{_YEAR}))?",
+    re.I,
 )
+"""A short word may be another one: it is a month only before a year."""
 
 
 def _corrected(match: re.Match[str]) -> str:
     """The long name of a month that is one typing error away."""
     word = match[0].lower()
-    near = (month for month in MONTHS if len(month) > 5 and OSA.distance(word, month) == 1)
+    least_chars = 7 if match["before_year"] is None else 5
+    long = (month for month in MONTHS if len(month) >= least_chars)
+    near = (month for month in long if OSA.distance(word, month, score_cutoff=1) == 1)
     return next(near, match[0])
 
 

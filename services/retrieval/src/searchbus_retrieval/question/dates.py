@@ -46,6 +46,8 @@ _PATTERNS = (
     re.compile(rf"\b{_MONTH}(?:\s+of)?,?\s+{_YEAR}", re.I),
     re.compile(rf"\bq(?P<quarter>[1-4])\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
     re.compile(rf"\b(?P<quarter>[1-4])q\s*(?:of\s+)?{_FULL_YEAR}\b", re.I),
+    re.compile(r"\b(?P<quarter>[1-4])q(?P<year>\d\d)\b", re.I),
+    re.compile(rf"\b(?P<month>{_NAMES})-(?P<year>\d\d)\b(?!-)", re.I),
     re.compile(rf"(?<!\w){_FULL_YEAR}\s*-?q(?P<quarter>[1-4])\b", re.I),
     re.compile(
         rf"\b(?P<ordinal>first|second|third|fourth|last|1st|2nd|3rd|4th)\s+quarter\s+"
