@@ -261,6 +261,26 @@ def test_vote_of_minutes_is_read_in_its_forms(said, names):
     assert list(vote.dissents) == names
 
 
+async def test_each_vote_of_a_document_has_its_own_dissenters(votes_library):
+    """The one in which the other only voted for the action is not found in its place."""
+    other = AGAINST.replace("Ann B. Poe", "Cy Roe")
+    new = statement("2024-07-31", f"{ROLL}{other}\n\n{ROLL}{AGAINST}\n\n")
+    await votes_library.store("fomc", new)
+    for name, text in (("Poe", AGAINST), ("Roe", other)):
+        where = {"dissenters": name, "document_date": "2024-07-31"}
+        hits = (await search_corpus(votes_library, f"Why did {name} dissent?", 9, where)).hits
+        votes = [hit for hit in hits if "Voting" in hit.text and hit.text.startswith(ROLL[:10])]
+        assert text.strip() in votes[0].text
+
+
+def test_absence_is_not_the_end_of_a_vote():
+    """Reasons follow it."""
+    said = "Votes for this action: Ms. Doe. Votes against this action: Mr. Poe "
+    reasons = "Absent and not voting: Mr. Roe Mr. Poe dissented because of pears."
+    (vote,) = read(said + reasons)
+    assert (vote.dissents, vote.end) == (("Poe",), len(said + reasons))
+
+
 def test_vote_ends_with_its_reasons():
     """In the sentences that follow, up to another subject."""
     reasons = "Mr. Poe dissented because of pears. He thought that they were poor."

@@ -29,7 +29,7 @@ def test_one_error_is_corrected(misspelt, near):
 
 def test_only_plain_words_are_doubtful():
     """No names, numbers, short words, words with marks, or what stands in quotes."""
-    question = "what of inflaton in Mirann, 1999x, a-typoo, \"qoutedd\" and teh receipt"
+    question = 'what of inflaton in Mirann, 1999x, a-typoo, "qoutedd" and teh receipt'
     assert doubtful_words(question, KNOWN.__contains__) == ["inflaton"]
 
 

@@ -137,10 +137,18 @@ def test_first_of_repeated_announcements_comes_first():
 def test_further_passages_of_a_document_stand_lower():
     """Behind those of others that match nearly as well; equal ones stay in their order."""
     scores = {"a1": 0.9, "a2": 0.88, "a3": 0.86, "b1": 0.85, "c1": 0.77, "c0": 0.77}
-    hits = [replace(hit("pears", key=k, document=k[0]), score=v) for k, v in scores.items()]
+    hits = [replace(hit(f"{k} pears", key=k, document=k[0]), score=v) for k, v in scores.items()]
     found = Question("pears", Profile(), {}).ordered(hits)
     assert [h.id for h in found] == ["a1", "b1", "a2", "c1", "a3", "c0"]
     assert found[4].score == pytest.approx(0.86 * SPREAD**2)
+
+
+def test_text_of_several_documents_stands_first_once():
+    """The second time it says nothing new."""
+    texts = {"a": "pears", "b": "pears", "c": "ripe pears"}
+    scores = {"a": 0.9, "b": 0.9, "c": 0.8}
+    hits = [replace(hit(texts[k], key=k, document=k), score=v) for k, v in scores.items()]
+    assert [h.id for h in Question("pears", Profile(), {}).ordered(hits)] == ["a", "c", "b"]
 
 
 def test_numbers_and_dates_are_looked_for_further_down():

@@ -105,7 +105,7 @@ def _rate(text: str | None) -> float | None:
     return float(sum((Fraction(part) for part in whole), Fraction(0)))
 
 
-_RULES = "2"
+_RULES = "3"
 """Another one means that documents have to be read again, also where their text is the same."""
 
 
@@ -115,12 +115,14 @@ class FactPassage:
 
     Attributes:
         own: it is a passage of its own; else it marks the one around its start.
+        fields: what this passage states, where the document states more.
     """
 
     start: int
     end: int
     fact: str
     own: bool = True
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -167,7 +169,14 @@ def _add_votes(text: str, facts: Facts) -> None:
     facts.fields["voters"] = _names(against + [name for vote in votes for name in vote.votes_for])
     facts.fields["dissents"] = len(against)
     facts.passages += [
-        FactPassage(vote.start, vote.end, "votes") for vote in votes if vote.dissents
+        FactPassage(
+            vote.start,
+            vote.end,
+            "votes",
+            fields={"dissenters": _names([*vote.dissents]), "dissents": len(vote.dissents)},
+        )
+        for vote in votes
+        if vote.dissents
     ]
 
 

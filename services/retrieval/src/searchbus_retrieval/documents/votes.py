@@ -46,6 +46,7 @@ _ENDS_REASONS = re.compile(
     r"Statement Regarding|Following|To support|Absent and not|Return to|\d+\. )"
 )
 _PRONOUN = re.compile(r"\b(?:he|she|they)\b")
+_ABSENT = re.compile(rf"Absent(?: and not voting)?:\s+{_TITLED.pattern}\.?\s*")
 _ALTERNATE = re.compile(r"[^.]{0,60}\bvoted as (?:an )?alternate")
 
 
@@ -158,6 +159,9 @@ def _reasons_end(text: str, end: int, limit: int, most: int, surnames: list[str]
     first, reasons = True, end
     while end < min(limit, most):
         start = end + len(text[end:limit]) - len(text[end:limit].lstrip())
+        if absent := _ABSENT.match(text, start, limit):
+            end = absent.end()
+            continue
         stop = _sentence_end(text, start, limit)
         if start >= limit or stop > most or stop <= end or _ENDS_REASONS.match(text, start):
             break

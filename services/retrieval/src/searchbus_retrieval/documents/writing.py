@@ -38,7 +38,7 @@ from searchbus_vectors import (
 from ..question.profiles import Profile
 from ..question.words import undamaged
 from .collections import Models, Schemas, origin_of
-from .facts import Facts, fact_fields, facts_of, rules_of
+from .facts import FactPassage, Facts, fact_fields, facts_of, rules_of
 from .records import (
     TEXT_PART_CHARS,
     chunk_payload,
@@ -118,12 +118,11 @@ class Writer:
         for problem in facts.problems:
             telemetry.count_failed("facts")
             log.warning("%s: a fact cannot be read: %s", document_id, problem)
-        read = {"f": facts.fields} if facts.fields else {}
         passages = _passages(document, facts)
         await self._write_text(collection, document, revision)
-        await self._write_passages(collection, document, revision, passages, read)
+        await self._write_passages(collection, document, revision, passages, facts)
         payload = record_payload(document, revision, chunks=len(passages))
-        record = Point(key, payload | read)
+        record = Point(key, payload | _read(facts))
         commit = self._commit(collection, document_id, record)
         await self._finish(_holding(locked.pop_all(), commit))
         outcome: Literal["replaced", "stored"] = "replaced" if present else "stored"
@@ -158,13 +157,13 @@ class Writer:
         collection: str,
         document: NewDocument,
         revision: str,
-        passages: list[tuple[Chunk, str | None]],
-        read: dict[str, Any],
+        passages: list[tuple[Chunk, FactPassage | None]],
+        facts: Facts,
     ) -> None:
         # The collection's own model: another replica may have created it meanwhile.
         schema = await self._schemas.get(collection)
         embedder = await self._models.embedder(collection, schema.model)
-        common = chunk_payload(document, revision) | read
+        common = chunk_payload(document, revision) | _read(facts)
         for first in range(0, len(passages), _CHUNKS_PER_BATCH):
             batch = passages[first : first + _CHUNKS_PER_BATCH]
             texts = [document.text[chunk.start : chunk.end] for chunk, _ in batch]
@@ -181,7 +180,9 @@ class Writer:
                 payload = common | {
                     "section": chunk.section, "text": text, "start": chunk.start, "end": chunk.end,
                 }  # fmt: skip
-                points.append(Point(key, payload | ({"fact": fact} if fact else {}), vector))
+                if fact is not None:
+                    payload |= {"fact": fact.fact, "f": facts.fields | fact.fields}
+                points.append(Point(key, payload, vector))
             await self._store.upsert(collection, points)
 
     async def _finish(self, commit: Coroutine[Any, Any, None]) -> None:
@@ -256,18 +257,23 @@ class Writer:
         return len(touched)
 
 
-def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, str | None]]:
-    """The document's passages, then those of its facts, each with the name of its facts."""
-    found: list[tuple[Chunk, str | None]] = [(chunk, None) for chunk in document.chunks]
+def _read(facts: Facts) -> dict[str, Any]:
+    """What was read of a document, for a payload."""
+    return {"f": facts.fields} if facts.fields else {}
+
+
+def _passages(document: NewDocument, facts: Facts) -> list[tuple[Chunk, FactPassage | None]]:
+    """The document's passages, then those of its facts, each with what it states."""
+    found: list[tuple[Chunk, FactPassage | None]] = [(chunk, None) for chunk in document.chunks]
     for passage in facts.passages:
         holders = (n for n, c in enumerate(document.chunks) if c.start <= passage.start < c.end)
         number = next(holders, None)
         if passage.own:
             section = None if number is None else document.chunks[number].section
             chunk = Chunk(start=passage.start, end=passage.end, section=section)
-            found.append((chunk, passage.fact))
+            found.append((chunk, passage))
         elif number is not None:
-            found[number] = (document.chunks[number], passage.fact)
+            found[number] = (document.chunks[number], passage)
     return found
 
 

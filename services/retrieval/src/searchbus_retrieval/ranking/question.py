@@ -43,6 +43,8 @@ SHORT_LOSS, _LEAST_CHARS = 0.4, 120
 """For a passage of fewer characters, such as a closing line."""
 SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
+REPEAT = 3
+"""A passage with the text of a better one counts as so many of its document."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 100
 """More where the order of dates decides: words and meaning put the right passage further down."""
 
@@ -273,12 +275,15 @@ def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _spread(hits: Sequence[Hit]) -> list[Hit]:
-    """Lower the second passage of a document a little, the third more, so that others follow."""
+    """Lower the second passage of a document a little, the third more, so that others follow.
+
+    The same text in a second document says nothing new either.
+    """
     passages: Counter[str] = Counter()
     lowered = []
     for hit in hits:
-        document = hit.payload["document_id"]
-        before = passages[document]
-        passages[document] += 1
+        document, text = hit.payload["document_id"], hit.payload["text"]
+        before = max(passages[document], REPEAT * passages[text])
+        passages.update((document, text))
         lowered.append(hit.scored(hit.score * SPREAD**before) if before else hit)
     return sorted(lowered, key=lambda hit: -hit.score)  # equal ones stay in their order
