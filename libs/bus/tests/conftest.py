@@ -66,6 +66,10 @@ class FakeTransport:
     async def flush(self, timeout_s: float = 2.0) -> None:
         await asyncio.sleep(0)
 
+    @property
+    def tried_all(self) -> bool:
+        return not self.connected
+
     async def wait_connected(self, timeout_s: float) -> bool:
         return self.connected
 

@@ -18,6 +18,7 @@ import pytest
 from msgspec import Struct
 
 from searchbus_bus import Bus, Call, Directory, Worker, connect, endpoint
+from searchbus_bus.client.requester import RECONNECT_GRACE_S
 from searchbus_contracts import Fault
 from searchbus_testing import until
 
@@ -103,6 +104,35 @@ async def test_request_while_disconnected_ends_by_its_deadline(own_nats_server):
         await call_echo(bus, timeout_s=0.4)
     assert caught.value.code == "unavailable"
     await bus.close()
+
+
+async def test_requests_wait_until_each_server_was_tried(own_nats_server):
+    """One that hangs costs two seconds: the next one may be the one that lets them in."""
+    hanging, good = [own_nats_server(), own_nats_server()], own_nats_server()
+    worker_bus = await connect(good.url, name="worker")
+    await worker_bus.serve(echo_worker())
+    urls = ",".join(server.url for server in (*hanging, good))
+    bus = await connect(urls, name="caller", dont_randomize=True)
+    for server in hanging:
+        os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(40):  # also while there is no server
+                calls.create_task(call_echo(bus))
+                await asyncio.sleep(0.1)
+    finally:
+        for server in hanging:
+            os.kill(server.process.pid, signal.SIGCONT)
+    good.stop()
+    await until(lambda: bus.transport.connected)
+    for server in hanging:
+        server.stop()
+    await until(lambda: bus.transport.tried_all)
+    await asyncio.sleep(RECONNECT_GRACE_S)
+    with pytest.raises(Fault, match="not reachable"):
+        await call_echo(bus, timeout_s=3600)
+    await bus.close()
+    await worker_bus.close()
 
 
 async def test_drain_without_a_server_ends_soon(own_nats_server):

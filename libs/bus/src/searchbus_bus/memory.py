@@ -131,6 +131,10 @@ class _MemoryTransport:
         return self._up.is_set()
 
     @property
+    def tried_all(self) -> bool:
+        return not self.connected
+
+    @property
     def max_payload_bytes(self) -> int:
         return self.broker.max_payload_bytes
 

@@ -78,6 +78,10 @@ class Transport(Protocol):
         """Whether the connection to the broker is up."""
 
     @property
+    def tried_all(self) -> bool:
+        """Whether no broker let this connection in since it was lost, each of them tried."""
+
+    @property
     def max_payload_bytes(self) -> int:
         """Size limit of one message, headers included."""
 

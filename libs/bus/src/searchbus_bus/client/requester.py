@@ -44,8 +44,9 @@ _REFUSED_WITHIN_S = 3.0
 _RECONNECTING_S = 2.0
 """After a lost connection the workers reconnect too, some of them later than this process."""
 RECONNECT_GRACE_S = 2.0
-"""A server that restarts is back in about a second. After this time without one, requests fail at
-once instead of waiting for their deadlines."""
+"""A server that restarts is back in about a second. After this time without one, and once each
+server was tried, requests fail at once instead of waiting for their deadlines."""
+_LOOK_EVERY_S = 0.1
 PING_TIMEOUT_S = 0.5
 """An instance that does not answer a ping in this time is asked for nothing until it does."""
 _PING_AGAIN_S = 0.05
@@ -296,9 +297,20 @@ class Requester:
         return now_s < self._reconnecting_until_s
 
     async def _reconnected(self, deadline: Deadline) -> bool:
-        """Wait for a connection that was lost just now."""
-        left_s = self._lost_at_s + self._reconnect_grace_s - time.monotonic()
-        return await self._transport.wait_connected(max(0.0, min(left_s, deadline.remaining_s)))
+        """Wait for a connection that was lost just now, or while there is a server to try.
+
+        An attempt at one that hangs takes two seconds, and any attempt does on a busy machine.
+        """
+        while True:
+            left_s = self._lost_at_s + self._reconnect_grace_s - time.monotonic()
+            if left_s < _LOOK_EVERY_S and not self._transport.tried_all:
+                left_s = _LOOK_EVERY_S
+            wait_s = max(0.0, min(left_s, deadline.remaining_s))
+            was_up = await self._transport.wait_connected(wait_s)
+            if self._transport.connected or not wait_s:
+                return self._transport.connected
+            if was_up:  # the loss is being noticed
+                await asyncio.sleep(_PING_AGAIN_S)
 
     def _connection_lost(self) -> None:
         self._was_lost = True

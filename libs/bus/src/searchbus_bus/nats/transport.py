@@ -124,12 +124,11 @@ class NatsTransport:
         self._seeds = seeds
         self._store_seeds: Seeds | None = None
         self._tls_files = tls_files
-        self._tls_fault = ""
-        self._where = ""
+        self._tls_fault = self._where = ""
         self._find_url: Callable[[], str | None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
-        self._async_errors = 0
+        self._async_errors = self._failed_attempts = 0
         self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
         self._store: NatsTransport | None = None
         self._opening_store = asyncio.Lock()
@@ -171,16 +170,10 @@ class NatsTransport:
         if store_seeds is not None:
             self._store_seeds = store_seeds
             self._connect_store = partial(
-                cls.connect,
-                url,
-                name=f"{name}-store",
-                inbox_prefix=inbox_prefix,
-                connect_timeout_s=connect_timeout_s,
-                find_url=find_url,
-                seeds=store_seeds,
-                tls_files=tls_files,
-                **options,
-            )
+                cls.connect, url, name=f"{name}-store", inbox_prefix=inbox_prefix,
+                connect_timeout_s=connect_timeout_s, find_url=find_url, seeds=store_seeds,
+                tls_files=tls_files, **options,
+            )  # fmt: skip
         # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
         # goes on trying for ever.
         connecting = asyncio.get_running_loop().create_task(
@@ -222,6 +215,11 @@ class NatsTransport:
     def connected(self) -> bool:
         """Whether messages flow right now."""
         return bool(self._client.is_connected)
+
+    @property
+    def tried_all(self) -> bool:
+        """See Transport."""
+        return self._failed_attempts >= len(self._client._server_pool)
 
     @property
     def fault(self) -> str:
@@ -358,6 +356,7 @@ class NatsTransport:
             return
         log.warning("lost the connection to NATS; reconnecting")
         self._up.clear()
+        self._failed_attempts = 0
         for listener in self._listeners:
             listener()
         self._find_server()
@@ -369,13 +368,14 @@ class NatsTransport:
 
     async def _on_reconnected(self) -> None:
         log.info("connected to NATS again")
-        self._tls_fault = ""
+        self._tls_fault, self._failed_attempts = "", 0
         telemetry.count_reconnect()
         self._up.set()
 
     async def _on_error(self, error: Exception) -> None:
         # Reconnect attempts report here too, several a second: they are not counted.
         if not self._client.is_connected:
+            self._failed_attempts += 1
             self._note_tls(error)
             if self._client.is_reconnecting:
                 self._find_server()
