@@ -31,12 +31,12 @@ async def nats(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def service(name: str, url: str, **settings: str) -> AsyncIterator[subprocess.Popen[bytes]]:
-    """`python -m searchbus_<name>` on that server; settings without their prefix."""
+    """`python -m searchbus_runtime <name>` on that server; settings without their prefix."""
     log = log_of(Path(settings["port_file"])) if "port_file" in settings else Path(os.devnull)
     environment = {f"SEARCHBUS_{key.upper()}": value for key, value in settings.items()}
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"searchbus_{name}"],
+            [sys.executable, "-m", "searchbus_runtime", name],
             env={**os.environ, "SEARCHBUS_NATS_URL": url, **environment},
             stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip

@@ -90,10 +90,12 @@ class Fleet:
         return (self.folder / "log").read_text(errors="replace")
 
     def start(self, module: str, *arguments: str, **settings: object) -> subprocess.Popen[bytes]:
-        """Start a module as a process."""
+        """Start a service's package, or another module, as a process."""
+        service = module.removeprefix("searchbus_")
+        run = [module] if service == module else ["searchbus_runtime", service]
         given = {"nats_url": self.nats_url, **self._settings, **settings}
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], cwd=ROOT, stdout=self._log,
+            [sys.executable, "-m", *run, *arguments], cwd=ROOT, stdout=self._log,
             stderr=self._log,
             env={**os.environ, **{f"SEARCHBUS_{k.upper()}": str(v) for k, v in given.items()}},
         )  # fmt: skip
@@ -110,8 +112,9 @@ class Fleet:
         """
         number = len(self.ports)
         path = self.folder / f"edge-{number}.port"
-        program = () if report is None else ("tests.chaos.watched", str(report))
-        process = self.start(*program, "searchbus_edge", port=0, port_file=path, **settings)
+        watched = ("tests.chaos.watched", str(report), "searchbus_runtime", "edge")
+        program = ("searchbus_edge",) if report is None else watched
+        process = self.start(*program, port=0, port_file=path, **settings)
         await until(path.exists, timeout_s=READY_S, message=lambda: self.log[-4000:])
         self.ports.append(int(path.read_text()))
         return process

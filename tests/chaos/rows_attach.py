@@ -79,7 +79,7 @@ async def at_searchbus(folder: Path, limits: Limits, *, short: bool) -> Run:
         with FaultyServers(folder / "servers") as servers:
             file.write_text("")
             service = fleet.start(
-                "tests.chaos.watched", str(report), "searchbus_attach",
+                "tests.chaos.watched", str(report), "searchbus_runtime", "attach",
                 attach_file=file, data_dir=folder, attach_poll_s=1,
             )  # fmt: skip
             await fleet.edge()

@@ -1,4 +1,4 @@
-"""Runs a program that reports what it holds: `python -m tests.chaos.watched FILE searchbus_edge`.
+"""Runs a program that reports what it holds: `python -m tests.chaos.watched FILE searchbus_runtime edge`.
 
 On SIGUSR1 it collects garbage, returns free memory to the system, and writes FILE: its tasks, its resident
 memory, and the memory blocks that Python uses. Without that, resident memory keeps the peak of the busiest
@@ -65,16 +65,16 @@ def _report(path: Path) -> None:
     part.rename(path)
 
 
-def main(path: Path, module: str) -> None:
+def main(path: Path, module: str, *arguments: str) -> None:
     """Run the module as a program."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         _report(path)
 
     signal.signal(signal.SIGUSR1, on_signal)
-    sys.argv = [module]
+    sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -153,7 +153,7 @@ class Release:
             "SEARCHBUS_HEALTH_PORT": str(port), "SEARCHBUS_HEALTH_HOST": "127.0.0.1",
             "SEARCHBUS_EMBEDDER": "hash",
         }  # fmt: skip
-        self.run([sys.executable, "-m", f"searchbus_{service}"], service, environment)
+        self.run([sys.executable, "-m", "searchbus_runtime", service], service, environment)
         return f"http://127.0.0.1:{port}"
 
     def run(self, command: list[str], name: str, environment: dict[str, str]) -> None:
@@ -212,7 +212,7 @@ def test_a_release_by_tls_runs_and_another_authority_is_named(release, tmp_path)
         right = place.read_bytes()
         place.write_bytes((other / "tls" / "ca.crt").read_bytes())
         started = f"retrieval-{server}"
-        release.run([sys.executable, "-m", "searchbus_retrieval"], started, {
+        release.run([sys.executable, "-m", "searchbus_runtime", "retrieval"], started, {
             "PATH": os.environ["PATH"], **wrong.environment,
             "SEARCHBUS_HEALTH_PORT": "0", "SEARCHBUS_EMBEDDER": "hash",
         })  # fmt: skip

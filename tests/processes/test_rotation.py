@@ -85,7 +85,7 @@ class Installation:
         }  # fmt: skip
         (self.folder / "data" / name).mkdir(parents=True, exist_ok=True)
         self.processes[name] = subprocess.Popen(
-            [sys.executable, "-m", f"searchbus_{name}"], stdout=self._log, stderr=self._log,
+            [sys.executable, "-m", "searchbus_runtime", name], stdout=self._log, stderr=self._log,
             env={**os.environ, **{f"SEARCHBUS_{k.upper()}": str(v) for k, v in given.items()}},
         )  # fmt: skip
 

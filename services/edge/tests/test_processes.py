@@ -28,7 +28,7 @@ def edge(own_nats_server, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[byt
     }  # fmt: skip
     environment = {f"SEARCHBUS_{name}": str(value) for name, value in settings.items()}
     process = subprocess.Popen(
-        [sys.executable, "-m", "searchbus_edge"], env={**os.environ, **environment}
+        [sys.executable, "-m", "searchbus_runtime", "edge"], env={**os.environ, **environment}
     )
     yield process, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{health}"
     process.kill()

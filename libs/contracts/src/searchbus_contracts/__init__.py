@@ -58,17 +58,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "DEFAULT_PREFIX", "RETRYABLE", "VERSION", "Actor",
-    "AudioContent", "Cancel", "Catalog", "CatalogEvent", "CatalogPart", "CatalogRequest", "Content",
-    "EmbeddedResource", "ErrorCode", "Failure", "Fault", "ImageContent", "InputRequired",
-    "LivePart", "Parts", "Ping", "Pong", "PromptArgument", "PromptDescriptor", "PromptMessage",
-    "Refusal", "Renderer", "ResourceBody", "ResourceDescriptor", "ResourceLink",
-    "ResourceListReply", "ResourceListRequest", "ResourceReadReply", "ResourceReadRequest",
-    "ResourceSearchReply", "ResourceSearchRequest", "ResourceTemplate", "Subjects", "TextContent",
-    "ToolAnnotations", "ToolCall", "ToolDescriptor", "ToolEvent", "ToolReply", "canonical",
-    "check_query", "convert", "decode", "decode_catalog", "doc", "encode", "input_schema",
-    "is_token", "json_schema",
-]  # fmt: skip
+    "ACKS_KEY", "CATALOG_KEY", "CONTRACT_KEY", "DEFAULT_PREFIX", "RETRYABLE", "VERSION",
+    "Actor", "AudioContent", "Cancel", "Catalog", "CatalogEvent", "CatalogPart",
+    "CatalogRequest", "Content", "EmbeddedResource", "ErrorCode", "Failure", "Fault",
+    "ImageContent", "InputRequired", "LivePart", "Parts", "Ping", "Pong", "PromptArgument",
+    "PromptDescriptor", "PromptMessage", "Refusal", "Renderer", "ResourceBody",
+    "ResourceDescriptor", "ResourceLink", "ResourceListReply", "ResourceListRequest",
+    "ResourceReadReply", "ResourceReadRequest", "ResourceSearchReply", "ResourceSearchRequest",
+    "ResourceTemplate", "Subjects", "TextContent", "ToolAnnotations", "ToolCall",
+    "ToolDescriptor", "ToolEvent", "ToolReply", "canonical", "check_query", "convert", "decode",
+    "decode_catalog", "doc", "encode", "input_schema", "is_token", "json_schema",
+]  # fmt: skip  # fmt: skip
 
 VERSION = "0.1.0"
 """The version of all packages, which are released together; as in every pyproject.toml."""

@@ -24,8 +24,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-__all__ = ["FakeDuckDuckGo"]
-
 ROWS_A_PAGE = 10
 PAGES = 5
 

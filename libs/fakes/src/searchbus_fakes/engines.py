@@ -14,8 +14,6 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-__all__ = ["ENGINE_PATHS", "answer_of"]
-
 Row = dict[str, str]
 ENGINE_PATHS = {
     "mojeek": "mojeek", "brave_page": "brave_page", "marginalia": "marginalia",

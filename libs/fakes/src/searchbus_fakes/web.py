@@ -32,8 +32,6 @@ from starlette.routing import Route
 
 from .engines import answer_of, query_of, token_page
 
-__all__ = ["ARTICLE", "FakeWeb", "article"]
-
 PARAGRAPH = (
     "The blue whale sings in long low notes that travel for hundreds of miles through the ocean, and "
     "other whales answer them after a while, which researchers have recorded since the sixties. "

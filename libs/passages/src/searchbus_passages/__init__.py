@@ -17,26 +17,8 @@ from .terms import terms
 from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count, model_tokens
 
 __all__ = [
-    "DEFAULT_TOKENS",
-    "MAX_CHARS_PER_TOKEN",
-    "MAX_QUOTE_CHARS",
-    "BudgetTooSmallError",
-    "Comparisons",
-    "Difference",
-    "Layout",
-    "Place",
-    "Ruler",
-    "Span",
-    "beginning",
-    "bm25",
-    "contexts",
-    "count",
-    "excerpt",
-    "find_quote",
-    "fit_beginning",
-    "holds",
-    "model_tokens",
-    "sentences",
-    "share",
-    "terms",
-]
+    "DEFAULT_TOKENS", "MAX_CHARS_PER_TOKEN", "MAX_QUOTE_CHARS", "BudgetTooSmallError",
+    "Comparisons", "Difference", "Layout", "Place", "Ruler", "Span", "beginning", "bm25",
+    "contexts", "count", "excerpt", "find_quote", "fit_beginning", "holds", "model_tokens",
+    "sentences", "share", "terms",
+]  # fmt: skip

@@ -26,29 +26,12 @@ if TYPE_CHECKING:
     from .telemetry import count_limit, upstream_span
 
 __all__ = [
-    "Breaker",
-    "Cached",
-    "Fetched",
-    "GuardedBackend",
-    "HttpClient",
-    "HttpReply",
-    "HttpRequest",
-    "Pace",
-    "RetryBudget",
-    "SharedCache",
-    "SharedPace",
-    "UpstreamClient",
-    "UpstreamTimeoutError",
-    "UpstreamUnreachableError",
-    "canonical_key",
-    "count_limit",
-    "is_public_host",
-    "is_public_url",
-    "retry_after_s",
-    "upstream_span",
-    "with_retries",
+    "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "HttpReply", "HttpRequest",
+    "Pace", "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient",
+    "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key", "count_limit",
+    "is_public_host", "is_public_url", "retry_after_s", "upstream_span", "with_retries",
     "without_trackers",
-]  # fmt: skip
+]  # fmt: skip  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
     __name__,

@@ -28,14 +28,11 @@ from .options import StoreOptions
 from .points import (
     DIMENSIONS,
     Candidate,
-    Page,
     Point,
-    PointPage,
     QueryVectors,
     Record,
     Sparse,
     records_of,
-    vectors_of,
 )
 from .shards import (
     TO_END,
@@ -206,32 +203,16 @@ class EmbeddedStore(VectorStore):
         found = await self._read(collection, lambda: engine.retrieve(list(ids), True, False))
         return records_of(found)
 
-    async def scroll(
-        self, collection: str, *, where: Filter | None = None, limit: int = 100,
-        start_id: str | None = None,
-    ) -> Page:  # fmt: skip
-        """Points in order of id."""
+    async def _scroll(
+        self, collection: str, where: Filter | None, limit: int, start_id: str | None, *,
+        vectors: bool,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
         engine = (await self._shard(collection)).engine
         request = edge.ScrollRequest(
             offset=start_id, limit=limit, filter=to_filter(where) if where else None,
-            with_payload=True, with_vector=False,
+            with_payload=True, with_vector=vectors,
         )  # fmt: skip
-        records, next_id = await self._read(collection, lambda: engine.scroll(request))
-        return Page(records_of(records), None if next_id is None else str(next_id))
-
-    async def scroll_points(
-        self, collection: str, *, where: Filter | None = None, limit: int = 100,
-        start_id: str | None = None,
-    ) -> PointPage:  # fmt: skip
-        """Points in order of id, with their vectors."""
-        engine = (await self._shard(collection)).engine
-        request = edge.ScrollRequest(
-            offset=start_id, limit=limit, filter=to_filter(where) if where else None,
-            with_payload=True, with_vector=True,
-        )  # fmt: skip
-        records, next_id = await self._read(collection, lambda: engine.scroll(request))
-        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
-        return PointPage(points, None if next_id is None else str(next_id))
+        return await self._read(collection, lambda: engine.scroll(request))
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""

@@ -25,14 +25,11 @@ from .options import StoreOptions
 from .points import (
     DIMENSIONS,
     Candidate,
-    Page,
     Point,
-    PointPage,
     QueryVectors,
     Record,
     Sparse,
     records_of,
-    vectors_of,
 )
 from .server_types import (
     DENSE,
@@ -217,35 +214,17 @@ class ServerStore(VectorStore):
         )
         return records_of(found)
 
-    async def scroll(
-        self, collection: str, *, where: Filter | None = None, limit: int = 100,
-        start_id: str | None = None,
-    ) -> Page:  # fmt: skip
-        """Points in order of id."""
-        records, next_id = await self._scroll(collection, where, limit, start_id)
-        return Page(records_of(records), next_id)
-
-    async def scroll_points(
-        self, collection: str, *, where: Filter | None = None, limit: int = 100,
-        start_id: str | None = None,
-    ) -> PointPage:  # fmt: skip
-        """Points in order of id, with their vectors."""
-        records, next_id = await self._scroll(collection, where, limit, start_id, vectors=True)
-        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
-        return PointPage(points, next_id)
-
     async def _scroll(
         self, collection: str, where: Filter | None, limit: int, start_id: str | None, *,
-        vectors: bool = False,
-    ) -> tuple[list[q.Record], str | None]:  # fmt: skip
-        records, next_id = await self._read(
+        vectors: bool,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        return await self._read(
             collection,
             self._client.scroll(
                 collection, scroll_filter=to_filter(where) if where else None, limit=limit,
                 offset=start_id, with_payload=True, with_vectors=vectors, timeout=self._timeout_s,
             ),
         )  # fmt: skip
-        return records, None if next_id is None else str(next_id)
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""

@@ -36,6 +36,8 @@ from .points import (
     QueryVectors,
     Record,
     Sparse,
+    records_of,
+    vectors_of,
 )
 
 SPARSE_WEIGHT = 0.45
@@ -202,19 +204,29 @@ class VectorStore(ABC):
         by_id = {record.id: record for record in await self._get(collection, ids)}
         return [by_id[key] for key in ids if key in by_id]
 
-    @abstractmethod
     async def scroll(
         self, collection: str, *, where: Filter | None = None, limit: int = 100,
         start_id: str | None = None,
     ) -> Page:  # fmt: skip
         """Points in order of id, from `start_id` on."""
+        records, next_id = await self._scroll(collection, where, limit, start_id, vectors=False)
+        return Page(records_of(records), None if next_id is None else str(next_id))
 
-    @abstractmethod
     async def scroll_points(
         self, collection: str, *, where: Filter | None = None, limit: int = 100,
         start_id: str | None = None,
     ) -> PointPage:  # fmt: skip
         """As `scroll`, with vectors, for a copy of the collection."""
+        records, next_id = await self._scroll(collection, where, limit, start_id, vectors=True)
+        points = [Point(str(r.id), r.payload or {}, vectors_of(r.vector)) for r in records]
+        return PointPage(points, None if next_id is None else str(next_id))
+
+    @abstractmethod
+    async def _scroll(
+        self, collection: str, where: Filter | None, limit: int, start_id: str | None, *,
+        vectors: bool,
+    ) -> tuple[Sequence[Any], Any]:  # fmt: skip
+        """Records in the engine's types, and where the next page starts."""
 
     @abstractmethod
     async def count(self, collection: str, where: Filter | None = None) -> int:

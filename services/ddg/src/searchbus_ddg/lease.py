@@ -13,8 +13,6 @@ from searchbus_contracts import Fault, encode
 
 from .egress import egress_id
 
-__all__ = ["LEASE_TTL_S", "claim", "lease_of"]
-
 log = logging.getLogger("searchbus.ddg")
 
 LEASE_TTL_S = 10.0

@@ -13,8 +13,6 @@ from .auth.signing import KEY_FILE, read_key
 from .auth.static_keys import KeyFile
 from .settings import EdgeSettings
 
-__all__ = ["files"]
-
 
 def files(folder: Path) -> tuple[str, bool, str]:
     """Whether the files of the edge in a data folder can be read."""

@@ -16,8 +16,6 @@ from .app import build_app
 from .bootstrap import open_edge
 from .settings import EdgeSettings
 
-__all__ = ["start"]
-
 log = logging.getLogger("searchbus.edge")
 
 _KEPT_BYTES = 32 * 1024 * 1024

@@ -15,8 +15,6 @@ from searchbus_runtime.secret import values_of
 from .auth.identity import DEFAULT_PATHS
 from .tools.budgets import BUDGETS
 
-__all__ = ["EdgeSettings"]
-
 _OWN_ENDPOINTS = ("connector", "web", "fomc", "ddg", "lazy", "bulk")
 """What these list is promised to clients."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
