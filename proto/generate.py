@@ -35,8 +35,8 @@ from searchbus_edge.http.faults import SHOWN
 from searchbus_runtime import ServiceSettings, setting_list
 from searchbus_runtime.config_writing import toml
 from searchbus_runtime.services import installed_services, settings_class
-from searchbus_runtime.setting_classes import describe_all
-from searchbus_runtime.setting_list import Setting
+from searchbus_runtime.setting_classes import describe
+from searchbus_runtime.setting_list import SHARED, Setting
 
 PROTO = Path(__file__).parent
 SETTINGS_PAGE = PROTO.parent / "docs" / "settings.md"
@@ -188,7 +188,25 @@ def errors_page() -> str:
 def settings() -> dict[str, dict[str, Setting]]:
     """Service → settings, of every installed service; what all have comes first."""
     classes = {name: settings_class(service) for name, service in installed_services().items()}
-    return describe_all(ServiceSettings, classes)
+    shared = describe(ServiceSettings)
+    own = {
+        service: {n: s for n, s in describe(cls).items() if s != shared.get(n)}
+        for service, cls in classes.items()
+    }
+    return {SHARED: shared, **own}
+
+
+def settings_to_json(settings: dict[str, Setting]) -> list[dict[str, Any]]:
+    """Rows with the fields that differ from those of a plain setting."""
+    plain = Setting(name="", kind="")
+    return [
+        {
+            name: list(value) if isinstance(value, tuple) else value
+            for name in Setting.__slots__
+            if (value := getattr(setting, name)) != getattr(plain, name)
+        }
+        for setting in settings.values()
+    ]
 
 
 def settings_page() -> str:
@@ -235,7 +253,7 @@ def files() -> dict[Path, str]:
     out[PROTO / "asyncapi.yaml"] = header + document
     out[ERRORS] = errors_page()
     out[SETTINGS_PAGE] = settings_page()
-    listed = {name: setting_list.settings_to_json(table) for name, table in settings().items()}
+    listed = {name: settings_to_json(table) for name, table in settings().items()}
     out[SETTINGS_LIST] = json.dumps(listed, indent=1, ensure_ascii=False) + "\n"
     return out
 

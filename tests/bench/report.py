@@ -14,11 +14,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from searchbus_cli.capacity import table_of
 
 from .bars import BARS, bars_of
 from .charts import Row, chart, number
@@ -94,6 +92,24 @@ def write(results: dict[str, Any]) -> None:
     table = table_of(benches)
     if table is not None:  # what `searchbus plan` calculates with
         CAPACITY.write_text(json.dumps(dict(sorted(table.items())), indent=1) + "\n")
+
+
+def table_of(benches: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The table from the measurements of `make bench`; None where `sizing` did not run.
+
+    Processes of one service, such as `ddg-2`, are added.
+    """
+    if "sizing" not in benches:
+        return None
+    found: dict[str, Any] = {}
+    for name, value in benches["sizing"]["values"].items():
+        found[name] = value
+        if isinstance(value, dict):
+            found[name] = {}
+            for process, amount in value.items():
+                service = process.partition("-")[0]
+                found[name][service] = round(found[name].get(service, 0) + amount, 2)
+    return found
 
 
 def _text(name: str) -> str:

@@ -8,8 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from searchbus_cli.capacity import KINDS, costs
+
 from .bars import BARS
-from .report import MEASUREMENTS, PAGE, SIZE, merged, render
+from .report import MEASUREMENTS, PAGE, SIZE, merged, render, table_of
 
 MACHINE = {"date": "2026-01-02", "processor": "Abacus", "cores": 2, "versions": "Python 3.11"}
 ROW = {
@@ -115,3 +117,14 @@ def test_the_committed_page_is_rendered_from_the_committed_measurements() -> Non
 
 def test_names_of_bars_by_size_are_read_by_the_page() -> None:
     assert any(SIZE.match(name) for name in BARS["toolindex"])
+
+
+def test_the_table_has_each_kind_of_request_and_what_the_plan_reads():
+    """In the form that `searchbus plan` reads; processes of one service are added."""
+    table = costs()
+    assert all("edge" in table[name] for name in KINDS.values())
+    values = {name: {**table[name], "ddg-2": 1.0} for name in KINDS.values()}
+    found = table_of({"sizing": {"values": {**table, **values}}})
+    assert found.keys() == table.keys()
+    assert found[KINDS["list"]]["ddg"] == 1.0
+    assert table_of({}) is None

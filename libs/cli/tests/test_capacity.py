@@ -8,23 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.capacity import KINDS, Wanted, costs, plan, table_of
+from searchbus_cli.capacity import Wanted, plan
 from searchbus_testing import run_command
 
 
 def parts(**wanted):
     return {part.name: part for part in plan(Wanted(**wanted)).parts}
-
-
-def test_the_table_has_each_kind_of_request_and_what_the_plan_reads():
-    """In the form in which `make bench` writes it."""
-    table = costs()
-    assert all("edge" in table[name] for name in KINDS.values())
-    values = {name: {**table[name], "ddg-2": 1.0} for name in KINDS.values()}
-    found = table_of({"sizing": {"values": {**table, **values}}})
-    assert found.keys() == table.keys()
-    assert found[KINDS["list"]]["ddg"] == 1.0
-    assert table_of({}) is None
 
 
 def test_more_requests_need_more_replicas_and_one_always_has_a_second():

@@ -55,13 +55,12 @@ def test_prometheus_text_is_the_sdks():
     for light in (True, False):
         registry = CollectorRegistry()
         reader = PrometheusMetricReader(registry=registry)
-        provider = MeterProvider([reader], resource=RESOURCE)
         if light:
             found = Histograms(RESOURCE)
             registry.register(found)
-            measure(LightMeterProvider(provider, found))
+            measure(LightMeterProvider(found, metric_readers=[reader], resource=RESOURCE))
         else:
-            measure(provider)
+            measure(MeterProvider([reader], resource=RESOURCE))
         lines = generate_latest(registry).decode().splitlines()
         texts.append(sorted(line for line in lines if "_created" not in line))
     assert texts[0] == texts[1]
@@ -86,7 +85,7 @@ def test_data_points_are_the_sdks():
     """As OTLP exports them."""
     reader, sdks = InMemoryMetricReader(), InMemoryMetricReader()
     found = Histograms(RESOURCE)
-    measure(LightMeterProvider(MeterProvider([reader], resource=RESOURCE), found))
+    measure(LightMeterProvider(found, metric_readers=[reader], resource=RESOURCE))
     measure(MeterProvider([sdks], resource=RESOURCE))
     exported = points(found.add_to(reader.get_metrics_data()))
     assert exported == points(sdks.get_metrics_data())
@@ -95,7 +94,7 @@ def test_data_points_are_the_sdks():
 
 def test_one_name_is_one_histogram():
     """Two modules that share it add to the same sums."""
-    meter = LightMeterProvider(MeterProvider(), Histograms(RESOURCE)).get_meter("x")
+    meter = LightMeterProvider(Histograms(RESOURCE)).get_meter("x")
     options = {"unit": "s", "explicit_bucket_boundaries_advisory": (1,)}
     assert meter.create_histogram("a", **options) is meter.create_histogram("a", **options)
     assert meter.create_histogram("a", **options) is not meter.create_histogram("b", **options)

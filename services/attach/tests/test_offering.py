@@ -49,10 +49,10 @@ def test_a_server_is_offered_changed_and_taken_back():
     offering = Offering(worker)
     offering.offer("a", server("a", "x", "y", prompts=("p",)))
     assert names(worker) == ["a.x", "a.y"]
-    assert worker.find_content("prompt", "a", "get")
+    assert worker.content_endpoints.get(("prompt", "a", "get"))
     offering.offer("a", server("a", "y", "z"))
     assert names(worker) == ["a.y", "a.z"]
-    assert worker.find_content("prompt", "a", "get") is None
+    assert worker.content_endpoints.get(("prompt", "a", "get")) is None
     offering.offer("a", None)
     assert worker.catalog.toolsets == ()
 

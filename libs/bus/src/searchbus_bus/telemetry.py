@@ -14,7 +14,7 @@ from weakref import WeakSet
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Counter, Meter, Observation
 from opentelemetry.trace import (
     DEFAULT_TRACE_STATE,
     NonRecordingSpan,
@@ -85,37 +85,51 @@ _duration = meter.create_histogram(
     description="Requests on the bus, by side (client, server), worker and code.",
     explicit_bucket_boundaries_advisory=SECONDS,
 )
-_shed = meter.create_counter(
-    "searchbus.worker.shed", description="Requests that a worker at its limit refused at once."
-)
-_errors = meter.create_counter(
-    "searchbus.bus.errors",
-    description="Errors that NATS reports outside any call (permission, slow_consumer, other), "
-    "operations of the key-value store that failed (store), cancellations that cannot be read "
-    "(cancel), requests that came long after their deadline (late), large replies that were "
-    "refused because too many were on their way (large_reply).",
-)
-_refused = meter.create_counter(
-    "searchbus.catalog.refused",
-    description="What workers announced and was ignored: descriptor, toolset, service, event, "
-    "instance; catalogues that could not be read (catalog).",
-)
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
 )
-_refused_credentials = meter.create_counter(
-    "searchbus.credential.refused",
-    description="Times that a credential of this process was refused, by the name of its setting.",
+_known: list[tuple[Counter, str, str]] = []
+
+
+def _counting(name: str, label: str, description: str, *known: str) -> Callable[..., None]:
+    """What counts one more, or a number, of a value of the label; `start` shows the known ones."""
+    counter = meter.create_counter(name, description=description)
+    _known.extend((counter, label, value) for value in known)
+
+    def count(value: str, number: int = 1) -> None:
+        counter.add(number, {label: value})
+
+    return count
+
+
+count_shed = _counting(
+    "searchbus.worker.shed", "worker", "Requests that a worker at its limit refused at once."
 )
-_failed = meter.create_counter(
-    "searchbus.background.failed",
-    description="Work that failed while no caller waited for it: commit (of a document), facts "
-    "(of a document, not readable), index "
-    "(an update of the tool index), sizes (a count of the collections).",
-)
-REFUSED = ("descriptor", "toolset", "service", "event", "instance", "catalog")
-ERROR_KINDS = ("permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply")
-BACKGROUND = ("commit", "facts", "index", "sizes")
+count_error = _counting(
+    "searchbus.bus.errors", "kind",
+    "Errors that NATS reports outside any call (permission, slow_consumer, other), "
+    "operations of the key-value store that failed (store), cancellations that cannot be read "
+    "(cancel), requests that came long after their deadline (late), large replies that were "
+    "refused because too many were on their way (large_reply).",
+    "permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply",
+)  # fmt: skip
+count_refused = _counting(
+    "searchbus.catalog.refused", "reason",
+    "What workers announced and was ignored: descriptor, toolset, service, event, "
+    "instance; catalogues that could not be read (catalog).",
+    "descriptor", "toolset", "service", "event", "instance", "catalog",
+)  # fmt: skip
+count_refused_credential = _counting(
+    "searchbus.credential.refused", "setting",
+    "Times that a credential of this process was refused, by the name of its setting.",
+)  # fmt: skip
+count_failed = _counting(
+    "searchbus.background.failed", "work",
+    "Work that failed while no caller waited for it: commit (of a document), facts (of a "
+    "document, not readable), index (an update of the tool index), sizes (a count of the "
+    "collections).",
+    "commit", "facts", "index", "sizes",
+)  # fmt: skip
 
 
 @cache
@@ -171,39 +185,10 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
     _duration.record(seconds, {"side": side, "worker": service, "code": known})
 
 
-def count_shed(service: str, number: int = 1) -> None:
-    """Count requests that were refused because the worker is at its limit; 0 publishes a zero."""
-    _shed.add(number, {"worker": service})
-
-
-def count_refused(reason: str) -> None:
-    """Count something announced that is ignored, see REFUSED."""
-    _refused.add(1, {"reason": reason})
-
-
-def count_error(kind: str) -> None:
-    """Count an error outside any call, see ERROR_KINDS."""
-    _errors.add(1, {"kind": kind})
-
-
-def count_refused_credential(setting: str) -> None:
-    """Count a refusal of the secret that a setting holds."""
-    _refused_credentials.add(1, {"setting": setting})
-
-
-def count_failed(work: str) -> None:
-    """Count work that failed while no caller waited for it, see BACKGROUND."""
-    _failed.add(1, {"work": work})
-
-
 def start() -> None:
     """Publish every counter as zero: a first value of one is not seen as an increase."""
-    for kind in ERROR_KINDS:
-        _errors.add(0, {"kind": kind})
-    for reason in REFUSED:
-        _refused.add(0, {"reason": reason})
-    for work in BACKGROUND:
-        _failed.add(0, {"work": work})
+    for counter, label, value in _known:
+        counter.add(0, {label: value})
     _reconnects.add(0)
 
 

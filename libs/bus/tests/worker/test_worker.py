@@ -199,7 +199,7 @@ def test_a_toolset_with_templates_is_read_under_its_name():
     worker = Worker("words")
     worker.add(Dictionary())
     assert set(worker.content_endpoints) == {("resource", "dictionary", "read")}
-    assert worker.find_content("resource", "dictionary", "list") is None
+    assert worker.content_endpoints.get(("resource", "dictionary", "list")) is None
 
 
 def test_what_a_toolset_offers_at_run_time_replaces_what_it_had():

@@ -105,24 +105,6 @@ def costs() -> dict[str, Any]:
     return found
 
 
-def table_of(benches: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The table from the measurements of `make bench`; None where `sizing` did not run.
-
-    Processes of one service, such as `ddg-2`, are added.
-    """
-    if "sizing" not in benches:
-        return None
-    found: dict[str, Any] = {}
-    for name, value in benches["sizing"]["values"].items():
-        found[name] = value
-        if isinstance(value, dict):
-            found[name] = {}
-            for process, amount in value.items():
-                service = process.partition("-")[0]
-                found[name][service] = round(found[name].get(service, 0) + amount, 2)
-    return found
-
-
 def plan(wanted: Wanted) -> Plan:
     """What each region needs: with several regions, each carries its share when one is lost."""
     share = wanted.rps / max(1, wanted.regions - 1)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from .codec import decode, doc
+from .errors import ErrorCode, Fault
 
 REQ_ID: Final = "Req-Id"
 TIMEOUT_MS: Final = "Timeout-Ms"
@@ -64,6 +65,13 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return None
         held = {bare_role(role) for role in self.roles}
         return next((role for role in required if bare_role(role) not in held), None)
+
+    def require(self, required: tuple[str, ...]) -> None:
+        """Raise Fault(forbidden), which names a required role that the actor lacks."""
+        if (role := self.missing(required)) is not None:
+            raise Fault(
+                ErrorCode.FORBIDDEN, f"The role {role} is needed. Ask an administrator for it."
+            )
 
     def to_header(self) -> str:
         """Encode as ASCII JSON: NATS headers have no line breaks, and clients differ on UTF-8."""

@@ -121,6 +121,12 @@ class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
             if self.output_schema.get("type") != "object":
                 raise ValueError("output_schema must have type 'object'")
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a call that may have been done can be made again."""
+        hints = self.annotations
+        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+
 
 class ToolOptions(TypedDict, total=False):
     """The fields of a descriptor that a tool's method declares itself, by `@tool`."""

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram, Meter
-from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics import Exemplar, MeterProvider
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     HistogramDataPoint,
@@ -177,11 +177,15 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
     return {name.replace(".", "_"): str(value) for name, value in attributes.items()}
 
 
-class LightMeterProvider(metrics.MeterProvider):
-    """The SDK's provider, with light histograms."""
+class LightMeterProvider(MeterProvider):
+    """The SDK's provider; a histogram of seconds with bounds of its own is a light one.
 
-    def __init__(self, provider: metrics.MeterProvider, histograms: Histograms) -> None:
-        self._provider = provider
+    Args:
+        options: of the SDK's provider.
+    """
+
+    def __init__(self, histograms: Histograms, **options: Any) -> None:
+        super().__init__(**options)
         self._histograms = histograms
 
     def get_meter(
@@ -192,51 +196,17 @@ class LightMeterProvider(metrics.MeterProvider):
         attributes: Any = None,
     ) -> Meter:
         """A meter of one library."""
-        return _LightMeter(
-            self._provider.get_meter(name, version, schema_url, attributes),
-            InstrumentationScope(name, version, schema_url),
-            self._histograms,
-        )
+        meter: Any = super().get_meter(name, version, schema_url, attributes)
+        scope = InstrumentationScope(name, version, schema_url)
 
+        def create_histogram(
+            name: str, unit: str = "", description: str = "", **options: Any
+        ) -> Any:
+            bounds = options.get("explicit_bucket_boundaries_advisory")
+            if unit == "s" and bounds is not None:
+                return self._histograms.add(LightHistogram(scope, name, description, bounds))
+            return type(meter).create_histogram(meter, name, unit, description, **options)
 
-class _LightMeter(Meter):
-    """Passes everything to the SDK's meter except histograms of seconds."""
-
-    def __init__(self, meter: Meter, scope: InstrumentationScope, histograms: Histograms) -> None:
-        super().__init__(scope.name, scope.version, scope.schema_url)
-        self._meter = meter
-        self._scope = scope
-        self._histograms = histograms
-
-    def create_histogram(
-        self,
-        name: str,
-        unit: str = "",
-        description: str = "",
-        *,
-        explicit_bucket_boundaries_advisory: Sequence[float] | None = None,
-    ) -> Histogram:
-        bounds = explicit_bucket_boundaries_advisory
-        if unit == "s" and bounds is not None:
-            return self._histograms.add(LightHistogram(self._scope, name, description, bounds))
-        return self._meter.create_histogram(
-            name, unit, description, explicit_bucket_boundaries_advisory=bounds
-        )
-
-    def create_counter(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_counter(*fields, **options)
-
-    def create_up_down_counter(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_up_down_counter(*fields, **options)
-
-    def create_gauge(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_gauge(*fields, **options)
-
-    def create_observable_counter(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_observable_counter(*fields, **options)
-
-    def create_observable_up_down_counter(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_observable_up_down_counter(*fields, **options)
-
-    def create_observable_gauge(self, *fields: Any, **options: Any) -> Any:
-        return self._meter.create_observable_gauge(*fields, **options)
+        meter.create_histogram = create_histogram
+        found: Meter = meter
+        return found

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from .setting_list import SHARED, Setting
+from .setting_list import Setting
 
 _KINDS = {
     "boolean": "true or false", "integer": "whole number", "number": "number", "string": "text",
@@ -22,23 +21,6 @@ def describe(cls: type[BaseModel]) -> dict[str, Setting]:
         name: _setting(name, field, schema.get("$defs", {}))
         for name, field in schema["properties"].items()
     }
-
-
-def describe_all(
-    base: type[BaseModel], classes: Mapping[str, type[BaseModel]]
-) -> dict[str, dict[str, Setting]]:
-    """The settings that all services have, and by service those that it adds or changes.
-
-    Args:
-        base: the class of what all services have.
-        classes: service → settings class.
-    """
-    shared = describe(base)
-    own = {
-        service: {n: s for n, s in describe(cls).items() if s != shared.get(n)}
-        for service, cls in classes.items()
-    }
-    return {SHARED: shared, **own}
 
 
 def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting:

@@ -110,23 +110,10 @@ def listed_settings() -> Settings:
 
 
 def settings_from_json(rows: list[dict[str, Any]]) -> dict[str, Setting]:
-    """Name → setting, of rows that `settings_to_json` wrote."""
+    """Name → setting, of rows of the list."""
     return {
         row["name"]: Setting(**{**row, "choices": tuple(row.get("choices", ()))}) for row in rows
     }
-
-
-def settings_to_json(settings: Mapping[str, Setting]) -> list[dict[str, Any]]:
-    """Rows with the fields that differ from those of a plain setting."""
-    plain = Setting(name="", kind="")
-    return [
-        {
-            name: list(value) if isinstance(value, tuple) else value
-            for name in Setting.__slots__
-            if (value := getattr(setting, name)) != getattr(plain, name)
-        }
-        for setting in settings.values()
-    ]
 
 
 def extra_settings() -> dict[str, tuple[str, ...]]:

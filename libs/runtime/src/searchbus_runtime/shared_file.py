@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 
 from searchbus_bus import end_task
-from searchbus_bus.store.keyvalue import Entry, KeyValue
+from searchbus_bus.store.keyvalue import Entry, KeyValue, write_over
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 
 from .files import file_stamp, locked, write_atomically
@@ -188,10 +188,7 @@ class SharedFile:
         for part, value in parts.items():
             await self._store.put(part, value)
         found = encode(_Head(tuple(parts), hashlib.sha256(packed).hexdigest()))
-        if head is None:
-            revision = await self._store.create(self._name, found)
-        else:
-            revision = await self._store.update(self._name, found, head.revision)
+        revision = await write_over(self._store, self._name, found, head)
         # The parts of a head that is not in the bucket are nobody's.
         old = decode(head.value, _Head).parts if head is not None else ()
         for part in parts if revision is None else old:

@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
+from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter
 from opentelemetry.sdk.metrics.export import (
     MetricReader,
     MetricsData,
@@ -76,13 +76,14 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
         )
     tracing = LightTracerProvider(resource, ratio=settings.trace_sample_ratio, processor=processor)
     trace.set_tracer_provider(tracing)
-    measuring = MeterProvider(
+    measuring = LightMeterProvider(
+        histograms,
         resource=resource,
         metric_readers=readers,
         # The light histograms have exemplars; the SDK's would cost a lock a measurement.
         exemplar_filter=AlwaysOffExemplarFilter(),
     )
-    metrics.set_meter_provider(LightMeterProvider(measuring, histograms))
+    metrics.set_meter_provider(measuring)
 
     def shutdown() -> None:
         tracing.shutdown()

@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 
 from searchbus_bus import KeyValue
 from searchbus_bus.gcra import Gcra
+from searchbus_bus.store.keyvalue import write_over
 from searchbus_contracts import ErrorCode, Fault
 
 from .telemetry import count_limit
@@ -251,11 +252,7 @@ class SharedPace:
             self._local_arrival_ms = gcra_ms.advance(arrival_ms, now_ms)
             value = b"%.3f" % self._local_arrival_ms
             try:
-                written = (
-                    await self._kv.create(self._key, value)
-                    if entry is None
-                    else await self._kv.update(self._key, value, entry.revision)
-                )
+                written = await write_over(self._kv, self._key, value, entry)
             except Fault:
                 return wait_ms
             if written is not None:

@@ -184,7 +184,7 @@ class Attached:
                 "tools/call",
                 functools.partial(self._tool_params, request, {**arguments, **shown.arguments}),
                 functools.partial(self._tool_reply, shown.name),
-                "tool", name, request.tool, request, ToolReply, shown.may_repeat,
+                "tool", name, request.tool, request, ToolReply, shown.descriptor.may_repeat,
             ),
         )  # fmt: skip
         return await self._policy.after(call, name, shown, reply)
@@ -254,11 +254,7 @@ class Attached:
 
     async def _ask(self, call: Call, wanted: ServerRequest[T]) -> T:
         """Send a request for prompts or resources, of a caller who has the roles."""
-        missing = call.actor.missing(self.contents.required_roles)
-        if missing is not None:
-            raise Fault(
-                ErrorCode.FORBIDDEN, f"The role {missing} is needed. Ask an administrator for it."
-            )
+        call.actor.require(self.contents.required_roles)
         return await self._request(call, wanted)
 
     async def _request(self, call: Call, wanted: ServerRequest[T]) -> T:

@@ -104,7 +104,7 @@ class Rests:
             kept is None
             or not secrets.compare_digest(kept.token, match["token"])
             or start >= len(kept.text)
-            or actor.missing(kept.roles) is not None
+            or not actor.holds(kept.roles)
         ):
             raise Fault(ErrorCode.NOT_FOUND, "There is no such rest any more. Use the tool again.")
         end = page_end(kept.text, start, kept.max_tokens)

@@ -7,7 +7,6 @@ Methods (SIGIR 2009). Dean, Barroso: The Tail at Scale (CACM 2013).
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,10 @@ T = TypeVar("T")
 _WINDOW = 200
 _LEAST_SAMPLES = 20
 """Fewer replies than this say nothing about the quantile."""
+_NO_REPLY = Failure(
+    code=ErrorCode.INTERNAL,
+    message="The request ended without a reply. Report it to the operator.",
+)
 
 
 @dataclass(slots=True)
@@ -37,25 +40,21 @@ async def gather(sources: Mapping[str, Callable[[], Awaitable[Any]]]) -> Gathere
     """
     gathered = Gathered()
 
-    async def run(name: str, source: Callable[[], Awaitable[Any]]) -> None:
+    async def run(source: Callable[[], Awaitable[Any]]) -> tuple[Any, Failure | None]:
         try:
-            gathered.replies[name] = await source()
+            return await source(), None
         except Fault as fault:
-            gathered.failures[name] = fault.failure
+            return None, fault.failure
 
     async with asyncio.TaskGroup() as group:
-        for name, source in sources.items():
-            group.create_task(run(name, source))
+        tasks = {name: group.create_task(run(source)) for name, source in sources.items()}
     # In the given order, whichever came first: the caller fuses deterministically.
-    gathered.replies = {
-        name: gathered.replies[name] for name in sources if name in gathered.replies
-    }
-    for name in sources:
-        if name not in gathered.replies and name not in gathered.failures:
-            gathered.failures[name] = Failure(
-                code=ErrorCode.INTERNAL,
-                message="The request ended without a reply. Report it to the operator.",
-            )
+    for name, task in tasks.items():
+        reply, failure = (None, _NO_REPLY) if task.cancelled() else task.result()
+        if failure is None:
+            gathered.replies[name] = reply
+        else:
+            gathered.failures[name] = failure
     return gathered
 
 
@@ -92,22 +91,19 @@ class RecentTimes:
 
     def __init__(self, *, quantile: float) -> None:
         self._quantile = quantile
-        self._latest: deque[float] = deque()
-        self._sorted: list[float] = []
+        self._latest: deque[float] = deque(maxlen=_WINDOW)
 
     @property
     def value_s(self) -> float | None:
         """The quantile, in seconds; None before there are enough samples."""
-        if len(self._sorted) < _LEAST_SAMPLES:
+        times = sorted(self._latest)
+        if len(times) < _LEAST_SAMPLES:
             return None
-        return self._sorted[min(len(self._sorted) - 1, int(self._quantile * len(self._sorted)))]
+        return times[min(len(times) - 1, int(self._quantile * len(times)))]
 
     def add(self, seconds: float) -> None:
         """Take a time."""
         self._latest.append(seconds)
-        insort(self._sorted, seconds)
-        if len(self._latest) > _WINDOW:
-            self._sorted.remove(self._latest.popleft())
 
 
 class Hedge:

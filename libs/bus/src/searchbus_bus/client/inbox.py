@@ -23,7 +23,7 @@ from searchbus_contracts.subjects import INBOX, is_credit_subject, part_subject
 
 from ..tasks import Background, has_arrived
 from ..transport import Message, Transport, publish_or_log
-from .parts import LargeReply, part_size_bytes, split
+from .parts import part_size_bytes, split
 from .reply import FailedAttempt, OnSilence, Pending, read_reply
 from .request import Deadline, OnEvent
 from .transit import Transit, TransitBudget, TransitFullError
@@ -158,8 +158,11 @@ class Inbox:
                 self.budget.note(kind, len(reply))
             if pending.watch is not None:
                 pending.watch.cancel()
-            if pending.large is not None:
-                self._end_transfer(pending.large, transit, complete=isinstance(reply, bytes))
+            if (large := pending.large) is not None:
+                complete = isinstance(reply, bytes)
+                large.end(keep_in=transit if complete else None)
+                if not complete and large.credit_subject:  # its sender holds it in memory
+                    self._publish(large.credit_subject, b"0")
 
     @asynccontextmanager
     async def receive(
@@ -287,12 +290,6 @@ class Inbox:
         the deadline of the request."""
         if SIZE in message.headers and is_credit_subject(message.reply):
             self._publish(message.reply, b"0")
-
-    def _end_transfer(self, large: LargeReply, transit: Transit | None, *, complete: bool) -> None:
-        """Give back what a large reply reserved, and end its sender where it is not complete."""
-        large.end(keep_in=transit if complete else None)
-        if not complete and large.credit_subject:
-            self._publish(large.credit_subject, b"0")
 
     def _publish(self, subject: str, data: bytes) -> None:
         """Send credit or a part of a large request; nobody waits for it."""

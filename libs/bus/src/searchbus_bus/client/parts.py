@@ -74,16 +74,16 @@ class ChunkMark:
 
 
 class Credit:
-    """What the receiver of a large reply allows its sender."""
+    """What the receiver of a large reply allows its sender.
 
-    def __init__(self) -> None:
-        self._parts = 0
+    Args:
+        given: whether it gives credit; else every part may be sent.
+    """
+
+    def __init__(self, *, given: bool) -> None:
+        self._parts = 0 if given else MAX_BODY_BYTES
         self._ended = False
         self._changed = asyncio.Event()
-
-    def allow_all(self) -> None:
-        """Allow every part: the receiver gives no credit."""
-        self._parts = MAX_BODY_BYTES
 
     def take(self, message: Message) -> None:
         """Read a credit: how many parts may be sent in all; anything else ends the transfer.

@@ -41,10 +41,9 @@ from .toolset import Call
 _LATE_S = 1.0
 """Behind its deadline a request was not just slow."""
 _WARN_EVERY_S = 60.0
+_STOPPED = "The worker stopped while it had the request. Look what is done, then try again."
 
 log = logging.getLogger("searchbus.bus")
-_UNSIGNED_EVERY_S = 60.0
-"""Who can publish to a service can send it any number of unsigned requests."""
 
 
 class Replies:
@@ -65,13 +64,12 @@ class Replies:
             if len(body) <= size_bytes:
                 await self._transport.publish(message.reply, body)
                 return
-            credit = Credit()
+            # A receiver of an earlier release takes all parts at once.
+            credit = Credit(given=CREDIT in message.headers)
             async with self._inbox.receive(PART, credit.take) as subject:
                 if CREDIT in message.headers:
                     size = {SIZE: str(len(body))}
                     await self._transport.publish(message.reply, b"", reply=subject, headers=size)
-                else:  # a receiver of an earlier release, which takes all parts at once
-                    credit.allow_all()
                 if await credit.covers(0):
                     await self._send_parts(message.reply, body, size_bytes, credit)
         except Fault:
@@ -135,13 +133,6 @@ def stopping_fault() -> Fault:
     return Fault(ErrorCode.UNAVAILABLE, "The worker is stopping. Try again.")
 
 
-def _stopped_fault() -> Fault:
-    return Fault(
-        ErrorCode.UNAVAILABLE,
-        "The worker stopped while it had the request. Look what is done, then try again.",
-    )
-
-
 def req_id_of(message: Message) -> str:
     """The id of the request that a message carries; empty where it has none."""
     return message.headers.get(REQ_ID, "")[:64]
@@ -193,7 +184,7 @@ class Handling:
                 await self._run(message, handler)
             except asyncio.CancelledError:
                 stopped = not cancelled()
-                fault = _stopped_fault() if stopped else cancelled_fault()
+                fault = Fault(ErrorCode.UNAVAILABLE, _STOPPED) if stopped else cancelled_fault()
             except Fault as raised:
                 fault = raised
             except Exception:
@@ -264,7 +255,8 @@ class Handling:
     def _note_unsigned(self, subject: str) -> None:
         telemetry.count_refused_credential("actor_public_key")
         now_s = time.monotonic()
-        if now_s - self._unsigned_s > _UNSIGNED_EVERY_S:
+        # Who can publish to a service can send it any number of unsigned requests.
+        if now_s - self._unsigned_s > _WARN_EVERY_S:
             self._unsigned_s = now_s
             log.warning(
                 "a request to %s is refused: no key of actor_public_key signed its caller. If the "

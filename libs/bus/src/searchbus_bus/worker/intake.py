@@ -79,7 +79,9 @@ class Membership:
         async with self._changing:
             if subject not in self._served:
                 self._served[subject] = _Served(handler, stays)
-                self._endpoints.append(_endpoint(subject, self._group))
+                name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
+                described = {"name": name, "subject": subject, "queue_group": self._group}
+                self._endpoints.append({**described, "metadata": {}})
             await self._subscribe(subject)
 
     async def remove(self, subject: str) -> None:
@@ -134,11 +136,6 @@ class Membership:
         return await self._transport.subscribe_directly(
             subject, lambda message: self._receive(message, handler), queue=queue
         )
-
-
-def _endpoint(subject: str, group: str) -> dict[str, Any]:
-    name = "-".join(t for t in subject.split(".")[2:] if t not in "*>") or "root"
-    return {"name": name, "subject": subject, "queue_group": group, "metadata": {}}
 
 
 @dataclass(slots=True, eq=False)

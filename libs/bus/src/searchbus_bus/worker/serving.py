@@ -211,7 +211,7 @@ class Serving:
 
     async def _use_content(self, call: Call, body: bytes) -> Any:
         family, toolset, verb = call.subject.split(".")[-3:]
-        endpoint = self.worker.find_content(family, toolset, verb)
+        endpoint = self.worker.content_endpoints.get((family, toolset, verb))
         if endpoint is None:
             raise Fault(
                 ErrorCode.NOT_FOUND,

@@ -66,7 +66,7 @@ class Endpoint:
 
     async def __call__(self, call: Call, body: bytes) -> Any:
         """Decode, handle, return the reply Struct; raises Fault(forbidden) without the roles."""
-        _require(call, self.required_roles)
+        call.actor.require(self.required_roles)
         reply = await self.handler(call, decode(body, self.request_type))
         if self.reply_type is not None:
             check_type(reply, self.reply_type)
@@ -82,7 +82,7 @@ class ToolEndpoint:
 
     async def __call__(self, call: Call, request: ToolCall) -> ToolReply:
         """Handle one call of the tool; raises Fault(forbidden) where a role is missing."""
-        _require(call, self.descriptor.required_roles)
+        call.actor.require(self.descriptor.required_roles)
         call.input_responses = request.input_responses
         call.state = request.state
         call.client_capabilities = request.client_capabilities
@@ -225,10 +225,6 @@ class Worker:
         """The tool of that name; None where the worker does not offer it."""
         return self._tools.get((toolset, name))
 
-    def find_content(self, family: str, toolset: str, verb: str) -> Endpoint | None:
-        """What handles `<family>.<toolset>.<verb>` now; None where nothing does."""
-        return self.content_endpoints.get((family, toolset, verb))
-
     @property
     def catalog(self) -> Catalog:
         """Everything offered to clients, sorted, so that equal offers have equal hashes.
@@ -288,14 +284,6 @@ class Worker:
 def _without(table: dict[K, V], toolset: str) -> dict[K, V]:
     """The items of other toolsets."""
     return {key: item for key, item in table.items() if item.toolset != toolset}
-
-
-def _require(call: Call, roles: tuple[str, ...]) -> None:
-    missing = call.actor.missing(roles)
-    if missing is not None:
-        raise Fault(
-            ErrorCode.FORBIDDEN, f"The role {missing} is needed. Ask an administrator for it."
-        )
 
 
 def _decoding(

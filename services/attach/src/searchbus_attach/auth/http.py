@@ -38,9 +38,11 @@ class AuthHttp:
         request.headers["Accept-Encoding"] = "identity"
         try:
             async with asyncio.timeout(self._timeout_s):
-                # It takes 20 ms to make one, which servers without sign-in need not spend.
+                # It takes 20 ms to make one, which servers without sign-in need not spend. A server
+                # could set more cookies with each answer: none is kept.
+                none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
                 self._opened = self._opened or httpx2.AsyncClient(
-                    timeout=self._timeout_s, cookies=_no_cookies()
+                    timeout=self._timeout_s, cookies=none
                 )
                 response = await self._opened.send(request, stream=True, follow_redirects=False)
                 try:
@@ -62,11 +64,6 @@ class AuthHttp:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.aclose()
-
-
-def _no_cookies() -> CookieJar:
-    """No request has one; a server could set more of them with each answer."""
-    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 async def _body(response: httpx2.Response) -> bytes:

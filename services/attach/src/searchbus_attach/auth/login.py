@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import time
 from urllib.parse import urlencode
 
@@ -272,7 +273,9 @@ class Logins:
             known = self.vault.client(server.name)
             if known is not None and known.redirect_uri == self.redirect_uri:
                 registered = _registered(known, provider)
-                if registered is not None and not _is_over(registered):
+                # Until its secret expires; 0 is the end of none (RFC 7591, 3.2.1).
+                ends_s = (registered and registered.client_secret_expires_at) or math.inf
+                if registered is not None and ends_s >= time.time():
                     return registered
             found = await provider.register(self.redirect_uri)
             record = Registered(
@@ -349,11 +352,6 @@ def _registered(
     if not issuers_match(known.issuer, provider.issuer):
         return None
     return OAuthClientInformationFull.model_validate(known.information)
-
-
-def _is_over(client: OAuthClientInformationFull) -> bool:
-    """Whether its secret has expired; 0 is the end of none (RFC 7591, 3.2.1)."""
-    return 0 < (client.client_secret_expires_at or 0) < time.time()
 
 
 def _digest(nonce: str) -> str:

@@ -1,16 +1,19 @@
-"""`searchbus attach diff`, `approve` and `refuse`: definitions that changed, and what an operator
-decides about them.
+"""What waits for an operator: definitions that changed (`searchbus attach diff`, `approve` and
+`refuse`) and calls that a person approves first (`waiting`, `allow` and `deny`).
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from searchbus_contracts.attach import ManageRequest
 from searchbus_runtime.wording import printable
 
+from ..errors import ServerDeclarationError
 from .options import (
     DataOption,
     FileOption,
@@ -22,6 +25,7 @@ from .options import (
     pins_of,
     server_of,
 )
+from .status import ask_manage
 
 decision_commands = typer.Typer(cls=ReportingGroup)
 _NOTHING_DIFFERS = "nothing differs from what was approved"
@@ -121,3 +125,50 @@ def _decide(
         typer.echo(printable(f"{name}.{one} is {done}", one_line=True))
     if not found:
         typer.echo(_NOTHING_DIFFERS, err=True)
+
+
+IdsArgument = Annotated[
+    list[str], typer.Argument(help="Ids of the calls, as `attach waiting` shows them.")
+]
+
+
+@decision_commands.command("waiting")
+def waiting(data: DataOption = None) -> None:
+    """Show the calls that wait until a person approves them.
+
+    Example: searchbus attach waiting
+    """
+    for one in ask_manage(data, ManageRequest(action="waiting")).waiting:
+        minutes = max(0, int((time.time() - one.since_s) // 60))
+        line = f"{one.id}  {one.server} {one.tool}  {one.caller}  {minutes} min  {one.arguments}"
+        typer.echo(printable(line, one_line=True))
+
+
+@decision_commands.command("allow")
+def allow(ids: IdsArgument, data: DataOption = None) -> None:
+    """Approve calls that wait: each may be made once, unchanged, within ten minutes.
+
+    Example: searchbus attach allow 1a2b3c4d5e6f
+    """
+    _decide_calls("allow", ids, data, "approved")
+
+
+@decision_commands.command("deny")
+def deny(ids: IdsArgument, data: DataOption = None) -> None:
+    """Refuse calls that wait.
+
+    Example: searchbus attach deny 1a2b3c4d5e6f
+    """
+    _decide_calls("deny", ids, data, "refused")
+
+
+def _decide_calls(
+    action: Literal["allow", "deny"], ids: list[str], data: Path | None, what: str
+) -> None:
+    done = ask_manage(data, ManageRequest(action=action, digits=tuple(ids))).done
+    for one in done:
+        typer.echo(f"{one}: {what}")
+    if missing := [one for one in ids if one not in done]:
+        raise ServerDeclarationError(
+            f"No call waits as {', '.join(missing)}. See those that wait: searchbus attach waiting"
+        )

@@ -20,7 +20,6 @@ from ..declare.host_files import parse_host_file, renamed, starts_searchbus
 from ..declare.servers import Server, parse_server, variables_of
 from ..declare.views import DeclaredView
 from ..errors import ServerDeclarationError
-from .calls import call_commands
 from .deciding import decision_commands
 from .login import login_commands
 from .options import (
@@ -57,7 +56,6 @@ attach = typer.Typer(
 )
 attach.add_typer(login_commands)
 attach.add_typer(decision_commands)
-attach.add_typer(call_commands)
 attach.add_typer(view_commands)
 
 

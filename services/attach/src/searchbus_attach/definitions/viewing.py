@@ -38,12 +38,6 @@ class ViewedDefinition:
     shape: Shape = field(default_factory=Shape)
     approve: bool = False
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a call that may have been done can be sent again."""
-        hints = self.descriptor.annotations
-        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-
 
 @dataclass(frozen=True, slots=True)
 class ShownTools:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from searchbus_bus import Bus, Call, InstanceGoneError, Request
 from searchbus_bus.client.fleet import State
+from searchbus_bus.tasks import Background
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent
 
 from ..declare.servers import Server
@@ -71,7 +72,7 @@ class Sessions:
         self._check = check
         # The one that was used last is the last.
         self._sessions: dict[str, _Session] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = Background()
         self._stopped = False
 
     def __len__(self) -> int:
@@ -209,7 +210,7 @@ class Sessions:
         )
 
     def _end(self, caller: str) -> None:
-        self._in_background(self._close(self._sessions.pop(caller)))
+        self._ending.start(self._close(self._sessions.pop(caller)))
 
     async def _close(self, session: _Session) -> None:
         await session.upstream.stop()
@@ -226,12 +227,7 @@ class Sessions:
             self._server.name,
         )
         del self._sessions[caller]
-        self._in_background(session.upstream.stop())
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._ending.start(session.upstream.stop())
 
 
 class Handover:

@@ -76,10 +76,6 @@ class ConnectionContext:
     own: tuple[Path, ...] = field(default_factory=own_folders)
     budgets: dict[str, Budget] = field(default_factory=dict)
 
-    def budget_of(self, server: str) -> Budget:
-        """The budget of all connections of a server."""
-        return self.budgets.setdefault(server, Budget(server))
-
     async def aclose(self) -> None:
         """End what connections shared."""
         self.reaper.close()

@@ -34,6 +34,7 @@ from ..definitions.replies import failure_of
 from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerProblem
 from ..metrics import count, measured_call
+from ..transports.budget import Budget
 from ..transports.remote import HttpNotes
 from .connection import (
     ConnectionContext,
@@ -94,7 +95,7 @@ class Upstream:
         self.server_info = ""
         self.protocol = ""
         self._context = context
-        self.budget = context.budget_of(server.name)
+        self.budget = context.budgets.setdefault(server.name, Budget(server.name))
         self._caller = caller
         self._grace_s = grace_s
         self._connection: ServerConnection | None = None

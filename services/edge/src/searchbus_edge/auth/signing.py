@@ -159,8 +159,10 @@ class Cursors:
         body = msgspec.json.encode(state)
         return to_base64url(body + _sign(self._keys.issuing(), body, bound_to))
 
-    def read(self, cursor: str, *bound_to: object) -> dict[str, Any]:
-        """The state of a cursor; raises CursorError."""
+    def read(self, cursor: str | None, *bound_to: object) -> dict[str, Any]:
+        """The state of a cursor, empty without one; raises CursorError."""
+        if cursor is None:
+            return {}
         if len(cursor) > _MAX_CHARS or not cursor.isascii():
             raise CursorError("too long, or not ASCII")
         try:

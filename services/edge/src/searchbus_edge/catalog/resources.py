@@ -108,8 +108,6 @@ class Resources:
         )
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
-        if cursor is None:
-            return {}
         try:
             return self._cursors.read(cursor, *bound)
         except CursorError:

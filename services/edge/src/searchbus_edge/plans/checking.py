@@ -18,7 +18,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault
 from ..catalog.view import ListedTool, View
 from ..tools.arguments import check_arguments
 from ..tools.resolve import Resolver
-from .paths import Path, parse
+from .paths import Path, bad, parse
 from .steps import REFERENCE, Plan, Step
 
 MAX_PLAN_BYTES = 64 * 1024
@@ -66,10 +66,10 @@ def check(
     """
     ids = [step.id for step in plan.steps]
     if twice := next((name for name in ids if ids.count(name) > 1), None):
-        raise _bad("steps", f"two steps have the id {twice}")
+        raise bad("steps", f"two steps have the id {twice}")
     steps = {step.id: _checked(step, ids) for step in plan.steps}
     if weight(msgspec.to_builtins(plan), MAX_PLAN_BYTES) > MAX_PLAN_BYTES:
-        raise _bad("steps", f"have more than {MAX_PLAN_BYTES} bytes")
+        raise bad("steps", f"have more than {MAX_PLAN_BYTES} bytes")
     for checked in steps.values():
         if checked.step.tool is not None:
             _check_tool(checked, checked.step.tool, actor, view, resolver, is_plan)
@@ -107,11 +107,11 @@ def reference(value: Any) -> str | None:
 def _checked(step: Step, ids: Collection[str]) -> CheckedStep:
     where = f"steps.{step.id}"
     if step.tool is None and step.rows is None:
-        raise _bad(where, "needs a tool to call, or rows to select")
+        raise bad(where, "needs a tool to call, or rows to select")
     if step.rows is None and (step.join or step.where or step.unique or step.limit or step.fields):
-        raise _bad(where, "has no rows: join, where, unique, limit and fields need some")
+        raise bad(where, "has no rows: join, where, unique, limit and fields need some")
     if step.tool is None and step.arguments:
-        raise _bad(where, "has arguments and no tool")
+        raise bad(where, "has arguments and no tool")
     named: dict[str, str] = {}  # path → field
     for field, text in _paths(step, where):
         named.setdefault(text, field)
@@ -120,9 +120,9 @@ def _checked(step: Step, ids: Collection[str]) -> CheckedStep:
         if path.root == "$":
             _check_step(path, named[text], ids)
         elif named[text].endswith("rows"):
-            raise _bad(named[text], "must begin with $.step")
+            raise bad(named[text], "must begin with $.step")
         elif step.rows is None:
-            raise _bad(named[text], "is of a row, and the step has no rows")
+            raise bad(named[text], "is of a row, and the step has no rows")
     needs = frozenset(path.step for path in paths.values() if path.step is not None)
     return CheckedStep(step, paths, needs)
 
@@ -153,7 +153,7 @@ def references(value: Any, field: str) -> Iterator[str]:
     while left:
         one, depth = left.pop()
         if depth > MAX_DEPTH:
-            raise _bad(field, f"has more than {MAX_DEPTH} levels")
+            raise bad(field, f"has more than {MAX_DEPTH} levels")
         if (text := reference(one)) is not None:
             yield text
         elif isinstance(one, dict | list):
@@ -163,9 +163,9 @@ def references(value: Any, field: str) -> Iterator[str]:
 
 def _check_step(path: Path, field: str, ids: Collection[str]) -> None:
     if path.step is not None and path.step not in ids:
-        raise _bad(field, f"there is no step {path.step[:32]}")
+        raise bad(field, f"there is no step {path.step[:32]}")
     if path.step is None:
-        raise _bad(field, "must begin with $.step")
+        raise bad(field, "must begin with $.step")
 
 
 def _check_tool(
@@ -183,11 +183,11 @@ def _check_tool(
     except MCPError as error:
         raise Fault(ErrorCode.INVALID_ARGUMENT, f"{where}.tool: {error.error.message}") from None
     if is_plan(listed):
-        raise _bad(f"{where}.tool", "a plan cannot run a plan. Add its steps to this one")
+        raise bad(f"{where}.tool", "a plan cannot run a plan. Add its steps to this one")
     if listed.passes_on:
-        raise _bad(f"{where}.tool", "name the tool itself, with its own arguments")
+        raise bad(f"{where}.tool", "name the tool itself, with its own arguments")
     if listed.descriptor.client_capabilities:
-        raise _bad(f"{where}.tool", "the tool asks its client. Call it outside of a plan")
+        raise bad(f"{where}.tool", "the tool asks its client. Call it outside of a plan")
     unknown = {key for key, value in step.arguments.items() if any(references(value, where))}
     arguments = {k: None if k in unknown else v for k, v in step.arguments.items()}
     try:
@@ -228,12 +228,8 @@ def _ordered(steps: Mapping[str, CheckedStep]) -> list[str]:
     while left:
         ready = [name for name, checked in left.items() if checked.needs <= ordered.keys()]
         if not ready:
-            raise _bad("steps", f"{', '.join(left)} need each other's results")
+            raise bad("steps", f"{', '.join(left)} need each other's results")
         for name in ready:
             ordered[name] = None
             del left[name]
     return list(ordered)
-
-
-def _bad(field: str, problem: str) -> Fault:
-    return Fault(ErrorCode.INVALID_ARGUMENT, f"{field}: {problem}.")

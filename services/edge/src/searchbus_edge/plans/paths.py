@@ -120,14 +120,14 @@ def parse(text: str, field: str) -> Path:
         Fault: invalid_argument.
     """
     if not 0 < len(text) <= MAX_CHARS:
-        raise _bad(field, f"has {len(text)} characters; 1 to {MAX_CHARS} are allowed")
+        raise bad(field, f"has {len(text)} characters; 1 to {MAX_CHARS} are allowed")
     if text[0] not in "$@":
-        raise _bad(field, "must begin with $ (the results by step) or @ (the row)")
+        raise bad(field, "must begin with $ (the results by step) or @ (the row)")
     at, selectors = 1, []
     while at < len(text):
         match = _SEGMENT.match(text, at)
         if match is None:
-            raise _bad(
+            raise bad(
                 field,
                 f"cannot be read at character {at}: use .name, ['name'], [0], [0:5], [*]; "
                 "filters, unions and .. are not supported",
@@ -136,7 +136,7 @@ def parse(text: str, field: str) -> Path:
         at = match.end()
     path = Path(text, "$" if text[0] == "$" else "@", tuple(selectors))
     if path.root == "$" and path.step is None:
-        raise _bad(field, "must name a step first: $.step")
+        raise bad(field, "must name a step first: $.step")
     return path
 
 
@@ -157,7 +157,7 @@ def _selector(match: re.Match[str], field: str) -> str | int | slice | None:
     try:
         return str(json.loads(f'"{quoted}"'))
     except ValueError:
-        raise _bad(field, "has a name in quotes that is not a JSON string") from None
+        raise bad(field, "has a name in quotes that is not a JSON string") from None
 
 
 def _children(node: Any, selector: str | int | slice | None) -> Sequence[Any]:
@@ -172,5 +172,6 @@ def _children(node: Any, selector: str | int | slice | None) -> Sequence[Any]:
     return node if selector is None else node[selector]
 
 
-def _bad(field: str, problem: str) -> Fault:
+def bad(field: str, problem: str) -> Fault:
+    """The failure of a plan: which field, and what is wrong with it."""
     return Fault(ErrorCode.INVALID_ARGUMENT, f"{field}: {problem}.")

@@ -234,8 +234,6 @@ class Finder:
         return found, coverage
 
     def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
-        if cursor is None:
-            return {}
         try:
             return self._cursors.read(cursor, *bound)
         except CursorError:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from searchbus_bus import end_task
 from searchbus_contracts import Actor, ErrorCode, Fault
 
-from ..catalog.view import ListedTool, View
+from ..catalog.view import View
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.faults import invalid_params, raise_for
 from .records import Failure, Task
@@ -204,7 +204,8 @@ class Tasks:
         """Run the call of an edge that has stopped again; or say that it failed."""
         now_ms = self._store.now_ms
         called = self._request(actor, task).target.called
-        again = called is not None and _is_repeatable(called) and now_ms < task.deadline_ms
+        may_repeat = called is not None and called.descriptor.may_repeat
+        again = may_repeat and now_ms < task.deadline_ms
         if again:
             task.runner, task.seen_ms = self._runner, now_ms
         else:
@@ -265,12 +266,6 @@ class Tasks:
             if written is not None:
                 return task, written
         raise Fault(ErrorCode.UNAVAILABLE, "The task changes too often. Try again.")
-
-
-def _is_repeatable(listed: ListedTool) -> bool:
-    """Whether a call that may have been done can be made again."""
-    hints = listed.descriptor.annotations
-    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
 
 def check_responses(responses: dict[str, Any]) -> None:

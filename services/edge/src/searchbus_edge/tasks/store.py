@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from searchbus_bus import KeyValue
+from searchbus_bus.store.keyvalue import write_over
 
 from ..auth.signing import StateKey, StateKeys
 from .records import Task
@@ -103,12 +104,7 @@ class TaskStore:
             if len(kept) >= MAX_PER_CALLER:
                 return False
             value = msgspec.json.encode([*kept, task.expires_ms])
-            written = (
-                await self._bucket.create(name, value)
-                if entry is None
-                else await self._bucket.update(name, value, entry.revision)
-            )
-            if written is not None:
+            if await write_over(self._bucket, name, value, entry) is not None:
                 return True
         return False
 

@@ -22,6 +22,7 @@ from cachetools import LRUCache
 from opentelemetry import metrics
 
 from searchbus_bus import KeyValue, end_task
+from searchbus_bus.store.keyvalue import write_over
 from searchbus_contracts import ErrorCode, Fault
 
 log = logging.getLogger(__name__)
@@ -175,12 +176,7 @@ class Budgets:
             entry = await self._store.get(key)
             new = Counter(spent.own)
             total = _decoded(entry.value if entry else None) + new
-            value = msgspec.json.encode(total)
-            if entry is None:
-                written = await self._store.create(key, value)
-            else:
-                written = await self._store.update(key, value, entry.revision)
-            if written is not None:
+            if await write_over(self._store, key, msgspec.json.encode(total), entry) is not None:
                 spent.stored, spent.is_read = total, True
                 spent.own -= new  # calls may have come meanwhile
                 return

@@ -280,7 +280,6 @@ class ToolCalls:
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""
         descriptor = listed.descriptor
-        hints = descriptor.annotations
         reply = await self._bus.request(
             self._bus.subjects.tool(descriptor.toolset, descriptor.name),
             _message(listed, request),
@@ -290,7 +289,7 @@ class ToolCalls:
             actor=request.actor,
             on_event=request.on_event,
             # After a lost worker or connection the work may have been done already.
-            idempotent=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
+            idempotent=descriptor.may_repeat,
         )
         return Reply.of(reply)
 

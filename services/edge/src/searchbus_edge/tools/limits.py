@@ -21,6 +21,7 @@ from cachetools import LRUCache
 
 from searchbus_bus import KeyValue
 from searchbus_bus.gcra import Gcra
+from searchbus_bus.store.keyvalue import write_over
 from searchbus_bus.tasks import within
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import count_limit
@@ -235,11 +236,7 @@ class SharedLimiter:
             size = min(self._lease_size, gcra.remaining(known.arrival_s, now_s))
             arrival_s = gcra.advance(known.arrival_s, now_s, size)
             value = _Count(arrival_s, known.since_s).encode()
-            if entry is None:
-                written = await self._store.create(key, value)
-            else:
-                written = await self._store.update(key, value, entry.revision)
-            if written is not None:
+            if await write_over(self._store, key, value, entry) is not None:
                 self._alone.pop(caller, None)
                 self._local.learn(caller, arrival_s)
                 if size == 0:
