@@ -170,7 +170,7 @@ async def open_edge(
             await stack.enter_async_context(budgets.keeping())
         tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)
         stack.callback(tools.audit.close)
-        documents = _add_composites(tools, bus, settings, key, base_url, sources)
+        documents = _add_composites(tools, base_url, sources)
         await tools.directory.start()
         stack.push_async_callback(tools.directory.close)
         running = RunningRequests(bus, key, service=tools.worker.service)
@@ -190,14 +190,15 @@ async def open_edge(
         extensions = await stack.enter_async_context(
             open_extensions(bus, settings, tools.calls, tools.registry, key, clock)
         )
-        servers = _servers(tools, bus, settings, key, tracing, default_actor, extensions)
+        servers = _servers(tools, tracing, default_actor, extensions)
         http_calls = HttpCalls(tools.registry, tools.calls, policy)
+        signed_in = not authenticator.open
+        interfaces = _interfaces(tools, http_calls, signed_in=signed_in)
         console = None
         if "console" in settings.http_interfaces:
-            console = Console(
+            console = interfaces["console"] = Console(
                 bus, tools.directory, http_calls, tools.finder, tools.prompts,
-                tools.resources, settings, key,
-                base_url=base_url, signed_in=not authenticator.open,
+                tools.resources, settings, key, base_url=base_url, signed_in=signed_in,
             )  # fmt: skip
         yield Edge(
             settings=settings,
@@ -208,10 +209,7 @@ async def open_edge(
             endpoints=Endpoints(tools.registry, servers, tools.calls, policy, running),
             policy=policy,
             http_calls=http_calls,
-            interfaces=_interfaces(
-                tools, settings, http_calls, clock, signed_in=not authenticator.open
-            )
-            | ({"console": console} if console is not None else {}),
+            interfaces=interfaces,
             console=console,
             authenticator=authenticator,
             documents=documents,
@@ -237,6 +235,7 @@ class _Tools:
         pinning: Pinning | None,
         budgets: Budgets | None,
     ) -> None:
+        self.bus, self.settings, self.key, self.clock = bus, settings, key, clock
         self.worker = build_worker()
         self.changes = ListChanges()
         self.directory = Directory(
@@ -291,21 +290,14 @@ class _Tools:
         await self.registry.prepare(listing)
 
 
-def _add_composites(
-    tools: _Tools,
-    bus: Bus,
-    settings: EdgeSettings,
-    key: StateKey,
-    base_url: str,
-    sources: Sequence[Source] | None,
-) -> Documents:
+def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | None) -> Documents:
     """Add the composites to the edge's own worker; the source of documents is also a page."""
-    ids = Ids(key)
-    documents = Documents(bus, ids, tools.directory, base_url=base_url)
-    similarity = Similarity(bus, tools.directory)
+    ids = Ids(tools.key)
+    documents = Documents(tools.bus, ids, tools.directory, base_url=base_url)
+    similarity = Similarity(tools.bus, tools.directory)
     if sources is None:
         sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
-    weights = settings.connector_sources
+    weights = tools.settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
     plans = Plans(tools.registry, tools.calls)
     tools.worker.add(Connector(weighted, similarity), Many(weighted), plans)
@@ -313,18 +305,12 @@ def _add_composites(
 
 
 def _servers(
-    tools: _Tools,
-    bus: Bus,
-    settings: EdgeSettings,
-    key: StateKey,
-    tracing: Tracing,
-    default_actor: Actor,
-    extensions: Extensions,
+    tools: _Tools, tracing: Tracing, default_actor: Actor, extensions: Extensions
 ) -> EndpointServers:
     """The MCP servers of all endpoints."""
     # State that a client carries for a tool comes back unchanged or not at all.
     state_boundary = RequestStateBoundary(
-        RequestStateSecurity(codec=StateCodec(key)), default_audience="searchbus"
+        RequestStateSecurity(codec=StateCodec(tools.key)), default_audience="searchbus"
     )
     return EndpointServers(
         Handlers(
@@ -338,37 +324,30 @@ def _servers(
             listen=tools.changes.handler,
             middleware=(
                 tracing.middleware,
-                OwnWorker(bus).refuse,
+                OwnWorker(tools.bus).refuse,
                 tools.search.declare,
                 state_boundary,
             ),
             default_actor=default_actor,
-            list_ttl_ms=settings.list_ttl_ms,
+            list_ttl_ms=tools.settings.list_ttl_ms,
         )
     )
 
 
-def _interfaces(
-    tools: _Tools,
-    settings: EdgeSettings,
-    http_calls: HttpCalls,
-    clock: Callable[[], float],
-    *,
-    signed_in: bool,
-) -> dict[str, ASGI]:
-    """The interfaces of plain HTTP by the first segments of their paths."""
+def _interfaces(tools: _Tools, http_calls: HttpCalls, *, signed_in: bool) -> dict[str, ASGI]:
+    """The interfaces of plain HTTP, without the console, by the first segments of their paths."""
     found: dict[str, ASGI] = {}
-    if "api" in settings.http_interfaces:
-        url = settings.public_url or "/"
+    wanted, url = tools.settings.http_interfaces, tools.settings.public_url or "/"
+    if "api" in wanted:
         api = HttpApi(http_calls, tools.pages, tools.search, server_url=url, signed_in=signed_in)
         found |= dict.fromkeys(SEGMENTS, api)
     web_apps: dict[str, Callable[[HttpCalls], ASGI]] = {
         "searxng": searxng_app,
-        "tavily": partial(tavily_app, clock=clock),
+        "tavily": partial(tavily_app, clock=tools.clock),
         "read": read_app,
     }
     for name, make in web_apps.items():
-        if name in settings.http_interfaces:
+        if name in wanted:
             found[name] = make(http_calls)
     return found
 
