@@ -190,7 +190,9 @@ async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> Asyn
         port = 0
         for number in range(edges):
             port_file = folder / f"port-{number}"
-            process = start("searchbus_runtime", "edge", log=log_of(port_file), port=port, port_file=port_file)
+            process = start(
+                "searchbus_runtime", "edge", log=log_of(port_file), port=port, port_file=port_file
+            )
             port = await port_of(process, port_file)
             pids.append(process.pid)
         raw_port, raw_h11_port = map(int, raw_ports)
