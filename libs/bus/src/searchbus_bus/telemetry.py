@@ -91,7 +91,7 @@ _reconnects = meter.create_counter(
 _known: list[tuple[Counter, str, str]] = []
 
 
-def _counting(name: str, label: str, description: str, *known: str) -> Callable[..., None]:
+def create_counter(name: str, label: str, *known: str, description: str) -> Callable[..., None]:
     """What counts one more, or a number, of a value of the label; `start` shows the known ones."""
     counter = meter.create_counter(name, description=description)
     _known.extend((counter, label, value) for value in known)
@@ -102,33 +102,33 @@ def _counting(name: str, label: str, description: str, *known: str) -> Callable[
     return count
 
 
-count_shed = _counting(
-    "searchbus.worker.shed", "worker", "Requests that a worker at its limit refused at once."
-)
-count_error = _counting(
+count_shed = create_counter(
+    "searchbus.worker.shed", "worker",
+    description="Requests that a worker at its limit refused at once.",
+)  # fmt: skip
+count_error = create_counter(
     "searchbus.bus.errors", "kind",
-    "Errors that NATS reports outside any call (permission, slow_consumer, other), "
+    "permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply",
+    description="Errors that NATS reports outside any call (permission, slow_consumer, other), "
     "operations of the key-value store that failed (store), cancellations that cannot be read "
     "(cancel), requests that came long after their deadline (late), large replies that were "
     "refused because too many were on their way (large_reply).",
-    "permission", "slow_consumer", "other", "store", "cancel", "late", "large_reply",
 )  # fmt: skip
-count_refused = _counting(
+count_refused = create_counter(
     "searchbus.catalog.refused", "reason",
-    "What workers announced and was ignored: descriptor, toolset, service, event, "
-    "instance; catalogues that could not be read (catalog).",
     "descriptor", "toolset", "service", "event", "instance", "catalog",
+    description="What workers announced and was ignored: descriptor, toolset, service, event, "
+    "instance; catalogues that could not be read (catalog).",
 )  # fmt: skip
-count_refused_credential = _counting(
+count_refused_credential = create_counter(
     "searchbus.credential.refused", "setting",
-    "Times that a credential of this process was refused, by the name of its setting.",
+    description="Times that a credential of this process was refused, by the name of its setting.",
 )  # fmt: skip
-count_failed = _counting(
-    "searchbus.background.failed", "work",
-    "Work that failed while no caller waited for it: commit (of a document), facts (of a "
-    "document, not readable), index (an update of the tool index), sizes (a count of the "
-    "collections).",
-    "commit", "facts", "index", "sizes",
+count_failed = create_counter(
+    "searchbus.background.failed", "work", "commit", "facts", "index", "sizes",
+    description="Work that failed while no caller waited for it: commit (of a document), facts "
+    "(of a document, not readable), index "
+    "(an update of the tool index), sizes (a count of the collections).",
 )  # fmt: skip
 
 
