@@ -19,7 +19,7 @@ import pytest
 from searchbus_testing import SEARCHBUS, Stack, alive, eventually
 
 from ..bench.peers.environments import NotInstalledError, environment
-from ..conformance.npm import inspector
+from ..conformance.npm import NODE_MODULES, inspector
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parent
@@ -59,6 +59,21 @@ def run(
     return found
 
 
+def run_typescript(node: Path, url: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the program of the TypeScript SDK printed: the tools, and the result of each call.
+
+    The SDK lists the tools first, and refuses a result that its tool's output schema does not have.
+    """
+    program = FOLDER / "programs" / "typescript_client.cjs"
+    done = subprocess.run(
+        [node, program, json.dumps([str(NODE_MODULES), {"url": url}, calls])],
+        capture_output=True, text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 @pytest.fixture(scope="module")
 def search_stack(start_stack, tmp_path_factory) -> Stack:
     """A stack with an internet on loopback."""
@@ -77,6 +92,47 @@ def test_client_goes_on_after_a_bad_argument(search_stack, client):
     assert bad["error"]
     assert bad["text"].endswith("invalid_argument: query: is required.")
     assert after == first
+
+
+REFERENCES = "dev.searchbus/tool_references"
+
+
+def test_typescript_sdk_takes_what_the_newer_tools_return(node, search_stack):
+    """Several searches, pages, plans, notes, and references to tools in `_meta`."""
+    plan = {
+        "steps": [
+            {"id": "found", "tool": "web_find", "arguments": {"query": "okapi"}},
+            {"id": "bare", "rows": "$.found.results[*]", "fields": {"url": "@.url"}, "limit": 1},
+        ],
+        "output": {"urls": "$.bare"},
+    }
+    page = {"urls": ["http://a.example.org/article"], "section": "Sizes"}
+    calls = [
+        ("search_many", {"queries": ["okapi", "giraffe"]}),
+        ("web_find", {"query": "okapi"}),
+        ("read_page", page),
+        ("run_plan", plan),
+        ("remember", {"text": "The okapi prefers leaves."}),
+        ("recall", {"query": "okapi"}),
+    ]
+    given = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    asked = {
+        "name": "find_tools",
+        "arguments": {"query": "read a page"},
+        "_meta": {REFERENCES: True},
+    }
+    *results, found = run_typescript(node, f"{search_stack.url}/mcp", [*given, asked])["calls"]
+    assert [
+        (name, r["text"]) for (name, _), r in zip(calls, results, strict=True) if r["error"]
+    ] == []
+    many, web, read, planned, kept, recalled = (result["structured"] for result in results)
+    assert [query["query"] for query in many["queries"]] == ["okapi", "giraffe"]
+    assert web["results"][0]["url"]
+    assert "first item" in read["items"][0]["content"]
+    assert planned["output"]["urls"] == [{"url": web["results"][0]["url"]}]
+    assert kept["id"] in [note["id"] for note in recalled["notes"]]
+    names = [tool["name"] for tool in found["structured"]["results"]]
+    assert [block["tool_name"] for block in found["meta"][REFERENCES]] == names != []
 
 
 def test_inspector_goes_on_after_a_bad_argument(node, search_stack):

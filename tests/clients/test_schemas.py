@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import httpx
@@ -11,8 +10,7 @@ import pytest
 
 from searchbus_testing import Stack, eventually
 
-from ..conformance.npm import NODE_MODULES
-from .test_clients import CLIENTS, FOLDER, TIMEOUT_S, run
+from .test_clients import CLIENTS, FOLDER, run, run_typescript
 
 pytestmark = pytest.mark.slow
 READERS = (*CLIENTS, "mcp2", "autogen", "openai_agents", "pydantic_ai")
@@ -54,13 +52,8 @@ def test_client_lists_every_tool_and_calls_one(odd, client):
 
 def test_typescript_sdk_lists_every_tool_and_calls_one(node, odd):
     """Its validator compiles every schema."""
-    given = [str(NODE_MODULES), {"url": f"{odd.url}/mcp"}, "odd__union", GOOD, BAD]
-    program = FOLDER / "programs" / "typescript_client.cjs"
-    done = subprocess.run(
-        [node, program, json.dumps(given)], capture_output=True, text=True, timeout=TIMEOUT_S
-    )
-    assert done.returncode == 0, done.stderr
-    check(json.loads(done.stdout.splitlines()[-1]))
+    calls = [{"name": "odd__union", "arguments": given} for given in (GOOD, BAD, GOOD)]
+    check(run_typescript(node, f"{odd.url}/mcp", calls))
 
 
 def test_null_that_openapi_allows_reaches_the_server(odd):

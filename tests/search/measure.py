@@ -20,11 +20,13 @@ from searchbus_toolindex.finder import IndexFinder
 from ..bench.metrics import ndcg, recall
 from .sets import (
     EVERY_ROLE,
+    NEWER,
     NONSENSE,
     SHIPPED,
     Case,
     finder_of,
     held_out,
+    newer,
     nonsense,
     read_sets,
     shipped_cases,
@@ -113,6 +115,10 @@ async def measure(reference: Path) -> dict[str, dict[str, float]]:
                     found = await results(finder, cases, with_toolset=True)
                     measured[name] = shipped_quality(cases, found)
                 measured[tools.name] = {}
+                every, cases = await finder_of(newer().entries, embedder), shipped_cases(NEWER)
+                measured[NEWER] = shipped_quality(
+                    cases, await results(every, cases, with_toolset=True)
+                )
             else:
                 served = [case for case in tools.cases if case.right]
                 measured[tools.name] = quality(served, await results(finder, served))

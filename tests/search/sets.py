@@ -16,17 +16,22 @@ from searchbus_bus import Toolset, declared_tools
 from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_ddg.tools import DdgTools
 from searchbus_edge.composites.connector import Connector
+from searchbus_edge.composites.many import Many
+from searchbus_edge.plans.tool import Plans
 from searchbus_edge.search.lazy import own_tools
 from searchbus_evaluation import entry_of, read_catalogue
+from searchbus_retrieval.memory import MemoryTools
 from searchbus_retrieval.tools import FomcTools
 from searchbus_toolindex.embedding import Embeds
 from searchbus_toolindex.entries import IndexEntry, descriptors_of
 from searchbus_toolindex.entries import entry_of as indexed
 from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
+from searchbus_web.engines.tools import EngineTools
+from searchbus_web.pages.tools import PageTools
 from searchbus_web.tools import WebTools
 
-__all__ = ["EVERY_ROLE", "HERE", "NONSENSE", "SHIPPED", "Case", "ToolSet", "finder_of", "held_out", "nonsense",
+__all__ = ["EVERY_ROLE", "HERE", "NEWER", "NONSENSE", "SHIPPED", "Case", "ToolSet", "finder_of", "held_out", "nonsense",
            "read_sets", "shipped", "shipped_cases", "spoken"]  # fmt: skip
 
 HERE = Path(__file__).parent
@@ -42,6 +47,10 @@ NONSENSE = ("nonsense_queries", "nonsense_queries_held_out")
 """Neither was seen by the fit (`fit_nonsense`); the second was written after the gate."""
 EVERY_ROLE = Actor(subject="every-role", roles=("*",))
 _TOOLSETS: tuple[type[Toolset], ...] = (Connector, DdgTools, FomcTools, WebTools)
+_NEWER: tuple[type[Toolset], ...] = (EngineTools, MemoryTools, Many, PageTools, Plans)
+NEWER = "shipped_queries_newer"
+"""Queries for `_NEWER`, written without their descriptions in sight. They are searched among the
+tools of all toolsets; the sets above are older than these toolsets, and measured without them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class _Line(msgspec.Struct):
 
 
 def shipped_cases(name: str) -> list[Case]:
-    """The queries of one of `SHIPPED`; right tools by `toolset.name`."""
+    """The queries of one of `SHIPPED`, or `NEWER`; right tools by `toolset.name`."""
     lines = (HERE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     read = [msgspec.json.decode(line, type=_Line) for line in lines]
     return [Case(line.query, frozenset(line.right)) for line in read]
@@ -78,6 +87,12 @@ def shipped() -> ToolSet:
     catalog = Catalog(service="shipped", tools=tuple(_shipped_tools()))
     cases = [case for name in SHIPPED for case in shipped_cases(name)]
     return ToolSet("shipped", tuple(map(indexed, descriptors_of(catalog))), tuple(cases))
+
+
+def newer() -> ToolSet:
+    """The tools of all toolsets, with the queries for the newer ones."""
+    catalog = Catalog(service="shipped", tools=tuple(_shipped_tools(_TOOLSETS + _NEWER)))
+    return ToolSet(NEWER, tuple(map(indexed, descriptors_of(catalog))), tuple(shipped_cases(NEWER)))
 
 
 def read_sets(reference: Path) -> list[ToolSet]:
@@ -123,7 +138,7 @@ def _read(name: str, folder: Path) -> ToolSet:
     return ToolSet(name, tuple(entry_of(tool) for tool in tools), tuple(cases))
 
 
-def _shipped_tools() -> Iterable[ToolDescriptor]:
-    for toolset in _TOOLSETS:
+def _shipped_tools(toolsets: Sequence[type[Toolset]] = _TOOLSETS) -> Iterable[ToolDescriptor]:
+    for toolset in toolsets:
         yield from declared_tools(toolset)
     yield from own_tools()
