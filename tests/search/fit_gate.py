@@ -32,6 +32,7 @@ from searchbus_toolindex.query import is_searchable
 from searchbus_toolindex.ranking import Ranker
 from searchbus_toolindex.scoring import FEATURES, Facet, Gate
 
+from .cohort_texts import CohortTexts, load_texts
 from .sets import (
     EVERY_ROLE,
     SHIPPED,
@@ -184,7 +185,7 @@ def _rows(ranker: Ranker, facet: Facet, scope: Scope) -> NDArray[np.float64]:
 async def main() -> None:
     """Write both files; print the errors."""
     sets = read_sets(REFERENCE)
-    texts = cohorts.load_texts()
+    texts = load_texts()
     arrays: dict[str, NDArray[np.float16]] = {}
     fitted: dict[str, Gate] = {}
     embedders = [
@@ -212,7 +213,7 @@ async def main() -> None:
     (PACKAGE / "gate.json").write_bytes(msgspec.json.format(msgspec.json.encode(fitted)) + b"\n")
 
 
-async def _cohort(texts: cohorts.CohortTexts, embedder: Embeds) -> dict[str, NDArray[np.float16]]:
+async def _cohort(texts: CohortTexts, embedder: Embeds) -> dict[str, NDArray[np.float16]]:
     asked = [embedder.query_prefix + text for text in texts.requests]
     requests = np.stack(await embedder.embed_short(asked, urgent=False))
     tools = np.stack(await embedder.embed_short(texts.tools, urgent=False))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.search.cohort_texts import load_texts
 
-from searchbus_toolindex.cohort import HUB_WEIGHT, Cohort, load_cohort, load_texts
+from searchbus_toolindex.cohort import HUB_WEIGHT, Cohort, load_cohort
 from searchbus_vectors.hash_embedder import HashEmbedder, hashed_vector
 from searchbus_vectors.models import MINILM, MODEL_NAME
 

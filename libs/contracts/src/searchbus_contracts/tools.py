@@ -38,6 +38,13 @@ class ToolAnnotations(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     open_world_hint: bool | None = None
 
 
+READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+READ_ONLY_OUTSIDE = msgspec.structs.replace(READ_ONLY, open_world_hint=True)
+"""The hints for tools that read the web, or tools of others."""
+
+
 class ToolDescriptor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool as its worker declares it."""
 

@@ -7,17 +7,14 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, endpoint, tool
-from searchbus_contracts import TextContent, ToolAnnotations, ToolReply
+from searchbus_contracts import TextContent, ToolReply
 from searchbus_contracts.engines import EngineRequest, EngineStatesReply, EngineStatesRequest
+from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from .duckduckgo import DuckDuckGo
 from .engines.searches import EngineSearches
 from .markdown import instant_text, search_text
-
-_ANNOTATIONS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-)
 
 
 class WebSearch(Struct):
@@ -46,7 +43,7 @@ class DdgTools(Toolset, name="ddg"):
 
     @tool(
         title="Search the web (DuckDuckGo)",
-        annotations=_ANNOTATIONS,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=30_000,
         examples=(
@@ -81,7 +78,7 @@ class DdgTools(Toolset, name="ddg"):
 
     @tool(
         title="Instant answer (DuckDuckGo)",
-        annotations=_ANNOTATIONS,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=15_000,
         examples=(

@@ -20,6 +20,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolAnnotations
 from searchbus_contracts.headers import bare_role
 from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_contracts.retrieval import FieldType, SearchHit
+from searchbus_contracts.tools import READ_ONLY
 from searchbus_vectors import AllOf, Equals, Filter, IsIn
 
 from .access import MEMORY
@@ -37,9 +38,6 @@ _CANDIDATES = 50
 _FIELDS: dict[str, FieldType] = {"owner": "keyword", "at": "datetime", "source": "keyword"}
 _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-_READS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 _FORGETS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
@@ -178,7 +176,7 @@ class MemoryTools(Toolset, name="memory"):
 
     @tool(
         title="Recall notes",
-        annotations=_READS,
+        annotations=READ_ONLY,
         untrusted=True,
         timeout_ms=15_000,
         examples=("what do I know about the user's preferences", "what was decided before"),
@@ -207,7 +205,7 @@ class MemoryTools(Toolset, name="memory"):
 
     @tool(
         title="List notes",
-        annotations=_READS,
+        annotations=READ_ONLY,
         untrusted=True,
         timeout_ms=15_000,
         examples=("export everything that is remembered", "how many notes are there"),

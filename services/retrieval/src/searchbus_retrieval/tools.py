@@ -10,9 +10,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Toolset, WithMeta, prompt, tool
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
+from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_contracts.retrieval import EXPLANATION, MAX_TOP_K, Document, Explanation, SearchHit
+from searchbus_contracts.tools import READ_ONLY
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, fit_beginning
 
 from .access import OPEN, Access
@@ -57,11 +58,6 @@ async def search_corpus(
         "No FOMC documents are ingested yet. Run `searchbus ingest fomc --collection fomc`, "
         "or ingest a JSONL file of them.",
     )
-
-
-_READ_ONLY = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
 
 
 class SearchFomc(Struct, forbid_unknown_fields=True):
@@ -210,7 +206,7 @@ class FomcTools(Toolset, name="fomc"):
 
     @tool(
         title="Search FOMC documents",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY,
         untrusted=True,
         timeout_ms=15_000,
         examples=(
@@ -255,7 +251,7 @@ class FomcTools(Toolset, name="fomc"):
 
     @tool(
         title="Get an FOMC document",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY,
         untrusted=True,
         timeout_ms=30_000,
         examples=(

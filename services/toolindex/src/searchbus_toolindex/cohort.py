@@ -50,15 +50,6 @@ class Nearness:
     expected: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class CohortTexts:
-    """The texts: requests, the tools that would serve them, and others that no tool serves."""
-
-    requests: tuple[str, ...]
-    tools: tuple[str, ...]
-    others: tuple[str, ...]
-
-
 class Cohort:
     """The vectors of the texts, made by one model.
 
@@ -112,15 +103,3 @@ def load_cohort(model: str) -> Cohort:
                 "Add the model to tests/search/fit_gate.py and run it."
             )
         return Cohort(*(arrays[f"{model}/{name}"] for name in ("requests", "tools", "others")))
-
-
-def load_texts() -> CohortTexts:
-    """The texts of cohort.tsv."""
-    table = files(__package__).joinpath("cohort.tsv").read_text(encoding="utf-8")
-    lines = [line for line in table.splitlines() if not line.startswith("#")]
-    pairs = [line.split("\t") for line in lines if "\t" in line]
-    return CohortTexts(
-        requests=tuple(request for request, _ in pairs),
-        tools=tuple(tool for _, tool in pairs),
-        others=tuple(line for line in lines if "\t" not in line),
-    )

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, ToolDescriptor
+from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
 from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
+from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web_tools import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
 
@@ -29,9 +30,7 @@ from .providers.base import TIME_WORDS, Query, TimeRange
 ROLE = "ROLE_MCP-WEB-SEARCH"
 web_tool = functools.partial(
     tool,
-    annotations=ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-    ),
+    annotations=READ_ONLY_OUTSIDE,
     untrusted=True,
     required_roles=(ROLE,),
     in_prompts=True,

@@ -15,7 +15,7 @@ from mcp.shared.auth import ProtectedResourceMetadata
 
 from searchbus_contracts import Actor
 
-from .identity import ANONYMOUS, Identity, UnauthenticatedError
+from .identity import ANONYMOUS, UnauthenticatedError
 from .static_keys import StaticKeys
 
 if TYPE_CHECKING:
@@ -68,13 +68,10 @@ class Authenticator:
             raise UnauthenticatedError("Send the token as 'Authorization: Bearer <token>'.")
         if self._keys is not None:
             return self._keys.verify(credential).at(path)
-        return (await self._verify(credential, path)).actor
-
-    async def _verify(self, token: str, path: str) -> Identity:
         assert self._tokens is not None
         root = self.resource_url
         own = (f"{root}{path}", root, f"{root}/") if root else ()
-        return await self._tokens.verify(token, (*own, *self._audiences))
+        return (await self._tokens.verify(credential, (*own, *self._audiences))).actor
 
     def challenge(self, path: str, error: UnauthenticatedError) -> bytes:
         """WWW-Authenticate of a 401."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor
-from searchbus_runtime.files import locked, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 
 from .identity import Identity, UnauthenticatedError, kept_role
 
@@ -150,7 +150,7 @@ class StaticKeys:
         self._records: dict[str, tuple[KeyRecord, Actor]] = {}
         # Keys that were verified since the file was last looked at.
         self._verified: dict[str, Identity] = {}
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
         self._checked_s = float("-inf")
         self._fault = ""
 
@@ -183,17 +183,9 @@ class StaticKeys:
         self._checked_s = now_s
         self._verified = {}
         try:
-            status = self._file.path.stat()
-        except FileNotFoundError:
-            self._records, self._stamp = {}, None
-            return
-        except OSError as error:
-            self._keep(error)
-            return
-        stamp = (status.st_mtime_ns, status.st_size)
-        if stamp == self._stamp:
-            return
-        try:
+            stamp = file_stamp(self._file.path)
+            if stamp == self._stamp:
+                return
             self._records = {r.id: (r, _actor(r)) for r in self._file.read()}
         except (ValueError, OSError) as error:
             self._keep(error)
@@ -205,11 +197,7 @@ class StaticKeys:
         _unreadable.add(1)
         if str(error) != self._fault:
             self._fault = str(error)
-            log.error(
-                "%s The %d keys read before stay valid.",
-                error,
-                len(self._records),
-            )
+            log.error("%s The %d keys read before stay valid.", error, len(self._records))
 
 
 def _actor(record: KeyRecord) -> Actor:

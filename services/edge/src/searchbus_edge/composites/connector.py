@@ -14,9 +14,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
-from searchbus_contracts import Failure, ToolAnnotations, encode
+from searchbus_contracts import Failure, encode
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import Part, check_query
+from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
@@ -40,9 +41,6 @@ MAX_RESULTS = 10
 _BRIEF_SOURCES = 4
 _PASSAGES_PER_SOURCE = 5
 """That are read; the best few of all are shown."""
-_READ_ONLY = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-)
 
 
 class Search(Struct, forbid_unknown_fields=True):
@@ -98,7 +96,7 @@ class Connector(Toolset, name="connector"):
 
     @tool(
         title="Search documents and the web",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=20_000,
         examples=(
@@ -131,7 +129,7 @@ class Connector(Toolset, name="connector"):
 
     @tool(
         title="Fetch a search result",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=45_000,
         examples=(
@@ -155,7 +153,7 @@ class Connector(Toolset, name="connector"):
 
     @tool(
         title="Verify a quotation",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=45_000,
         examples=(
@@ -181,7 +179,7 @@ class Connector(Toolset, name="connector"):
 
     @tool(
         title="Gather evidence for a question",
-        annotations=_READ_ONLY,
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=60_000,
         examples=(

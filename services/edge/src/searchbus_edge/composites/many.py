@@ -9,9 +9,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, tool
-from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, encode
+from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query, too_small
+from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
 
@@ -87,9 +88,7 @@ class Many(Toolset, name=BULK):
 
     @tool(
         title="Search for several queries at once",
-        annotations=ToolAnnotations(
-            read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-        ),
+        annotations=READ_ONLY_OUTSIDE,
         untrusted=True,
         timeout_ms=45_000,
         examples=(

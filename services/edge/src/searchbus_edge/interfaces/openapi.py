@@ -19,13 +19,13 @@ import asyncio
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 from fastapi.openapi.utils import get_openapi
 from msgspec import Raw, to_builtins
 from starlette.routing import BaseRoute
 
 from searchbus_contracts import VERSION, Actor, Fault, encode, json_schema
+from searchbus_contracts.schemas import resolved
 
 from ..catalog.view import ListedTool, View, validator
 from ..http.answer import Tagged
@@ -254,7 +254,7 @@ class _Sampler:
         if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._left < 0:
             return None
         if isinstance(schema.get("$ref"), str):
-            return self.value(self._resolved(schema["$ref"]), name, depth + 1)
+            return self.value(resolved(schema["$ref"], self._root), name, depth + 1)
         for key in ("examples", "enum"):
             if isinstance(schema.get(key), list) and schema[key]:
                 return schema[key][0]
@@ -298,10 +298,3 @@ class _Sampler:
         if name in ("url", "urls"):
             return _FORMATS["uri"]
         return _FORMATS.get(str(schema.get("format")), name or "text")
-
-    def _resolved(self, reference: str) -> Any:
-        found: Any = self._root
-        for part in reference.removeprefix("#").split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
