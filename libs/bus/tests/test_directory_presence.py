@@ -167,9 +167,9 @@ async def test_events_tell_as_much_as_discovery(connect_bus, quiet_directory):
     event = CatalogEvent(
         event="changed", service="alpha", instance=serving.instance, catalog="c" * 32
     )
-    await quiet_directory._on_event(subject, encode(event))
-    (instance_now,) = quiet_directory.instances.values()
-    assert instance_now == replace(instance, catalog="c" * 32)
+    await bus.transport.publish(subject, encode(event))
+    expected = replace(instance, catalog="c" * 32)
+    await until(lambda: [*quiet_directory.instances.values()] == [expected])
 
 
 async def test_absences_are_measured(connect_bus, quiet_directory):
@@ -183,14 +183,20 @@ async def test_absences_are_measured(connect_bus, quiet_directory):
     assert here not in found
 
 
-async def test_announcements_without_end_fill_no_memory(connect_bus, quiet_directory, monkeypatch):
+async def test_announcements_without_end_fill_no_memory(
+    connect_bus, quiet_directory, monkeypatch, caplog
+):
     """Of instances that do not exist; the next round finds out."""
     monkeypatch.setattr("searchbus_bus.catalog.directory._MOST_INSTANCES", 3)
     monkeypatch.setattr("searchbus_bus.catalog.directory._PING_TIMEOUT_S", 0.01)
-    subject = quiet_directory._bus.subjects.catalog_event("alpha")
-    for number in range(10):
-        event = CatalogEvent(event="up", service="alpha", instance=f"i{number}", catalog="")
-        await quiet_directory._on_event(subject, encode(event))
+    bus = await connect_bus()
+    events = (
+        CatalogEvent(event="up", service="alpha", instance=f"i{number}", catalog="")
+        for number in range(10)
+    )
+    for content in (*map(encode, events), b"{"):
+        await bus.transport.publish(bus.subjects.catalog_event("alpha"), content)
+    await until(lambda: "is malformed" in caplog.text)  # the last one
     assert quiet_directory.count("alpha") == 3
     await quiet_directory.refresh()
     await until(lambda: not quiet_directory.present("alpha"))

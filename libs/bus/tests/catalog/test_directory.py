@@ -175,11 +175,17 @@ async def test_an_event_about_another_service_is_ignored(connect_bus):
     serving = await bus.serve(tool_worker("alpha", "one"))
     directory = Directory(follower, refresh_s=3600)
     await directory.start()
-    event = CatalogEvent(event="down", service="alpha", instance=serving.instance, catalog="")
-    await directory._on_event(bus.subjects.catalog_event("beta"), encode(event))
+
+    async def send(kind: str, service: str, *, subject: str) -> None:
+        event = CatalogEvent(event=kind, service=service, instance=serving.instance, catalog="")
+        await bus.transport.publish(bus.subjects.catalog_event(subject), encode(event))
+
+    await send("down", "alpha", subject="beta")
+    await send("up", "gamma", subject="gamma")
+    await until(lambda: directory.present("gamma"))
     assert directory.present("alpha")
-    await directory._on_event(bus.subjects.catalog_event("alpha"), encode(event))
-    assert not directory.present("alpha")
+    await send("down", "alpha", subject="alpha")
+    await until(lambda: not directory.present("alpha"))
     await directory.close()
 
 
@@ -188,9 +194,9 @@ async def test_a_malformed_event_is_ignored_and_logged(connect_bus, directory, c
     bus = await connect_bus()
     await bus.serve(tool_worker("alpha", "one"))
     await until(lambda: names(directory) == ["one"])
-    await directory._on_event(bus.subjects.catalog_event("alpha"), b"{")
+    await bus.transport.publish(bus.subjects.catalog_event("alpha"), b"{")
+    await until(lambda: "is malformed and ignored" in caplog.text)
     assert names(directory) == ["one"]
-    assert "is malformed and ignored" in caplog.text
 
 
 async def test_change_is_published_once_it_is_prepared(connect_bus):
