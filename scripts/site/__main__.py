@@ -32,10 +32,10 @@ def install() -> Path:
     python = folder / "bin" / "python"
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != key:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-             "--require-hashes", "-r", LOCK],
+            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet",
+             "--disable-pip-version-check", "--no-compile", "--require-hashes", "-r", LOCK],
             check=True,
         )  # fmt: skip
         stamp.write_text(key, encoding="utf-8")

@@ -310,10 +310,12 @@ def checkov() -> Path:
     lock = (ROOT / "requirements" / "policy.txt").read_text()
     stamp = POLICY / "stamp"
     if not stamp.exists() or stamp.read_text() != lock:
-        subprocess.run([sys.executable, "-m", "venv", POLICY], check=True, timeout=120)
+        venv = [sys.executable, "-m", "venv", "--without-pip", POLICY]
+        subprocess.run(venv, check=True, timeout=120)
         done = subprocess.run(
-            [POLICY / "bin" / "python", "-m", "pip", "install", "--quiet", "--require-hashes",
-             "--disable-pip-version-check", "-r", ROOT / "requirements" / "policy.txt"],
+            [sys.executable, "-m", "pip", "--python", POLICY / "bin" / "python", "install",
+             "--quiet", "--require-hashes", "--disable-pip-version-check", "--no-compile",
+             "-r", ROOT / "requirements" / "policy.txt"],
             capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         if done.returncode:

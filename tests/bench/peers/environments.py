@@ -48,11 +48,16 @@ def _made(name: str, pins: Path) -> Path:
         return python
     progress(f"peers: installing {name} into {folder}")
     shutil.rmtree(folder, ignore_errors=True)
+    # A pip of its own, and modules that nobody imports compiled, would take longer than the rest.
     # The file names every package: without --no-deps pip would resolve them again.
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]
-    for command in ([sys.executable, "-m", "venv", folder], [python, *install, pins]):
+    install = ["--python", python, "install", "--quiet", "--disable-pip-version-check",
+               "--no-compile", "--no-deps", "-r", pins]  # fmt: skip
+    for command in (["venv", "--without-pip", folder], ["pip", *install]):
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
+            subprocess.run(
+                [sys.executable, "-m", *command],
+                check=True, capture_output=True, text=True, timeout=_TIMEOUT_S,
+            )  # fmt: skip
         except subprocess.CalledProcessError as error:
             lines = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
             raise NotInstalledError(f"{name} could not be installed: {lines[-1]}") from error
