@@ -27,6 +27,13 @@ TOGETHER = {
     "tests/integration/test_store_in_containers.py": "images",
 }
 """Start of a path → what its tests share, which one process makes once."""
+APART = (
+    "services/attach/tests/test_neighbours.py",
+    "tests/chaos/test_rows.py",
+    "tests/processes/test_wrong_settings.py",
+    "tests/simulation/",
+)
+"""Starts of paths whose tests share nothing, and take long one after the other."""
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 
 # Replies are checked against their types, field by field; processes that tests start do it too.
@@ -85,16 +92,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.split("::", 1)[0]
             shared = (what for start, what in TOGETHER.items() if path.startswith(start))
-            return next(shared, path)
+            return next(shared, nodeid if path.startswith(APART) else path)
 
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests over reference data where there is none.
+    """Begin with the images, which take longest; leave out the tests over reference data where
+    there is none.
 
-    They are extra: others test the same code with invented data. In CI they must run.
+    The latter are extra: others test the same code with invented data. In CI they must run.
     """
+    images = tuple(path for path, what in TOGETHER.items() if what == "images")
+    items.sort(key=lambda item: not item.nodeid.startswith(images))
     if REFERENCE.is_dir() or os.environ.get("CI"):
         return
     extra = [item for item in items if "reference" in getattr(item, "fixturenames", ())]
