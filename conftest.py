@@ -27,6 +27,8 @@ TOGETHER = {
     "tests/integration/test_store_in_containers.py": "images",
 }
 """Start of a path → what its tests share, which one process makes once."""
+BY_FILE = tuple(f"tests/e2e/test_{name}.py" for name in ("attach", "documentation", "down", "init"))
+"""They start stacks of their own."""
 APART = (
     "services/attach/tests/test_neighbours.py",
     "tests/chaos/test_rows.py",
@@ -91,8 +93,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.split("::", 1)[0]
+            if path.startswith(APART):
+                return nodeid
             shared = (what for start, what in TOGETHER.items() if path.startswith(start))
-            return next(shared, nodeid if path.startswith(APART) else path)
+            return path if path in BY_FILE else next(shared, path)
 
     return Scheduling(config, log)
 
