@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from mcp import Client
@@ -139,6 +140,17 @@ async def test_stdio_joins_the_running_stack(stack, fomc):
         }
         result = await client.call_tool("search_fomc", {"query": "inflation", "top_k": 1})
         assert not result.is_error
+
+
+@pytest.mark.parametrize("toolset", ["nope", "nope\nmore"])
+def test_stdio_refuses_a_toolset_that_the_running_stack_has_not(stack, toolset):
+    """With the toolsets that it has."""
+    process = stack.spawn("stdio", "--toolset", toolset, stdin=PIPE, stderr=PIPE)
+    # Its standard input stays open: at the end of it the command ends without an error.
+    assert process.wait(300) == 1
+    said = process.stderr.read()
+    assert "There is no toolset nope" in said
+    assert "fomc" in said
 
 
 @pytest.fixture(scope="module")

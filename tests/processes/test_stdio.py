@@ -272,15 +272,3 @@ async def test_own_stack_that_was_killed_is_started_again(tmp_path):
         assert await tools(client) == {"web_search", "instant_answer"}
     second = processes(tmp_path)
     await until(lambda: not alive(second.values()), timeout_s=300)
-
-
-async def test_unknown_toolset_is_refused_by_a_running_stack_too(start_stack, tmp_path):
-    """With the toolsets that it has."""
-    stack = await asyncio.to_thread(start_stack, tmp_path)
-    for toolset in ("nope", "nope\nmore"):
-        process = stack.spawn("stdio", "--toolset", toolset, stdin=PIPE, stderr=PIPE)
-        # Its standard input stays open: at the end of it the command ends without an error.
-        assert await asyncio.to_thread(process.wait, 300) == 1
-        said = process.stderr.read()
-        assert "There is no toolset nope" in said
-        assert "fomc" in said

@@ -79,7 +79,7 @@ def require_public(address) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8_000, deadline=None)
+@settings(max_examples=2_500, deadline=None)
 @given(ADDRESSES)
 @example(ipaddress.ip_address("::127.0.0.1"))
 @example(ipaddress.ip_address("::ffff:0:7f00:1"))

@@ -55,7 +55,7 @@ def test_attacks_that_were_found(text):
 
 
 @pytest.mark.slow
-@settings(max_examples=15_000, deadline=None)
+@settings(max_examples=5_000, deadline=None)
 @given(TEXTS)
 @example("!\r[")
 def test_nothing_live_is_left(text):

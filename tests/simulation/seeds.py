@@ -25,7 +25,7 @@ _ONE = os.environ.get("SIMULATION_SEED")
 _SEEDS = st.just(int(_ONE)) if _ONE else st.integers(0, 2**32 - 1)
 _CHECKS = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
 quick_steps = settings(max_examples=10, stateful_step_count=25, suppress_health_check=_CHECKS)
-slow_steps = settings(max_examples=150, stateful_step_count=60, suppress_health_check=_CHECKS)
+slow_steps = settings(max_examples=50, stateful_step_count=60, suppress_health_check=_CHECKS)
 
 
 def quick(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,5 +36,5 @@ def quick(test: Callable[..., Any]) -> Callable[..., Any]:
 def many(test: Callable[..., Any]) -> Callable[..., Any]:
     """The same test with many seeds, among the slow ones."""
     inner = test.hypothesis.inner_test  # type: ignore[attr-defined]
-    every = settings(max_examples=150, suppress_health_check=_CHECKS)(given(seed=_SEEDS)(inner))
+    every = settings(max_examples=50, suppress_health_check=_CHECKS)(given(seed=_SEEDS)(inner))
     return pytest.mark.slow(every)
