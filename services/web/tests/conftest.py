@@ -29,6 +29,7 @@ from searchbus_web.extraction.reading import (
     PageBytes,
     PageText,
     Question,
+    RobotsAnswer,
     RobotsQuestion,
     answer,
     read_page,
@@ -100,8 +101,8 @@ class InlineReaderPool:
     async def read_json(self, question: Question, *, caller: str = "") -> bytes | str:
         return answer(question).body
 
-    async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
-        return answer(question).allowed
+    async def obey(self, question: RobotsQuestion, *, caller: str = "") -> RobotsAnswer:
+        return answer(question)
 
 
 @dataclass

@@ -206,6 +206,9 @@ class ListRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cursor: Annotated[str, Meta(max_length=1024)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     staged: Annotated[bool, doc("List the copy that is being made (`retrieval.rebuild`).")] = False
+    where: Annotated[
+        dict[str, Any] | None, doc("Chroma-style filter on metadata fields, of documents.")
+    ] = None
 
 
 class DocumentSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):

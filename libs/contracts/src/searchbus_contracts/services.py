@@ -17,7 +17,7 @@ bus, `searchbus up`, `doctor`, the tests and the deployment files are derived fr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -66,6 +66,8 @@ class Service:
         prompts: toolsets whose prompts it offers, where it has no tools or resources of these.
         endpoints: verbs of the typed requests that it handles, `<name>.<verb>`.
         calls: subjects it sends requests to, such as `ddg.search`, `retrieval.*` or `tool.>`.
+        calls_for: pairs of a toolset and subjects that only its tools send requests to: the other
+            toolsets do not need these services.
         follows_catalog: whether it keeps a directory of all workers.
         serves_every_endpoint: whether every MCP endpoint of the edge uses it, whatever its toolset.
         attaches_toolsets: whether it also serves toolsets that are known only at run time: any that
@@ -90,6 +92,7 @@ class Service:
     prompts: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    calls_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
     follows_catalog: bool = False
     serves_every_endpoint: bool = False
     attaches_toolsets: bool = False
@@ -125,9 +128,20 @@ class Service:
         )
 
     @property
+    def every_call(self) -> tuple[str, ...]:
+        """Subjects that it sends requests to, for whatever toolset."""
+        return self.calls + tuple(subject for _, calls in self.calls_for for subject in calls)
+
+    def narrowed(self, toolset: str) -> Service:
+        """The service as one of its toolsets needs it; unchanged for another service's toolset."""
+        if toolset not in self.offers:
+            return self
+        return replace(self, calls_for=tuple(c for c in self.calls_for if c[0] == toolset))
+
+    @property
     def callees(self) -> frozenset[str]:
         """Names of the services that it sends requests to; `*` stands for any of them."""
-        first = {subject.split(".")[0] for subject in self.calls}
+        first = {subject.split(".")[0] for subject in self.every_call}
         own = {self.name} if self.attaches_toolsets else set()
         return frozenset(_ANY if name in ATTACHED_FAMILIES else name for name in first) | own
 
@@ -146,6 +160,7 @@ def needed_for(toolset: str | None, services: Mapping[str, Service]) -> frozense
     """
     if toolset is None:
         return frozenset(services)
+    services = {name: service.narrowed(toolset) for name, service in services.items()}
     needed = {name for name, service in services.items() if toolset in service.offers} or {
         name for name, service in services.items() if service.attaches_toolsets
     }
@@ -203,7 +218,7 @@ def publishes(
     """
     root = f"{prefix}.v1"
     # To the queue group, and to one instance of it.
-    found = {f"{root}.{to}{subject}" for subject in service.calls for to in ("", "at.*.")}
+    found = {f"{root}.{to}{subject}" for subject in service.every_call for to in ("", "at.*.")}
     if service.attaches_toolsets:
         # To another instance of its own, which has the session of a caller.
         found |= {f"{root}.at.*.{family}.*.*" for family in ATTACHED_FAMILIES}

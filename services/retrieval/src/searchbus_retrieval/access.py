@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.headers import OPERATOR_ROLE
 
 from .documents.collections import unknown_collection
@@ -39,6 +39,15 @@ class Access:
         """Raise Fault(not_found), as for a collection that does not exist."""
         if not self.may_read(actor, collection):
             raise unknown_collection(collection)
+
+    def require_writable(self, actor: Actor, collection: str) -> None:
+        """Raise Fault(not_found) as `require`, invalid_argument for the notes of all callers."""
+        self.require(actor, collection)
+        if collection == MEMORY:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"collection: {MEMORY} has the notes of callers. Choose another name.",
+            )
 
 
 OPEN = Access()

@@ -49,7 +49,7 @@ WRITERS = (OPERATOR_ROLE,)
 
 
 class RetrievalEndpoints:
-    """What reads checks the caller's roles; what writes needs those of `WRITERS`."""
+    """All check the roles of the collection; what writes needs those of `WRITERS` too."""
 
     def __init__(self, library: Library, access: Access = OPEN) -> None:
         self._library = library
@@ -152,13 +152,17 @@ class RetrievalEndpoints:
             cursor = None if following is None else str(following)
             return ListReply(passages=tuple(passages), next_cursor=cursor)
         documents, next_id = await self._library.list_documents(
-            name, limit=request.limit, start_id=request.cursor
+            name,
+            limit=request.limit,
+            start_id=request.cursor,
+            where=await self._library.filter_of(name, request.where),
         )
         return ListReply(documents=tuple(documents), next_cursor=next_id)
 
     @endpoint(required_roles=WRITERS)
     async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
         """Store documents; one result for each, in the same order."""
+        self._access.require_writable(call.actor, request.collection)
         slots = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
         name = staged(request.collection) if request.staged else request.collection
 
@@ -172,6 +176,7 @@ class RetrievalEndpoints:
     @endpoint(required_roles=WRITERS)
     async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
         """Delete documents, or the whole collection."""
+        self._access.require(call.actor, request.collection)
         name = staged(request.collection) if request.staged else request.collection
         return DeleteReply(documents=await self._library.delete(name, request.document_ids))
 

@@ -32,7 +32,8 @@ from .documents.collections import (
 from .documents.copying import Copies
 from .documents.facts import rules_of
 from .documents.reading import DocumentReader
-from .documents.records import is_live_chunk, is_record, summary_of
+from .documents.records import field_specs, is_live_chunk, is_record, summary_of
+from .documents.where import compile_where
 from .documents.writing import Writer
 from .fitting import Highlights
 from .question.profiles import Profile, load_profiles
@@ -239,6 +240,17 @@ class Library:
             )
         rules = rules_of(self._profiles.get(origin, Profile()))
         return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id
+
+    async def filter_of(self, collection: str, where: Mapping[str, Any] | None) -> Filter:
+        """The filter that a caller wrote, over the collection's fields.
+
+        Raises:
+            Fault: not_found, invalid_argument.
+        """
+        if not where:
+            return ALL
+        schema = await self._schemas.get(collection)
+        return compile_where(where, field_specs(schema.fields, schema.facts))
 
     async def list_passages(
         self, collection: str, document_id: str, *, limit: int, offset: int

@@ -23,6 +23,9 @@ from .providers.ddg import DuckDuckGoFleet
 from .providers.engine import EngineProvider
 from .providers.tavily import Tavily
 from .settings import WebSettings
+from .sites import politeness, records
+from .sites.mapping import SiteReader
+from .sites.tools import SiteTools
 from .tools import WebTools
 
 log = logging.getLogger("searchbus.web")
@@ -82,21 +85,38 @@ async def start(process: Process[WebSettings]) -> None:
     backend = GuardedBackend(routes=settings.web_routes)
     robots_client = HttpClient("robots", backend=backend)
     process.resources.push_async_callback(robots_client.close)
-    robots = Robots(robots_client, pool) if settings.extract_robots else None
-    fetcher = Fetcher(backend, robots=robots)
+    robots = Robots(robots_client, pool)
+    fetcher = Fetcher(backend, robots=robots if settings.extract_robots else None)
     process.resources.push_async_callback(fetcher.close)
     tavily = next((p for p in providers if isinstance(p, Tavily)), None)
+    pages = await SharedCache.over(
+        process.bus,
+        "pages",
+        stale_s=max(1.0, settings.extract_cache_ttl_s),
+        max_bytes=_PAGE_CACHE_BYTES,
+    )
     extractor = Extractor(
         fetcher,
         pool,
-        await SharedCache.over(
-            process.bus,
-            "pages",
-            stale_s=max(1.0, settings.extract_cache_ttl_s),
-            max_bytes=_PAGE_CACHE_BYTES,
-        ),
+        pages,
         tavily=tavily if settings.extract_tavily else None,
         fresh_s=settings.extract_cache_ttl_s,
+    )
+    hosts = await process.bus.key_value(
+        politeness.BUCKET, ttl_s=politeness.BUCKET_TTL_S, max_bytes=politeness.BUCKET_BYTES
+    )
+    crawls = await process.bus.key_value(
+        records.BUCKET, ttl_s=records.BUCKET_TTL_S, max_bytes=records.BUCKET_BYTES, on_disk=True,
+        timeout_s=records.TIMEOUT_S,
+    )  # fmt: skip
+    # Maps and crawls obey robots.txt, whatever is set for pages that somebody asks for.
+    polite = politeness.Politeness(robots, hosts, delay_s=settings.crawl_delay_s)
+    sites = SiteTools(
+        process.bus,
+        SiteReader(fetcher, pool, extractor, polite),
+        records.CrawlStore(crawls),
+        pages,
+        allows_host=backend.allows_host,
     )
     costly = any(provider.costly for provider in keyed)
     on = settings.engines
@@ -111,6 +131,7 @@ async def start(process: Process[WebSettings]) -> None:
             extractor,
             EngineTools(process.bus, search, keyed=keyed, on=on, costly=costly),
             PageTools(extractor, pool),
+            sites,
             costly=costly,
             max_in_flight=settings.max_in_flight,
         )

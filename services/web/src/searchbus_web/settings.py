@@ -40,6 +40,11 @@ class WebSettings(ProviderSettings):
         600.0, description="How long extracted pages are reused, by all workers."
     )
     extract_robots: bool = Field(True, description="Whether robots.txt is followed.")
+    crawl_delay_s: Annotated[float, Field(ge=0, le=60)] = Field(
+        1.0,
+        description="Seconds between two requests of maps and crawls to one host, of all workers "
+        "together. A longer Crawl-delay of its robots.txt is kept up to 30 s.",
+    )
     extract_processes: Annotated[int, Field(ge=1, le=64)] = Field(
         2,
         description="Processes that parse pages: one at the start, the others with the first page. "

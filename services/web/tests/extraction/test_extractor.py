@@ -36,7 +36,9 @@ class FakeFetcher:
         self.fetched: list[str] = []
         self.late = asyncio.Event()
 
-    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
+    async def fetch(
+        self, url: str, *, timeout_s: float, caller: str = "", visit: object = None
+    ) -> PageBytes:
         self.fetched.append(url)
         await asyncio.sleep(0.01)
         name = url.rpartition("/")[2]

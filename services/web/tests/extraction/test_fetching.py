@@ -238,8 +238,8 @@ RULES = b"User-agent: *\nDisallow: /private/\n\nUser-agent: searchbus\nDisallow:
 class InlineReader:
     """Reads the file in this process."""
 
-    async def allows(self, question, *, caller=""):
-        return answer_of(question).allowed
+    async def obey(self, question, *, caller=""):
+        return answer_of(question)
 
 
 class RobotsClient:

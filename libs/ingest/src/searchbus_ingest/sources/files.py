@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from searchbus_pages import TooComplexError, decode_text, looks_binary, read_html
+from searchbus_passages.headings import CODE_SUFFIXES
 
-from ..headings import CODE_SUFFIXES
 from .item import Item, Reason, SkipError, make_document
 from .jsonl import json_to_text, notebook_to_text, parse_json, read_jsonl, read_record, records_of
 from .office import docx_to_text, pptx_to_text, xlsx_to_text

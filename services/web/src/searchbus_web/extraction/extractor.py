@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
@@ -22,11 +23,11 @@ from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT, marked, url_from
 from searchbus_passages import Ruler, beginning, count, holds, share
-from searchbus_upstream import Fetched, SharedCache
+from searchbus_upstream import Cached, Fetched, SharedCache
 
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
-from .fetching import Fetcher, FetchError
+from .fetching import Fetcher, FetchError, Visit
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes
 
@@ -63,6 +64,8 @@ class ExtractedPage:
         start: where the requested part begins, in characters of the text.
         fetched_ms: when the page was fetched, in milliseconds of the epoch.
         facts: of the page, as JSON, where they were asked for.
+        final_url: after redirects.
+        etag, modified: by which the site recognizes a page that has not changed.
     """
 
     url: str
@@ -73,6 +76,9 @@ class ExtractedPage:
     start: int = 0
     fetched_ms: int = 0
     facts: bytes = b""
+    final_url: str = ""
+    etag: str = ""
+    modified: str = ""
 
 
 class WebExtractItem(Struct, omit_defaults=True):
@@ -106,6 +112,9 @@ class _PageOutcome(Struct, omit_defaults=True):
     status: str = "ok"
     message: str | None = None
     facts: bytes = b""
+    url: str = ""
+    etag: str = ""
+    modified: str = ""
 
 
 class Extractor:
@@ -170,6 +179,20 @@ class Extractor:
                     pages[i] = _page(pages[i].url, texts[url], url, start)
         return pages
 
+    async def visit(
+        self, url: str, visit: Visit, *, timeout_s: float, caller: str, fresh_s: float
+    ) -> ExtractedPage:
+        """One page with its facts, for a crawl; `unchanged` where the visit's headers say so.
+
+        A page that only asks whether it has changed is not shared with other callers.
+        """
+        return await self._extract(url, timeout_s, caller, fresh_s, True, visit)
+
+    async def has(self, url: str, *, fresh_s: float) -> bool:
+        """Whether `visit` would send no request."""
+        fresh_s = min(fresh_s, self._fresh_s)
+        return await self._cache.stored(f"facts/{url}", fresh_s=fresh_s) is not None
+
     async def _extract(
         self,
         requested: str,
@@ -177,12 +200,13 @@ class Extractor:
         caller: str,
         fresh_s: float | None,
         with_facts: bool,
+        visit: Visit | None = None,
     ) -> ExtractedPage:
         url, start = start_of(requested)
         fresh_s = self._fresh_s if fresh_s is None else min(fresh_s, self._fresh_s)
 
         async def fetch() -> Fetched:
-            outcome = await self._outcome(url, left_s, caller, with_facts)
+            outcome = await self._outcome(url, left_s, caller, with_facts, visit)
             if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
                 raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
             # A failure is for those who wait now, not for later requests.
@@ -190,9 +214,12 @@ class Extractor:
 
         try:
             kind = "facts" if with_facts else "page"
-            cached = await self._cache.get(
-                f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
-            )
+            if visit is not None and visit.headers:
+                cached = Cached((await fetch()).value, int(time.time() * 1000))
+            else:
+                cached = await self._cache.get(
+                    f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
+                )
             outcome = decode(cached.value, _PageOutcome)
         except Fault as fault:
             if fault.code != ErrorCode.DEADLINE_EXCEEDED:
@@ -201,14 +228,13 @@ class Extractor:
             return _failed(requested, outcome)
         if outcome.status != "ok":
             return _failed(requested, outcome)
-        page = _page(requested, outcome.text, url, start)
-        return replace(page, fetched_ms=cached.made_ms, facts=outcome.facts)
+        return _known(_page(requested, outcome.text, url, start), outcome, cached.made_ms)
 
     async def _outcome(
-        self, url: str, left_s: float, caller: str, with_facts: bool
+        self, url: str, left_s: float, caller: str, with_facts: bool, visit: Visit | None = None
     ) -> _PageOutcome:
         try:
-            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller)
+            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
             text = await self._pool.read(page, caller=caller)
         except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
@@ -220,9 +246,10 @@ class Extractor:
         facts = await self._pool.read_json(FactsQuestion(page), caller=caller)
         if isinstance(facts, str):
             return _PageOutcome(status=facts, message=_PROBLEMS[facts])
+        found = _PageOutcome(text.text, "ok", None, facts, page.url, page.etag, page.modified)
         if text.problem is not None and b'"items":[]' in facts:
-            return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
-        return _PageOutcome(text.text, facts=facts)
+            found.status, found.message = text.problem, _PROBLEMS[text.problem]
+        return found
 
     async def _tavily_texts(
         self, tavily: Tavily, requested: Sequence[str], left_s: float, caller: str
@@ -249,7 +276,15 @@ class Extractor:
 def _failed(requested: str, outcome: _PageOutcome) -> ExtractedPage:
     later = LATER_STATUS.fullmatch(outcome.status)
     advice = "Try again later, or use another page." if later else "Use another page."
-    return ExtractedPage(requested, "", outcome.status, f"{outcome.message} {advice}")
+    page = ExtractedPage(requested, "", outcome.status, f"{outcome.message} {advice}")
+    return _known(page, outcome, 0)
+
+
+def _known(page: ExtractedPage, found: _PageOutcome, fetched_ms: int) -> ExtractedPage:
+    return replace(
+        page, fetched_ms=fetched_ms, facts=found.facts, final_url=found.url, etag=found.etag,
+        modified=found.modified,
+    )  # fmt: skip
 
 
 def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 from urllib.parse import urljoin, urlsplit
 from weakref import WeakValueDictionary
 
@@ -28,12 +28,13 @@ from searchbus_upstream import (
 from searchbus_upstream.guard import ALLOWED_PORTS
 
 from .pool import ReaderPool
-from .reading import PageBytes, RobotsQuestion
+from .reading import PageBytes, RobotsAnswer, RobotsQuestion
 
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
 _PER_HOST = 2
+_MAX_VALIDATOR_CHARS = 200
 _HEADERS = {
     "User-Agent": USER_AGENT,
     "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.9,"
@@ -71,6 +72,22 @@ class FetchError(Exception):
         self.message = message
 
 
+class Visit(Protocol):
+    """What the requests for one page are part of, such as a crawl.
+
+    Attributes:
+        headers: sent besides those of every page.
+    """
+
+    headers: Mapping[str, str]
+
+    async def before(self, url: str, left_s: float) -> None:
+        """Called before each request, redirects included; raises FetchError to refuse it."""
+
+    async def after(self, url: str, reply: HttpReply) -> None:
+        """Called with each reply."""
+
+
 class _Rules(NamedTuple):
     """The file of one origin; a bool allows or forbids every page."""
 
@@ -103,7 +120,11 @@ class Robots:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def allows(self, url: str, left_s: float, *, caller: str = "") -> bool:
-        """Whether the robots.txt of the page's origin allows to fetch it.
+        """Whether the robots.txt of the page's origin allows to fetch it; raises as `about`."""
+        return (await self.about(url, left_s, caller=caller)).allowed
+
+    async def about(self, url: str, left_s: float, *, caller: str = "") -> RobotsAnswer:
+        """What the robots.txt of the page's origin says.
 
         Raises:
             FetchError: it did not come in the time that is left, which is short.
@@ -115,8 +136,8 @@ class Robots:
             if known is None:
                 known = self._known[origin] = await self._fetch(origin, left_s)
         if isinstance(known.rules, bool):
-            return known.rules
-        return await self._reader.allows(RobotsQuestion(known.rules, url, TOKEN), caller=caller)
+            return RobotsAnswer(known.rules)
+        return await self._reader.obey(RobotsQuestion(known.rules, url, TOKEN), caller=caller)
 
     async def _fetch(self, origin: str, left_s: float) -> _Rules:
         request = HttpRequest("GET", f"{origin}/robots.txt", headers={"User-Agent": USER_AGENT})
@@ -163,22 +184,38 @@ class Fetcher:
         # A host's semaphore exists while a request uses it or waits for it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def fetch(self, url: str, *, timeout_s: float, caller: str = "") -> PageBytes:
-        """Fetch a page, following its redirects; its URL is that after all of them.
+    async def fetch(
+        self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
+    ) -> PageBytes:
+        """Fetch a page; see `get`. One that has not changed since it was known has no bytes.
+
+        Raises:
+            FetchError: with one of the statuses of the README; `unchanged` for 304.
+        """
+        return self._page(*await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit))
+
+    async def get(
+        self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
+    ) -> tuple[str, HttpReply]:
+        """Send requests for a URL, following redirects; the last URL, and its reply.
 
         Args:
             caller: the stable id of whoever asks for the page.
 
         Raises:
-            FetchError: with one of the statuses of the README.
+            FetchError: there is no reply.
         """
         end_s = asyncio.get_running_loop().time() + timeout_s
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
-            reply = await self._send(url, end_s, caller)
+            if visit is not None:
+                await visit.before(url, end_s - asyncio.get_running_loop().time())
+            reply = await self._send(url, end_s, caller, visit.headers if visit else {})
+            if visit is not None:
+                await visit.after(url, reply)
             location = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or not location:
-                return self._page(url, reply)
+                return url, reply
             target = _redirect_target(url, location)
             if url.startswith("https:") and target.startswith("http:"):
                 raise FetchError("blocked_by_policy", "It redirects from https to http.")
@@ -204,7 +241,9 @@ class Fetcher:
         if port is not None and port not in ALLOWED_PORTS:
             raise FetchError("blocked_by_policy", f"Port {port} is not allowed.")
 
-    async def _send(self, url: str, end_s: float, caller: str) -> HttpReply:
+    async def _send(
+        self, url: str, end_s: float, caller: str, headers: Mapping[str, str]
+    ) -> HttpReply:
         host = urlsplit(url).hostname or ""
         async with self._hosts.setdefault(host, asyncio.Semaphore(_PER_HOST)):
             left_s = end_s - asyncio.get_running_loop().time()
@@ -216,7 +255,7 @@ class Fetcher:
                 raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
             try:
                 return await self._client.send(
-                    HttpRequest("GET", url, headers=_HEADERS),
+                    HttpRequest("GET", url, headers={**_HEADERS, **headers}),
                     timeout_s=left_s,
                     max_bytes=self._max_bytes,
                 )
@@ -228,6 +267,8 @@ class Fetcher:
     def _page(self, url: str, reply: HttpReply) -> PageBytes:
         if _is_challenge(reply):
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
+        if reply.status == 304:
+            raise FetchError("unchanged", "It has not changed.")
         if reply.status >= 400 or reply.status < 200:
             raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
         if reply.truncated:
@@ -238,7 +279,11 @@ class Fetcher:
             raise FetchError(
                 "unsupported_type", f"It is {media_type or 'of unknown type'}, which holds no text."
             )
-        return PageBytes(url, reply.body, media_type, _charset(content_type))
+        etag, modified = (reply.headers.get(name, "") for name in ("etag", "last-modified"))
+        return PageBytes(
+            url, reply.body, media_type, _charset(content_type),
+            etag[:_MAX_VALIDATOR_CHARS], modified[:_MAX_VALIDATOR_CHARS],
+        )  # fmt: skip
 
     def _unreachable(self, error: UpstreamUnreachableError) -> FetchError:
         problems = {

@@ -83,10 +83,10 @@ class ReaderPool:
             found = await self._ask(page, caller)
         return found if isinstance(found, PageText) else PageText(problem="parse_error")
 
-    async def allows(self, question: RobotsQuestion, *, caller: str = "") -> bool:
-        """Whether a robots.txt allows a URL; one that cannot be read in time does not."""
+    async def obey(self, question: RobotsQuestion, *, caller: str = "") -> RobotsAnswer:
+        """What a robots.txt says; one that cannot be read in time allows nothing."""
         found = await self._ask(question, caller)
-        return isinstance(found, RobotsAnswer) and found.allowed
+        return found if isinstance(found, RobotsAnswer) else RobotsAnswer(False)
 
     async def read_json(self, question: Question, *, caller: str = "") -> bytes | str:
         """JSON for a question of facts, data or highlights; why there is none, as a problem."""

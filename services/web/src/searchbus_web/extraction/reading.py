@@ -14,6 +14,7 @@ import resource
 import signal
 import struct
 import sys
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -32,6 +33,9 @@ MAX_TAGS = 60_000
 """Tags of a page whose content is told from its menus, which takes up to 70 µs a tag."""
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
+_MAX_SITEMAPS = 50
+_MAX_URL_CHARS = 2_000
+_MAX_DELAY_S = 86_400.0
 _EMPTY_LINES = re.compile(r"\n{3,}")
 
 
@@ -41,12 +45,15 @@ class PageBytes(msgspec.Struct, array_like=True, tag="page"):
     Args:
         media_type: lower case, without parameters.
         charset: of the Content-Type header.
+        etag, modified: of the headers ETag and Last-Modified; may be empty.
     """
 
     url: str
     body: bytes
     media_type: str
     charset: str | None = None
+    etag: str = ""
+    modified: str = ""
 
 
 class RobotsQuestion(msgspec.Struct, array_like=True, tag="robots"):
@@ -55,6 +62,12 @@ class RobotsQuestion(msgspec.Struct, array_like=True, tag="robots"):
     rules: bytes
     url: str
     token: str
+
+
+class SitemapQuestion(msgspec.Struct, array_like=True, tag="sitemap"):
+    """The addresses of a sitemap; see sitemaps.py."""
+
+    body: bytes
 
 
 class FactsQuestion(msgspec.Struct, array_like=True, tag="facts"):
@@ -95,9 +108,15 @@ class PageText(msgspec.Struct, array_like=True, tag="text"):
 
 
 class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
-    """Whether the URL may be fetched."""
+    """Whether the URL may be fetched, and what else the file says.
+
+    Args:
+        delay_s: its Crawl-delay; 0 without one.
+    """
 
     allowed: bool
+    delay_s: float = 0.0
+    sitemaps: list[str] = []
 
 
 class JsonAnswer(msgspec.Struct, array_like=True, tag="json"):
@@ -106,17 +125,23 @@ class JsonAnswer(msgspec.Struct, array_like=True, tag="json"):
     body: bytes
 
 
-Question = PageBytes | RobotsQuestion | FactsQuestion | FillQuestion | HighlightsQuestion
+Question = (
+    PageBytes | RobotsQuestion | SitemapQuestion | FactsQuestion | FillQuestion | HighlightsQuestion
+)
 Answer = PageText | RobotsAnswer | JsonAnswer
 
 
 def answer(question: Question) -> Answer:
     """What a child process does for one message; see `read_page`."""
     if isinstance(question, RobotsQuestion):
-        return RobotsAnswer(_obeys_robots(question))
+        return _read_robots(question)
     if isinstance(question, PageBytes):
         return read_page(question)
     found: Any
+    if isinstance(question, SitemapQuestion):
+        from .sitemaps import read_sitemap
+
+        return JsonAnswer(msgspec.json.encode(read_sitemap(question.body)))
     if isinstance(question, FactsQuestion):
         from .facts import encoded
 
@@ -171,11 +196,18 @@ def clean_text(text: str) -> str:
     return _EMPTY_LINES.sub("\n\n", inert(visible(text))).strip()
 
 
-def _obeys_robots(question: RobotsQuestion) -> bool:
+def _read_robots(question: RobotsQuestion) -> RobotsAnswer:
     from protego import Protego
 
     rules = Protego.parse(question.rules.decode("utf-8", "replace"))
-    return bool(rules.can_fetch(question.url, question.token))
+    delay_s = rules.crawl_delay(question.token) or 0.0
+    sitemaps = [url[:_MAX_URL_CHARS] for url in islice(rules.sitemaps, _MAX_SITEMAPS)]
+    # A delay may be `nan` too, which is not above anything.
+    return RobotsAnswer(
+        bool(rules.can_fetch(question.url, question.token)),
+        min(delay_s, _MAX_DELAY_S) if delay_s > 0 else 0.0,
+        sitemaps,
+    )
 
 
 def _read(page: PageBytes) -> PageText:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from searchbus_ingest.chunking import cut
-from searchbus_ingest.headings import CODE_SUFFIXES, find_code_headings, find_headings
+from searchbus_passages.chunking import cut
+from searchbus_passages.headings import CODE_SUFFIXES, find_code_headings, find_headings
 from searchbus_testing.waiting import work_ends
 
 PARAGRAPH = (

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from searchbus_ingest.chunking import MAX_TOKENS, cut
 from searchbus_passages import Ruler, model_tokens
+from searchbus_passages.chunking import MAX_TOKENS, cut
 from searchbus_vectors.models import resolve_model
 
 PARAGRAPH = (

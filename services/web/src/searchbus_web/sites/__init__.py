@@ -1,0 +1,1 @@
+"""Addresses of a site, and its pages in a collection (toolset `sites`)."""

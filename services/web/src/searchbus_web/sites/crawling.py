@@ -1,0 +1,340 @@
+"""One crawl: from its start over links, page by page, into a collection."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from searchbus_bus import end_task
+from searchbus_bus.tasks import all_of
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_upstream import canonical_key
+
+from ..extraction.extractor import ExtractedPage
+from .documents import MAX_KNOWN, SiteDocuments, StoredPage, hash_of_page
+from .mapping import PageLinks, SiteReader, followed
+from .politeness import REFUSALS
+from .records import (
+    BEAT_S,
+    MAX_SEEN,
+    MAX_WAITING_BYTES,
+    CrawlRecord,
+    RecordKeeper,
+    address_hash,
+    hashes_of,
+)
+from .scope import SiteScope, cleaned
+
+AT_ONCE = 2
+"""Pages at the same time: one may be fetched while another one is stored."""
+MAX_REFUSALS = 3
+"""Refusals in a row after which a crawl ends."""
+_MAX_PROBLEMS = 50
+_GONE = ("http_404", "http_410")
+_SKIPPED = ("robots", "other_site", "unsupported_type", "empty", "scanned", "blocked_by_policy")
+_OUTCOMES = (
+    "stored", "replaced", "unchanged", "fresh", "duplicates", "deleted", "skipped", "failed",
+)  # fmt: skip
+OnPage = Callable[[int, str], Awaitable[None]]
+"""Awaited with the number of pages that are done, and what became of the last one."""
+
+
+class CrawlProblem(Struct):
+    """A page that is not in the collection."""
+
+    url: str
+    status: Annotated[str, Meta(description="The error code, or `refused`, `noindex`")]
+    message: str
+
+
+class CrawlReport(Struct, omit_defaults=True, rename="camel"):
+    """Answer of crawl: how many pages had which outcome."""
+
+    site: Annotated[str, Meta(description="Registrable domain")]
+    collection: str
+    stored: Annotated[int, Meta(description="New documents")] = 0
+    replaced: Annotated[int, Meta(description="Documents whose page has changed")] = 0
+    unchanged: Annotated[int, Meta(description="Pages whose document stays as it is")] = 0
+    fresh: Annotated[int, Meta(description="Documents younger than maxAgeS: not fetched")] = 0
+    duplicates: Annotated[int, Meta(description="Pages with the text of another one")] = 0
+    deleted: Annotated[int, Meta(description="Documents whose page is gone")] = 0
+    skipped: Annotated[int, Meta(description="Pages that may not be stored, or have no text")] = 0
+    failed: int = 0
+    waiting: Annotated[int, Meta(description="Addresses that were not visited")] = 0
+    problems: Annotated[list[CrawlProblem], Meta(description=f"At most {_MAX_PROBLEMS}")] = []
+    truncated: Annotated[bool, Meta(description="Whether the site has more than was visited")] = (
+        False
+    )
+    cursor: (
+        Annotated[str, Meta(description="Goes on there, with the same other arguments")] | UnsetType
+    ) = UNSET
+    notes: list[str] = []
+
+
+@dataclass(slots=True)
+class Crawl:
+    """One call.
+
+    Args:
+        max_age_s: how old a document or a page of the cache may be.
+        record: what was left of an earlier call, or a new one.
+        end_s: of the loop's clock.
+    """
+
+    reader: SiteReader
+    documents: SiteDocuments
+    scope: SiteScope
+    keeper: RecordKeeper
+    record: CrawlRecord
+    on_page: OnPage
+    caller: str
+    depth: int
+    max_pages: int
+    max_age_s: float
+    end_s: float
+    _queue: deque[tuple[str, int]] = field(default_factory=deque)
+    _busy: dict[str, int] = field(default_factory=dict)
+    _seen: set[bytes] = field(default_factory=set)
+    _seen_bytes: bytearray = field(default_factory=bytearray)
+    _queue_bytes: int = 0
+    _known: dict[str, StoredPage] = field(default_factory=dict)
+    _hashes: dict[str, str] = field(default_factory=dict)
+    _twins: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _again: set[str] = field(default_factory=set)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _problems: list[CrawlProblem] = field(default_factory=list)
+    _notes: list[str] = field(default_factory=list)
+    _refusals: int = 0
+    _begun: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> CrawlReport:
+        """Visit pages until there is no more, or the budget is used up.
+
+        Raises:
+            Fault: the documents cannot be stored; the crawl can be continued.
+        """
+        record = self.record
+        self._seen_bytes = bytearray(record.seen)
+        self._seen = hashes_of(record.seen)
+        self._counts.update(record.counts)
+        self._begun = sum(self._counts.values()) - self._counts["fresh"]
+        for url, depth in record.waiting:
+            self._wait(url, depth)
+        self._known = await self.documents.known()
+        if len(self._known) >= MAX_KNOWN:
+            self._notes.append(f"Only {MAX_KNOWN} stored pages of the site are visited again.")
+        self._hashes = {page.content_hash: key for key, page in self._known.items()}
+        self._add(self.scope.start, 0)
+        if not record.open:
+            for page in self._known.values():
+                if page.depth <= self.depth and self.scope.admits(page.url):
+                    self._add(page.url, page.depth)
+        record.open = True
+        await self.keeper.write(self._recorded())
+        beat = asyncio.create_task(self._beat())
+        try:
+            await all_of(*(self._work() for _ in range(AT_ONCE)))
+            record.open = False
+        finally:
+            await end_task(beat)
+            await asyncio.shield(self.keeper.write(self._recorded(), ended=True))
+        if self.keeper.lost:
+            raise Fault(
+                ErrorCode.UNAVAILABLE, "Another call goes on with this crawl. Wait until it ends."
+            )
+        return self._report()
+
+    @property
+    def _left_s(self) -> float:
+        return self.end_s - asyncio.get_running_loop().time()
+
+    def _recorded(self) -> CrawlRecord:
+        """The record as it is to be written: pages that are being visited wait again."""
+        self.record.waiting = [*self._busy.items(), *self._queue]
+        self.record.seen = bytes(self._seen_bytes)
+        self.record.counts = dict(self._counts)
+        return self.record
+
+    async def _beat(self) -> None:
+        while not self.keeper.lost:
+            await asyncio.sleep(BEAT_S)
+            await self.keeper.write(self._recorded())
+        self._changed.set()
+
+    def _report(self) -> CrawlReport:
+        waiting = len(self._queue)
+        report = CrawlReport(
+            self.scope.site,
+            self.documents.collection,
+            waiting=waiting,
+            problems=self._problems,
+            truncated=bool(waiting) or self.record.dropped,
+            notes=self._notes,
+        )
+        for name in _OUTCOMES:
+            setattr(report, name, self._counts[name])
+        if waiting and not self.keeper.kept:
+            report.notes.append("The key-value store is away: the crawl cannot be continued.")
+        return report
+
+    def _add(self, url: str, depth: int) -> None:
+        """Let an address wait, unless it was seen."""
+        mark = address_hash(canonical_key(url))
+        if mark in self._seen:
+            return
+        if len(self._seen) >= MAX_SEEN or self._queue_bytes + len(url) > MAX_WAITING_BYTES:
+            self.record.dropped = True
+            return
+        self._seen.add(mark)
+        self._seen_bytes += mark
+        self._wait(url, depth)
+
+    def _wait(self, url: str, depth: int) -> None:
+        self._queue.append((url, depth))
+        self._queue_bytes += len(url.encode("utf-8", "replace"))
+        self._changed.set()
+
+    async def _next(self) -> tuple[str, int] | None:
+        """The next address; None at the end of the crawl, or of its budget."""
+        while not self._is_over():
+            if self._queue:
+                url, depth = self._queue.popleft()
+                self._queue_bytes -= len(url.encode("utf-8", "replace"))
+                return url, depth
+            if not self._busy:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        return None
+
+    def _is_over(self) -> bool:
+        return (
+            self._left_s <= 0
+            or self._begun >= self.max_pages
+            or self._refusals >= MAX_REFUSALS
+            or self.keeper.lost
+        )
+
+    async def _work(self) -> None:
+        while (found := await self._next()) is not None:
+            url, depth = found
+            self._busy[url] = depth
+            self._begun += 1
+            outcome = await self._visit(url, depth)
+            del self._busy[url]
+            self._changed.set()
+            if outcome == "again":
+                continue
+            self._begun -= outcome == "fresh"
+            self._counts[outcome] += 1
+            await self.on_page(self._counts.total(), f"{outcome}: {url[:200]}")
+        self._changed.set()
+
+    async def _visit(self, url: str, depth: int) -> str:
+        """Visit one page; returns its outcome."""
+        known = self._known.get(canonical_key(url))
+        headers: dict[str, str] = {}
+        if known is not None and self.record.conditional:
+            if time.time() - known.fetched_s < self.max_age_s:
+                return "fresh"
+            headers = known.conditions
+        page = await self.reader.page(
+            self.scope, url, left_s=self._left_s, caller=self.caller, fresh_s=self.max_age_s,
+            headers=headers,
+        )  # fmt: skip
+        if page.status in REFUSALS or page.status in ("busy", "timeout"):
+            return self._refused(page, depth)
+        self._refusals = 0
+        if page.status == "unchanged":
+            return "unchanged"
+        if page.status in _GONE and known is not None:
+            await self._delete(known)
+            return "deleted"
+        if page.status != "ok" and not page.facts:
+            return self._problem(url, page.status, page.message or "")
+        return await self._read(page, depth, known)
+
+    async def _read(self, page: ExtractedPage, depth: int, known: StoredPage | None) -> str:
+        """Follow the links of a page, and store it."""
+        facts = PageLinks.of(page)
+        final = cleaned(page.final_url or page.url)
+        key = canonical_key(final)
+        if key != canonical_key(page.url):
+            mark = address_hash(key)
+            if known is not None:
+                await self._delete(known)  # it has moved
+            if mark in self._seen:
+                return "duplicates"
+            self._seen.add(mark)
+            self._seen_bytes += mark
+            known = self._known.get(key)
+        if depth < self.depth:
+            for address, _ in followed(page, facts):
+                if self.scope.admits(address):
+                    self._add(cleaned(address), depth + 1)
+        if page.status != "ok":
+            return self._problem(page.url, page.status, page.message or "")
+        if facts.says("noindex"):
+            if known is not None:
+                await self._delete(known)
+            return self._problem(page.url, "noindex", "The page asks not to be stored.")
+        if not self.scope.admits(final):
+            return "skipped"
+        return await self._store(page, facts.title, final, depth, known)
+
+    async def _store(
+        self, page: ExtractedPage, title: str, url: str, depth: int, known: StoredPage | None
+    ) -> str:
+        key, digest = canonical_key(url), hash_of_page(page.text)
+        if self._hashes.setdefault(digest, key) != key:
+            self._twins[digest] = (url, depth)
+            if known is not None:
+                await self._delete(known)
+            return "duplicates"
+        if known is not None and known.content_hash == digest:
+            return "unchanged"
+        now = StoredPage(
+            url, digest, page.etag, page.modified, page.fetched_ms / 1000 or time.time(), depth
+        )
+        result = await self.documents.store(now, title, page.text)
+        if result.outcome == "refused":
+            return self._problem(url, "refused", result.reason or "")
+        if known is not None:
+            self._release(known)
+        self._known[key] = now
+        return result.outcome
+
+    async def _delete(self, known: StoredPage) -> None:
+        await self.documents.delete(known)
+        self._known.pop(canonical_key(known.url), None)
+        self._release(known)
+
+    def _release(self, known: StoredPage) -> None:
+        """A text is no longer stored for this page: another page that has it may be."""
+        if self._hashes.get(known.content_hash) == canonical_key(known.url):
+            del self._hashes[known.content_hash]
+            if known.content_hash in self._twins:
+                self._wait(*self._twins.pop(known.content_hash))
+
+    def _refused(self, page: ExtractedPage, depth: int) -> str:
+        """The host wants fewer requests: the page waits once more."""
+        self._refusals += 1
+        if self._refusals == MAX_REFUSALS:
+            self._notes.append(f"The crawl ended early. {page.message}")
+        if page.url in self._again and self._refusals < MAX_REFUSALS:
+            return self._problem(page.url, page.status, page.message or "")
+        self._again.add(page.url)
+        self._wait(page.url, depth)
+        return "again"
+
+    def _problem(self, url: str, status: str, message: str) -> str:
+        if len(self._problems) < _MAX_PROBLEMS:
+            self._problems.append(CrawlProblem(url, status, message))
+        return "skipped" if status in _SKIPPED or status == "noindex" else "failed"

@@ -1,0 +1,127 @@
+"""Which addresses belong to a map or a crawl: one site, narrowed by globs.
+
+Globs have one wildcard, `*`, which stands for any characters: there is nothing that takes long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_upstream import is_public_url, without_trackers
+
+from ..providers.base import registrable_domain
+
+MAX_GLOBS = 20
+MAX_GLOB_CHARS = 200
+MAX_ADDRESS_CHARS = 1_000
+_NO_TEXT = re.compile(
+    r"\.(?:7z|aac|apk|avi|avif|bin|bmp|bz2|css|deb|dmg|eot|exe|flac|gif|gz|ico|iso|jar|jpe?g|js|m4a|"
+    r"m4v|map|mjs|mkv|mov|mp[34]|mpe?g|msi|og[agv]|otf|png|rar|rpm|svg|tar|tgz|tiff?|ttf|wasm|wav|"
+    r"web[mp]|woff2?|xz|zip)$",
+    re.I,
+)
+
+
+class SiteScope:
+    """The addresses of one site.
+
+    Args:
+        start: any address of it; its registrable domain is the site.
+        include, exclude: globs of a path with its query (`/docs/*`), or of a whole address.
+        allows_host: whether a host that is not of the public web may be fetched all the same.
+
+    Raises:
+        Fault: invalid_argument.
+    """
+
+    def __init__(
+        self,
+        start: str,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        *,
+        allows_host: Callable[[str], bool],
+    ) -> None:
+        self._allows_host = allows_host
+        for name, globs in (("include", include), ("exclude", exclude)):
+            for glob in globs:
+                if not glob.startswith(("/", "http://", "https://", "*")):
+                    raise Fault(
+                        ErrorCode.INVALID_ARGUMENT,
+                        f"{name}: {glob[:80]!r} is not a pattern. Begin it with / for a path, or "
+                        "with https:// for a whole address; * stands for any characters.",
+                    )
+        self._include, self._exclude = tuple(include), tuple(exclude)
+        self.start = cleaned(start)
+        self.site = ""
+        host = _host(self.start)
+        if host and self._is_fetched(self.start, host):
+            self.site = _site_of(host)
+        else:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"url: {start[:200]!r} is no http or https address of the public web. Correct it.",
+            )
+
+    def has(self, url: str) -> bool:
+        """Whether an address is of this site, whatever the globs say."""
+        host = _host(url)
+        return bool(host) and self._is_fetched(url, host) and _site_of(host) == self.site
+
+    def admits(self, url: str) -> bool:
+        """Whether an address is of this site, fits the globs, and may have text."""
+        if not self.has(url):
+            return False
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if _NO_TEXT.search(parts.path):
+            return False
+        texts = (path, url)
+        if any(matches(glob, text) for glob in self._exclude for text in texts):
+            return False
+        return not self._include or any(
+            matches(glob, text) for glob in self._include for text in texts
+        )
+
+    def _is_fetched(self, url: str, host: str) -> bool:
+        return len(url) <= MAX_ADDRESS_CHARS and (self._allows_host(host) or is_public_url(url))
+
+
+@lru_cache(4096)
+def _site_of(host: str) -> str:
+    return registrable_domain(host)
+
+
+def cleaned(url: str) -> str:
+    """An address without fragment and tracking parameters."""
+    return without_trackers(url.strip().partition("#")[0])
+
+
+def matches(glob: str, text: str) -> bool:
+    """Whether a text fits a glob as a whole."""
+    first, *rest = glob.split("*")
+    if not text.startswith(first):
+        return False
+    if not rest:
+        return text == first
+    *middle, last = rest
+    at = len(first)
+    for piece in middle:
+        found = text.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return len(text) - at >= len(last) and text.endswith(last)
+
+
+def _host(url: str) -> str:
+    """Empty where it is no http or https URL."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "").lower() if parts.scheme in ("http", "https") else ""
+    except ValueError:
+        return ""

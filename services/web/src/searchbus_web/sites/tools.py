@@ -1,0 +1,277 @@
+"""The toolset `sites`: map_site and crawl."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Annotated
+from urllib.parse import unquote
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from searchbus_bus import Bus, Call, Toolset
+from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, decode, encode
+from searchbus_contracts.headers import OPERATOR_ROLE
+from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query, too_small
+from searchbus_contracts.tools import Name
+from searchbus_passages import DEFAULT_TOKENS, bm25, count, holds, terms
+from searchbus_upstream import Fetched, SharedCache
+
+from ..tools import MAX_QUERY_CHARS, ROLE, web_tool
+from .crawling import Crawl, CrawlReport
+from .documents import SiteDocuments
+from .mapping import FoundAddress, SiteAddresses, SiteMapping, SiteReader
+from .records import CrawlRecord, CrawlStore, record_key
+from .scope import MAX_ADDRESS_CHARS, MAX_GLOB_CHARS, MAX_GLOBS, SiteScope
+
+MAX_PAGES = 500
+_MAP_FRESH_S = 600.0
+_RESERVE_SHARE, _MAX_RESERVE_S = 0.1, 25.0
+"""Of the caller's time, for the page that is visited last, and the answer."""
+
+SiteUrl = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ADDRESS_CHARS,
+        description="An address of the site; the registrable domain is the site",
+    ),
+]
+Globs = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=MAX_GLOB_CHARS)]],
+    Meta(
+        max_length=MAX_GLOBS,
+        description="Patterns such as /docs/* for the path, or https://docs.example.org/*; only * "
+        "is special",
+    ),
+]
+
+
+class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
+    """Arguments of map_site."""
+
+    url: SiteUrl
+    max_pages: Annotated[
+        int, Meta(ge=1, le=MAX_PAGES, description="The most addresses of an answer")
+    ] = 200
+    depth: Annotated[
+        int, Meta(ge=0, le=3, description="How many links away from url; 0: only the sitemaps")
+    ] = 1
+    include: Globs = []
+    exclude: Globs = []
+    query: (
+        Annotated[str, Meta(description="Words of the addresses and links to list first")]
+        | UnsetType
+    ) = UNSET
+    cursor: (
+        Annotated[str, Meta(pattern=r"^[0-9]{1,5}$", description="The cursor of the answer before")]
+        | UnsetType
+    ) = UNSET
+    max_tokens: Annotated[
+        int,
+        Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Budget of tokens for the whole answer"),
+    ] = DEFAULT_TOKENS
+
+
+class SiteAddress(Struct, omit_defaults=True, rename="camel"):
+    """One address."""
+
+    url: str
+    origin: Annotated[str, Meta(description="sitemap or link")]
+    text: Annotated[str, Meta(description="Untrusted text of the link")] = ""
+    last_modified: Annotated[str, Meta(description="As the sitemap says")] = ""
+    depth: Annotated[int, Meta(description="Links away from url; 0: of a sitemap")] = 0
+
+
+class SiteMap(Struct, omit_defaults=True, rename="camel"):
+    """Answer of map_site."""
+
+    site: Annotated[str, Meta(description="Registrable domain")]
+    addresses: list[SiteAddress]
+    total: Annotated[int, Meta(description="Addresses that were found")]
+    truncated: Annotated[bool, Meta(description="Whether the site may have more than total")] = (
+        False
+    )
+    cursor: Annotated[str, Meta(description="For the addresses that follow")] | UnsetType = UNSET
+    notes: Annotated[list[str], Meta(description="What could not be read")] = []
+
+
+class CrawlSite(Struct, forbid_unknown_fields=True, rename="camel"):
+    """Arguments of crawl."""
+
+    url: SiteUrl
+    collection: Annotated[
+        Name, Meta(description="Where the pages are stored; made where it is new")
+    ]
+    depth: Annotated[int, Meta(ge=0, le=10, description="How many links away from url")] = 2
+    max_pages: Annotated[int, Meta(ge=1, le=MAX_PAGES, description="The most pages of a call")] = 50
+    include: Globs = []
+    exclude: Globs = []
+    max_age_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * 86_400,
+            description="Pages that were stored less than these seconds ago are not fetched again",
+        ),
+    ] = 0
+    cursor: (
+        Annotated[str, Meta(max_length=64, description="Goes on with a crawl that was truncated")]
+        | UnsetType
+    ) = UNSET
+
+
+class SiteTools(Toolset, name="sites"):
+    """Addresses of sites, and their pages in collections."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        reader: SiteReader,
+        store: CrawlStore,
+        cache: SharedCache,
+        *,
+        allows_host: Callable[[str], bool],
+    ) -> None:
+        self._bus = bus
+        self._reader = reader
+        self._store = store
+        self._cache = cache
+        self._allows_host = allows_host
+
+    @web_tool(
+        title="List the addresses of a site",
+        timeout_ms=120_000,
+        examples=(
+            "which pages does this web site have",
+            "find the address of the pricing page of a site",
+            "all documentation pages of https://example.org",
+        ),
+        keywords=("sitemap", "map", "links", "addresses", "robots.txt", "site"),
+        in_prompts=False,
+    )
+    async def map_site(self, call: Call, arguments: MapSite) -> SiteMap:
+        """List addresses of a web site, from its sitemaps and the links of its pages. robots.txt is
+        obeyed. With query, the addresses with its words come first.
+        """
+        scope = self._scope(arguments.url, arguments.include, arguments.exclude)
+        query = arguments.query or ""
+        if query:
+            query = check_query(query, max_chars=MAX_QUERY_CHARS)
+        end_s, steps = _end_s(call), 0
+
+        async def on_step(addresses: int, url: str) -> None:
+            nonlocal steps
+            steps += 1
+            await call.progress(steps, None, f"{addresses} addresses; read {url[:200]}")
+
+        async def fetch() -> Fetched:
+            found = await SiteMapping(
+                self._reader, scope, arguments.depth, call.actor.subject, end_s, on_step
+            ).run()
+            return Fetched(encode(found), store=bool(found.addresses))
+
+        key = record_key(scope.start, arguments.depth, arguments.include, arguments.exclude)
+        cached = await self._cache.get(
+            f"map/{key}", fetch, fresh_s=_MAP_FRESH_S, stale_s=_MAP_FRESH_S,
+            timeout_s=call.remaining_s,
+        )  # fmt: skip
+        found = decode(cached.value, SiteAddresses)
+        return await asyncio.to_thread(_shown, scope.site, found, query, arguments)
+
+    @web_tool(
+        title="Crawl a site into a collection",
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True
+        ),
+        required_roles=(ROLE, OPERATOR_ROLE),
+        timeout_ms=600_000,
+        examples=(
+            "make the documentation at https://example.org/docs searchable",
+            "fetch all pages of a web site into a collection",
+            "update the collection from its web site",
+        ),
+        keywords=("crawl", "site", "ingest", "spider", "index", "recrawl"),
+        in_prompts=False,
+    )
+    async def crawl(self, call: Call, arguments: CrawlSite) -> CrawlReport:
+        """Fetch the pages of a web site politely, and store their texts in a collection of
+        documents. A crawl of the same site again stores what has changed, and deletes what is gone.
+        """
+        scope = self._scope(arguments.url, arguments.include, arguments.exclude)
+        key = record_key(
+            call.actor.subject, arguments.collection, scope.start, arguments.depth,
+            arguments.include, arguments.exclude,
+        )  # fmt: skip
+        found, keeper = await self._store.take(key)
+        record = CrawlRecord(conditional=found is not None and found.complete)
+        if found is not None and (found.open or arguments.cursor == key):
+            record = found
+            record.counts = found.counts if found.open else {}
+        elif arguments.cursor:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "Unknown cursor. Omit it to start anew, or send the other arguments as before.",
+            )
+        end_s = _end_s(call)
+
+        async def on_page(pages: int, message: str) -> None:
+            await call.progress(pages, arguments.max_pages, message)
+
+        report = await Crawl(
+            self._reader,
+            SiteDocuments(
+                self._bus, call.actor, arguments.collection, scope.site, lambda: call.remaining_s
+            ),
+            scope, keeper, record, on_page, call.actor.subject,
+            arguments.depth, arguments.max_pages, float(arguments.max_age_s), end_s,
+        ).run()  # fmt: skip
+        if report.waiting and keeper.kept:
+            report.cursor = key
+        return report
+
+    def _scope(self, url: str, include: Sequence[str], exclude: Sequence[str]) -> SiteScope:
+        return SiteScope(url, include, exclude, allows_host=self._allows_host)
+
+
+def _end_s(call: Call) -> float:
+    """When work on more pages ends, by the loop's clock."""
+    left_s = call.remaining_s
+    reserve_s = min(_RESERVE_SHARE * left_s, _MAX_RESERVE_S)
+    return asyncio.get_running_loop().time() + left_s - reserve_s
+
+
+def _shown(site: str, found: SiteAddresses, query: str, arguments: MapSite) -> SiteMap:
+    """The part of a map that was asked for, as much as fits the budget."""
+    addresses = found.addresses
+    if query:
+        scores = bm25(set(terms(query)), [_words(address) for address in addresses])
+        ranked = sorted(zip(scores, addresses, strict=True), key=lambda pair: -pair[0])
+        addresses = [address for _, address in ranked]
+    start = int(arguments.cursor or 0)
+    page = addresses[start : start + arguments.max_pages]
+
+    def answer(length: int) -> SiteMap:
+        end = start + length
+        return SiteMap(
+            site,
+            [SiteAddress(a.url, a.origin, a.text, a.last_modified, a.depth) for a in page[:length]],
+            len(addresses),
+            found.cut,
+            str(end) if end < len(addresses) else UNSET,
+            found.notes,
+        )
+
+    low, high = 0, len(page)
+    while low < high:  # the most addresses that fit
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(encode(answer(middle)), arguments.max_tokens) else (
+            low, middle - 1,
+        )  # fmt: skip
+    if page and not low:
+        raise too_small(arguments.max_tokens, count(encode(answer(1)).decode()))
+    return answer(low)
+
+
+def _words(address: FoundAddress) -> list[str]:
+    return terms(f"{unquote(address.url)} {address.text}".replace("_", " "))

@@ -1,0 +1,340 @@
+"""crawl over the bus, against a made-up site."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from starlette.responses import RedirectResponse, Response
+
+from searchbus_contracts import Fault
+from searchbus_contracts.headers import OPERATOR_ROLE
+from searchbus_testing import until
+from searchbus_web.sites import records
+from searchbus_web.tools import ROLE
+
+from .conftest import SITE, WRITER, html, with_etag
+
+
+async def test_pages_of_a_site_become_documents(sites):
+    """Links are followed to the depth; each page is stored once, with its title and address."""
+    sites.site.pages = {
+        "/": html("Home", "/a", "/a#part", "/b?utm_source=x", "http://other.example.net/x", "/p.png"),
+        "/a": html("A", "/", "/deep"),
+        "/b": html("B"),
+        "/deep": html("Deep", "/deeper"),
+        "/deeper": html("Deeper"),
+    }  # fmt: skip
+    await sites.start()
+    report = await sites.crawl()
+    assert (report["site"], report["collection"]) == ("example.org", "docs")
+    assert report["stored"] == 4
+    assert sites.documents.pages() == {"/": "Home", "/a": "A", "/b": "B", "/deep": "Deep"}
+    assert not report.get("truncated", False)
+    assert {"/x", "/p.png", "/deeper"}.isdisjoint(sites.site.calls)
+    document = next(d for d in sites.documents.collections["docs"].values() if d.title == "A")
+    assert document.metadata["site"] == "example.org"
+    assert "A has a text of its own" in document.text
+    assert document.chunks[0].section == "A"
+
+
+async def test_patterns_narrow_a_crawl(sites):
+    """The start is visited for its links, and stored only where it fits the patterns."""
+    sites.site.pages = {
+        "/": html("Home", "/docs/a", "/docs/old/b", "/blog/c"),
+        "/docs/a": html("A"), "/docs/old/b": html("B"), "/blog/c": html("C"),
+    }  # fmt: skip
+    await sites.start()
+    report = await sites.crawl(include=["/docs/*"], exclude=["*/old/*"])
+    assert sites.documents.pages() == {"/docs/a": "A"}
+    assert (report["stored"], report["skipped"]) == (1, 1)
+
+
+async def test_unchanged_pages_are_neither_sent_nor_stored_again(sites):
+    """By ETag where the site has one, else by the text; what has changed is replaced."""
+    sites.site.pages = {
+        "/": with_etag(html("Home", "/a", "/b"), '"1"'), "/a": html("A"), "/b": html("B"),
+    }  # fmt: skip
+    await sites.start()
+    await sites.crawl()
+    sites.site.pages["/b"] = html(
+        "B", text="The text of B is another one now, as all can see. " * 4
+    )
+    sites.documents.stores.clear()
+    report = await sites.crawl()
+    assert (report["unchanged"], report["replaced"]) == (2, 1)
+    assert sites.documents.stores == [f"{SITE}/b"]
+    assert sites.site.statuses[304] == 1
+
+
+async def test_another_crawl_asks_for_whole_pages_to_see_their_links(sites):
+    """An answer without a body has no links: it is asked for only where all links were followed."""
+    sites.site.pages = {"/": with_etag(html("Home", "/a"), '"1"'), "/a": html("A")}
+    await sites.start()
+    assert (await sites.crawl(depth=0))["stored"] == 1
+    report = await sites.crawl(depth=1)
+    assert (report["unchanged"], report["stored"]) == (1, 1)
+    assert sites.site.statuses[304] == 0
+
+
+async def test_pages_that_are_gone_are_deleted(sites):
+    """Also where no page links to them any more; other documents of the collection stay."""
+    sites.site.pages = {
+        "/": html("Home", "/a", "/b"), "/a": html("A"), "/b": html("B"),
+    }  # fmt: skip
+    await sites.start()
+    await sites.crawl()
+    del sites.site.pages["/a"]
+    sites.site.pages["/b"] = lambda _: Response(status_code=410)
+    sites.site.pages["/"] = html("Home")
+    report = await sites.crawl()
+    assert report["deleted"] == 2
+    assert sites.documents.pages() == {"/": "Home"}
+
+
+async def test_error_of_the_site_deletes_nothing(sites):
+    """A failure of the server says nothing of the page."""
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    await sites.start()
+    await sites.crawl()
+    sites.site.pages["/a"] = lambda _: Response(status_code=500)
+    report = await sites.crawl()
+    assert report["failed"] == 1
+    assert report["problems"][0]["status"] == "http_500"
+    assert sites.documents.pages() == {"/": "Home", "/a": "A"}
+
+
+async def test_equal_texts_are_stored_once(sites):
+    """And the other address is stored once the first is gone."""
+    same = html("Same", text="One text that has several addresses of its own. " * 5)
+    sites.site.pages = {"/": html("Home", "/a", "/b"), "/a": same, "/b": same}
+    await sites.start()
+    report = await sites.crawl()
+    assert (report["stored"], report["duplicates"]) == (2, 1)
+    (kept,) = sites.documents.pages().keys() - {"/"}
+    del sites.site.pages[kept]
+    report = await sites.crawl()
+    assert report["deleted"] == 1
+    assert sites.documents.pages().keys() == {"/", *({"/a", "/b"} - {kept})}
+
+
+async def test_page_that_moved_is_stored_at_its_new_address(sites):
+    """A redirect to another site is not followed."""
+    sites.site.pages = {
+        "/": html("Home", "/old", "/away"), "/old": html("Old"), "/away": html("Away"),
+    }  # fmt: skip
+    await sites.start()
+    await sites.crawl()
+    sites.site.pages |= {
+        "/old": lambda _: RedirectResponse(f"{SITE}/new"), "/new": html("New"),
+        "/away": lambda _: RedirectResponse("http://www.example.net/"),
+    }  # fmt: skip
+    report = await sites.crawl()
+    assert sites.documents.pages() == {"/": "Home", "/new": "New", "/away": "Away"}
+    assert [p["status"] for p in report["problems"]] == ["other_site"]
+    assert sites.site.calls["/"] == 2
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:8080/", "http://169.254.169.254/latest"])
+async def test_redirect_to_a_private_address_is_not_followed(sites, target):
+    """The guard of all pages holds for crawls too."""
+    sites.site.pages = {"/": html("Home", "/in"), "/in": lambda _: RedirectResponse(target)}
+    await sites.start()
+    report = await sites.crawl()
+    assert report["stored"] == 1
+    assert report["problems"][0]["status"] in ("blocked_by_policy", "other_site")
+
+
+async def test_robots_are_obeyed_also_where_pages_for_people_need_not(sites):
+    """And what a page itself asks of robots."""
+    sites.site.robots = "User-agent: *\nDisallow: /private\n"
+    sites.site.pages = {
+        "/": html("Home", "/private", "/noindex", "/nofollow"),
+        "/private": html("Private"),
+        "/noindex": html("Hidden", "/behind", head='<meta name="robots" content="noindex">'),
+        "/behind": html("Behind"),
+        "/nofollow": html("Leaf", "/never", head='<meta name="robots" content="nofollow">'),
+        "/never": html("Never"),
+    }
+    await sites.start(extract_robots=False)
+    report = await sites.crawl(depth=3)
+    assert sites.documents.pages() == {"/": "Home", "/behind": "Behind", "/nofollow": "Leaf"}
+    assert {p["status"] for p in report["problems"]} == {"robots", "noindex"}
+    assert {"/private", "/never"}.isdisjoint(sites.site.calls)
+
+
+async def test_endless_site_ends_at_the_budget_and_goes_on_with_the_cursor(sites):
+    """A calendar without end: breadth first, so that real pages come before it."""
+    sites.site.pages = {"/": html("Home", "/day/1", "/a"), "/a": html("A")}
+    sites.site.otherwise = lambda request: Response(
+        html(request.url.path, *(f"{request.url.path}/{n}" for n in range(50))),
+        media_type="text/html",
+    )
+    await sites.start()
+    report = await sites.crawl(depth=10, maxPages=20)
+    assert report["stored"] == 20
+    assert report["truncated"]
+    assert report["waiting"] > 100
+    assert "/a" in sites.documents.pages()
+    again = await sites.crawl(depth=10, maxPages=20, cursor=report["cursor"])
+    assert again["stored"] == 20
+    assert len(sites.documents.pages()) == 40
+    with pytest.raises(Fault, match="cursor"):
+        await sites.crawl(depth=9, maxPages=20, cursor=report["cursor"])
+
+
+async def test_waiting_addresses_are_bounded(sites, monkeypatch):
+    """What is left out is said, and the crawl is not taken for complete."""
+    monkeypatch.setattr("searchbus_web.sites.crawling.MAX_SEEN", 5)
+    sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(20)))}
+    sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
+    await sites.start()
+    report = await sites.crawl()
+    assert (report["stored"], report["truncated"]) == (5, True)
+    assert "cursor" not in report
+
+
+async def test_site_that_refuses_is_left_alone(sites):
+    """After three refusals in a row; the pages wait for the next call."""
+    sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(9)))}
+    sites.site.otherwise = lambda _: Response(status_code=429, headers={"retry-after": "0"})
+    await sites.start()
+    report = await sites.crawl()
+    assert sites.site.statuses[429] <= 4
+    assert report["truncated"]
+    assert "ended early" in report["notes"][0]
+    sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
+    report = await sites.crawl(cursor=report["cursor"])
+    assert report["stored"] == 9
+
+
+async def test_interrupted_crawl_goes_on_where_it_was(sites):
+    """The caller has gone: the same call again visits what was left, without a cursor."""
+    sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(6)))}
+    sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
+    sites.site.gates["/3"] = asyncio.Event()
+    await sites.start()
+    running = asyncio.create_task(sites.crawl())
+    await until(lambda: sites.site.calls["/3"] and len(sites.documents.pages()) > 4)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    sites.site.gates["/3"].set()
+    before = dict(sites.site.calls)
+    report = await sites.crawl()
+    assert report["stored"] == 7
+    assert len(sites.documents.pages()) == 7
+    assert sites.site.calls["/"] == before["/"] == 1
+
+
+async def test_same_crawl_twice_at_once_is_refused(sites, monkeypatch):
+    """The second call says that the first one runs, as long as that writes."""
+    monkeypatch.setattr(records, "BEAT_S", 0.05)
+    monkeypatch.setattr(records, "STOPPED_S", 5.0)
+    monkeypatch.setattr("searchbus_web.sites.crawling.BEAT_S", 0.02)
+    sites.site.gates["/a"] = asyncio.Event()
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    await sites.start()
+    first = asyncio.create_task(sites.crawl())
+    await until(lambda: sites.site.calls["/a"])
+    with pytest.raises(Fault, match="running already"):
+        await sites.crawl()
+    sites.site.gates["/a"].set()
+    assert (await first)["stored"] == 2
+
+
+async def test_without_the_store_a_crawl_ends_as_ever(sites):
+    """It cannot be continued, which the answer says."""
+    sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(6)))}
+    sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
+    process = await sites.start()
+    for name in ("web_crawls", "web_hosts"):
+        (await process.bus.key_value(name, ttl_s=600.0, max_bytes=2**20)).away = True
+    report = await sites.crawl(maxPages=3)
+    assert report["stored"] == 3
+    assert "cursor" not in report
+    assert "store is away" in report["notes"][0]
+
+
+async def test_documents_that_cannot_be_stored_end_the_crawl(sites):
+    """With the failure of the retrieval service; the next call goes on."""
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    await sites.start()
+    sites.documents.failure = Fault("storage_full", "The disk is full.")
+    with pytest.raises(Fault, match="disk is full"):
+        await sites.crawl()
+    sites.documents.failure = None
+    assert (await sites.crawl())["stored"] == 2
+
+
+@pytest.mark.parametrize("roles", [(), (ROLE,), (OPERATOR_ROLE,)])
+async def test_crawl_needs_the_role_of_those_who_store_documents(sites, roles):
+    """And that of web search; nothing is fetched without both."""
+    sites.site.pages = {"/": html("Home")}
+    await sites.start()
+    with pytest.raises(Fault) as caught:
+        await sites.crawl(roles=roles)
+    assert caught.value.code == "forbidden"
+    assert not sites.site.calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"include": ["docs"]}, "include"), ({"include": ["x" * 201]}, "include"),
+        ({"exclude": ["/x"] * 21}, "exclude"), ({"include": ["/" + "a*" * 500_000]}, "include"),
+        ({"collection": "a b"}, "collection"), ({"depth": 11}, "depth"), ({"maxPages": 501}, "maxPages"),
+        ({"cursor": "nothing"}, "cursor"),
+    ],
+)  # fmt: skip
+async def test_wrong_arguments_name_the_field(sites, arguments, field):
+    """Before anything is fetched."""
+    await sites.start()
+    with pytest.raises(Fault) as caught:
+        await sites.crawl(**arguments)
+    assert caught.value.code == "invalid_argument"
+    assert field in str(caught.value)
+    assert not sites.site.calls
+
+
+async def test_progress_tells_each_page(sites):
+    """As events of the call."""
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    await sites.start()
+    events = []
+    await sites.crawl(on_event=events.append)
+    assert [(e.progress, e.total) for e in events] == [(1, 50), (2, 50)]
+    assert events[0].message == f"stored: {SITE}/"
+
+
+async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(sites, monkeypatch):
+    """The pace is that of the longer of both delays."""
+    rates = []
+    original = "searchbus_web.sites.politeness.SharedPace"
+    from searchbus_upstream import SharedPace
+
+    def pace(kv, key, *, rate_per_s, name):
+        rates.append(rate_per_s)
+        return SharedPace(None, key, rate_per_s=0, name=name)
+
+    monkeypatch.setattr(original, pace)
+    sites.site.pages = {"/": html("Home")}
+    for delay, rate in (("0.1", 1 / 0.5), ("4", 1 / 4), ("1e9", 1 / 30), ("nan", 1 / 0.5)):
+        sites.site.robots = f"User-agent: *\nCrawl-delay: {delay}\n"
+        rates.clear()
+        process = await sites.start(crawl_delay_s=0.5)
+        await sites.crawl()
+        assert rates[0] == rate, delay
+        await process.drain()
+
+
+async def test_arguments_and_answer_fit_the_declared_schemas(sites):
+    """The names of the answer are those of the schema."""
+    await sites.start()
+    sites.site.pages = {"/": html("Home")}
+    report = await sites.crawl()
+    assert json.dumps(report)
+    assert set(report) <= {
+        "site", "collection", "stored", "problems", "notes", "truncated", "waiting",
+    }  # fmt: skip
+    assert WRITER == (ROLE, OPERATOR_ROLE)
