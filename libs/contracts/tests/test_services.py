@@ -150,6 +150,21 @@ CLIENT = Service(name="client", calls=("ddg.search",))
 ALL = (FOLLOWER, CALLED, CALLER, CLIENT)
 
 
+def test_calls_of_one_toolset_are_needed_by_it_alone():
+    """All of them are permitted on the bus."""
+    pages = Service(
+        name="pages", toolsets=("read", "crawl"), calls=("ddg.search",),
+        calls_for=(("crawl", ("store.put",)),),
+    )  # fmt: skip
+    store = Service(name="store", endpoints=("put",))
+    engine = Service(name="ddg", endpoints=("search",))
+    found = {service.name: service for service in (pages, store, engine)}
+    assert needed_for("read", found) == {"pages", "ddg"}
+    assert needed_for("crawl", found) == {"pages", "ddg", "store"}
+    assert "sb.v1.store.put" in publishes(pages, found.values())
+    assert declarations_from_json(encode(found)) == found
+
+
 def test_a_client_sends_its_calls_and_cancels_them():
     """It pings who has them, and sends nothing else but the parts of a large request."""
     assert publishes(CLIENT, ALL) == [

@@ -15,7 +15,15 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
-from searchbus_contracts.ingest import Chunk, NewDocument
+from searchbus_contracts.headers import OPERATOR_ROLE
+from searchbus_contracts.ingest import (
+    Chunk,
+    DeleteReply,
+    DeleteRequest,
+    IngestReply,
+    IngestRequest,
+    NewDocument,
+)
 from searchbus_contracts.retrieval import (
     Document,
     GetRequest,
@@ -24,7 +32,7 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_retrieval.access import Access
+from searchbus_retrieval.access import MEMORY, Access
 from searchbus_retrieval.service import build_worker
 
 GUEST, HR = Actor(subject="g"), Actor(subject="h", roles=("ROLE_HR",))
@@ -108,3 +116,23 @@ def test_star_is_every_other_collection():
     assert access.may_read(GUEST, "open")
     assert not access.may_read(GUEST, "other")
     assert access.may_read(Actor(roles=("STAFF",)), "other")
+
+
+async def test_who_stores_documents_needs_the_roles_of_the_collection_too(ask):
+    """The operator's role does not open the collections of others; nobody writes the memory so."""
+    text = "Salaries of nobody."
+    document = NewDocument(
+        document_id="n", title="n", text=text, chunks=(Chunk(start=0, end=len(text)),)
+    )
+    outsider = Actor(subject="o", roles=(OPERATOR_ROLE,))
+    insider = Actor(subject="i", roles=(OPERATOR_ROLE, "ROLE_HR"))
+    ingest, delete = (ask.subjects.endpoint("retrieval", verb) for verb in ("ingest", "delete"))
+    request = IngestRequest(collection="hr", documents=(document,))
+    gone = DeleteRequest(collection="hr", document_ids=("d",))
+    for subject, message, reply in ((ingest, request, IngestReply), (delete, gone, DeleteReply)):
+        with pytest.raises(Fault, match="There is no collection 'hr'"):
+            await ask(subject, message, reply, outsider)
+        await ask(subject, message, reply, insider)
+    notes = IngestRequest(collection=MEMORY, documents=(document,))
+    with pytest.raises(Fault, match="collection: searchbus_memory"):
+        await ask(ingest, notes, IngestReply, insider)

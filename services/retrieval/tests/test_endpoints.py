@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from searchbus_bus import MemoryBroker
@@ -67,6 +68,18 @@ async def test_ingest_search_get_list_and_delete(request_):
     )
     assert deleted.documents == 1
     assert (await request_("search", SearchRequest(query="whales"), SearchReply)).hits == ()
+
+
+async def test_documents_are_listed_by_a_filter(request_):
+    """On the fields of the collection; another field is named."""
+    for name, site in (("a", "a.org"), ("b", "b.org")):
+        kept = msgspec.structs.replace(document(name, f"Text {name}."), metadata={"site": site})
+        ingest = IngestRequest(collection="c", documents=(kept,), fields={"site": "keyword"})
+        await request_("ingest", ingest, IngestReply)
+    page = await request_("list", ListRequest(collection="c", where={"site": "b.org"}), ListReply)
+    assert [d.metadata["site"] for d in page.documents] == ["b.org"]
+    with pytest.raises(Fault, match="Unknown field 'host'"):
+        await request_("list", ListRequest(collection="c", where={"host": "x"}), ListReply)
 
 
 async def test_passages_of_a_document_are_listed_page_by_page(request_):

@@ -46,7 +46,7 @@ class Access:
         if collection == MEMORY:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"collection: {MEMORY} has the notes of callers. Choose another name.",
+                f"collection: {MEMORY} has the notes of callers. Use another name.",
             )
 
 

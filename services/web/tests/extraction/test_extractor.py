@@ -21,10 +21,10 @@ from searchbus_web.extraction.extractor import (
     Extractor,
     envelope,
     fit,
-    part_of,
     start_of,
 )
 from searchbus_web.extraction.fetching import FetchError
+from searchbus_web.extraction.outline import part_of
 from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
 from searchbus_web.providers.tavily import Extracted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 from starlette.responses import RedirectResponse, Response
@@ -14,7 +13,7 @@ from searchbus_testing import until
 from searchbus_web.sites import records
 from searchbus_web.tools import ROLE
 
-from .conftest import SITE, WRITER, html, with_etag
+from .conftest import SITE, html, with_etag
 
 
 async def test_pages_of_a_site_become_documents(sites):
@@ -162,6 +161,34 @@ async def test_robots_are_obeyed_also_where_pages_for_people_need_not(sites):
     assert sites.documents.pages() == {"/": "Home", "/behind": "Behind", "/nofollow": "Leaf"}
     assert {p["status"] for p in report["problems"]} == {"robots", "noindex"}
     assert {"/private", "/never"}.isdisjoint(sites.site.calls)
+
+
+async def test_robots_that_hang_forbid_the_site(sites, monkeypatch):
+    """After their time; no page is requested."""
+    monkeypatch.setattr("searchbus_web.extraction.fetching._ROBOTS_TIMEOUT_S", 0.2)
+    sites.site.gates["/robots.txt"] = asyncio.Event()
+    sites.site.pages = {"/": html("Home")}
+    await sites.start()
+    report = await sites.crawl()
+    assert [p["status"] for p in report["problems"]] == ["robots"]
+    assert sites.site.calls.keys() == {"/robots.txt"}
+    sites.site.gates["/robots.txt"].set()
+
+
+async def test_maps_and_crawls_leave_room_for_searches(sites, monkeypatch):
+    """A worker takes a part of its calls for what runs for minutes."""
+    monkeypatch.setattr("searchbus_web.sites.tools.MAX_RUNNING", 2)
+    sites.site.gates["/"] = asyncio.Event()
+    sites.site.pages = {"/": html("Home")}
+    await sites.start()
+    running = [asyncio.create_task(sites.crawl(collection=f"c{n}")) for n in range(2)]
+    await until(lambda: sites.site.calls["/"])
+    for call in (sites.crawl, sites.map):
+        with pytest.raises(Fault, match="run here already"):
+            await call(timeout_s=2.0)
+    sites.site.gates["/"].set()
+    assert [report["stored"] for report in await asyncio.gather(*running)] == [1, 1]
+    assert (await sites.map())["total"] == 1
 
 
 async def test_endless_site_ends_at_the_budget_and_goes_on_with_the_cursor(sites):
@@ -326,15 +353,3 @@ async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(sites, monkeypatch)
         await sites.crawl()
         assert rates[0] == rate, delay
         await process.drain()
-
-
-async def test_arguments_and_answer_fit_the_declared_schemas(sites):
-    """The names of the answer are those of the schema."""
-    await sites.start()
-    sites.site.pages = {"/": html("Home")}
-    report = await sites.crawl()
-    assert json.dumps(report)
-    assert set(report) <= {
-        "site", "collection", "stored", "problems", "notes", "truncated", "waiting",
-    }  # fmt: skip
-    assert WRITER == (ROLE, OPERATOR_ROLE)

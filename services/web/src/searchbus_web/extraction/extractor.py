@@ -28,14 +28,13 @@ from searchbus_upstream import Cached, Fetched, SharedCache
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
 from .fetching import Fetcher, FetchError, Visit
+from .outline import part_of
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
 
-MAX_CHARS = 50_000
-"""Characters of one page in an answer."""
 _SHARE = 0.9
 """Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
@@ -302,21 +301,6 @@ def start_of(url: str) -> tuple[str, int]:
         if number.isdecimal() and len(number) < 10:
             return base, int(number)
     return url, 0
-
-
-def part_of(
-    text: str, start: int, *, end: int | None = None, max_chars: int = MAX_CHARS
-) -> tuple[int, int]:
-    """The part of a text from `start` to `end`, without the white space around it, as offsets.
-
-    A longer part is cut, at the end of a paragraph where one is near.
-    """
-    end = len(text) if end is None else end
-    if end - start > max_chars:
-        paragraph = text.rfind("\n\n", start + int(max_chars * 0.8), start + max_chars)
-        end = paragraph if paragraph > 0 else start + max_chars
-    part = text[start:end]
-    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
 def envelope(text: str, url: str, start: int, end: int) -> str:

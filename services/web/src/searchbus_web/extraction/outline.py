@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from searchbus_contracts import ErrorCode, Fault
 
+MAX_CHARS = 50_000
+"""Characters of one page in an answer."""
 _BLANK = re.compile(r"\n[^\S\n]*\n\s*")
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _MAX_HEADING_CHARS = 200
@@ -96,3 +98,18 @@ def read_range(text: str) -> tuple[int, int]:
             "paragraphs is not a range. Give it like 4, 3-7 or 12-, counted from 1.",
         )
     return ends
+
+
+def part_of(
+    text: str, start: int, *, end: int | None = None, max_chars: int = MAX_CHARS
+) -> tuple[int, int]:
+    """The part of a text from `start` to `end`, without the white space around it, as offsets.
+
+    A longer part is cut, at the end of a paragraph where one is near.
+    """
+    end = len(text) if end is None else end
+    if end - start > max_chars:
+        paragraph = text.rfind("\n\n", start + int(max_chars * 0.8), start + max_chars)
+        end = paragraph if paragraph > 0 else start + max_chars
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())

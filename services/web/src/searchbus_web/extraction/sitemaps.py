@@ -15,7 +15,7 @@ import msgspec
 MAX_ADDRESSES = 10_000
 MAX_ADDRESS_CHARS = 2_000
 MAX_SITEMAP_BYTES = 50 * 2**20
-"""Of one sitemap without its compression: the limit of the protocol."""
+"""The most of one sitemap without its compression: the limit of the protocol."""
 _PIECE_BYTES = 64 * 1024
 _GZIP = b"\x1f\x8b"
 

@@ -19,11 +19,11 @@ from searchbus_contracts.schemas import check_schema
 from searchbus_contracts.web_tools import url_from
 from searchbus_passages import DEFAULT_TOKENS, count
 
-from ..extraction.extractor import ExtractedPage, Extractor, envelope, fit_parts, part_of
+from ..extraction.extractor import ExtractedPage, Extractor, envelope, fit_parts
 from ..extraction.facts import Facts, Link
 from ..extraction.filling import Filled
 from ..extraction.highlights import Highlight, text_fragment
-from ..extraction.outline import RANGE, Outline, read_range
+from ..extraction.outline import RANGE, Outline, part_of, read_range
 from ..extraction.pool import ReaderPool
 from ..extraction.reading import FillQuestion, HighlightsQuestion
 from ..progress import reporting

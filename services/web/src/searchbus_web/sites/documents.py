@@ -32,7 +32,7 @@ from searchbus_upstream import canonical_key
 R = TypeVar("R")
 
 MAX_DOCUMENT_CHARS = 200_000
-"""Of one page; the rest is left out."""
+"""The most of one page; the rest is left out."""
 MAX_KNOWN = 20_000
 """Stored pages of a site that a crawl looks at again."""
 _PER_LIST = 1_000

@@ -233,7 +233,9 @@ class SiteMapping:
                     self.found.cut = True
                     return
                 continue
-            for address, text in followed(page, PageLinks.of(page)):
+            links = PageLinks.of(page)
+            self._add(url, "link", links.title, "", depth)
+            for address, text in followed(page, links):
                 new = self._add(address, "link", text, "", depth + 1)
                 if new and depth + 1 < self.depth:
                     queue.append((cleaned(address), depth + 1))

@@ -29,7 +29,7 @@ TIMEOUT_S = 2.0
 STOPPED_S = 3 * BEAT_S
 """A record that nobody has written for so long is taken over."""
 MAX_WAITING_BYTES = 256 * 1024
-"""Of the addresses that wait, together: the record stays below the store's limit."""
+"""The most of all addresses that wait: the record stays below the store's limit."""
 MAX_SEEN = 20_000
 _HASH_BYTES = 8
 

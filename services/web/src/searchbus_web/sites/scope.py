@@ -53,7 +53,7 @@ class SiteScope:
                     raise Fault(
                         ErrorCode.INVALID_ARGUMENT,
                         f"{name}: {glob[:80]!r} is not a pattern. Begin it with / for a path, or "
-                        "with https:// for a whole address; * stands for any characters.",
+                        "with https:// for a whole address.",
                     )
         self._include, self._exclude = tuple(include), tuple(exclude)
         self.start = cleaned(start)
@@ -64,7 +64,8 @@ class SiteScope:
         else:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"url: {start[:200]!r} is no http or https address of the public web. Correct it.",
+                f"url: {start[:200]!r} is not an http or https address of the public web. "
+                "Correct it.",
             )
 
     def has(self, url: str) -> bool:

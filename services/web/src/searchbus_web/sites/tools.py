@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -25,9 +26,11 @@ from .records import CrawlRecord, CrawlStore, record_key
 from .scope import MAX_ADDRESS_CHARS, MAX_GLOB_CHARS, MAX_GLOBS, SiteScope
 
 MAX_PAGES = 500
+MAX_RUNNING = 16
+"""Maps and crawls of one worker at a time: a quarter of what it does at once."""
 _MAP_FRESH_S = 600.0
 _RESERVE_SHARE, _MAX_RESERVE_S = 0.1, 25.0
-"""Of the caller's time, for the page that is visited last, and the answer."""
+"""What is kept of the caller's time for the page that is visited last, and for the answer."""
 
 SiteUrl = Annotated[
     str,
@@ -138,6 +141,7 @@ class SiteTools(Toolset, name="sites"):
         self._store = store
         self._cache = cache
         self._allows_host = allows_host
+        self._running = 0
 
     @web_tool(
         title="List the addresses of a site",
@@ -172,10 +176,11 @@ class SiteTools(Toolset, name="sites"):
             return Fetched(encode(found), store=bool(found.addresses))
 
         key = record_key(scope.start, arguments.depth, arguments.include, arguments.exclude)
-        cached = await self._cache.get(
-            f"map/{key}", fetch, fresh_s=_MAP_FRESH_S, stale_s=_MAP_FRESH_S,
-            timeout_s=call.remaining_s,
-        )  # fmt: skip
+        with self._place():
+            cached = await self._cache.get(
+                f"map/{key}", fetch, fresh_s=_MAP_FRESH_S, stale_s=_MAP_FRESH_S,
+                timeout_s=call.remaining_s,
+            )  # fmt: skip
         found = decode(cached.value, SiteAddresses)
         return await asyncio.to_thread(_shown, scope.site, found, query, arguments)
 
@@ -203,32 +208,51 @@ class SiteTools(Toolset, name="sites"):
             call.actor.subject, arguments.collection, scope.start, arguments.depth,
             arguments.include, arguments.exclude,
         )  # fmt: skip
-        found, keeper = await self._store.take(key)
-        record = CrawlRecord(conditional=found is not None and found.complete)
-        if found is not None and (found.open or arguments.cursor == key):
-            record = found
-            record.counts = found.counts if found.open else {}
-        elif arguments.cursor:
-            raise Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                "Unknown cursor. Omit it to start anew, or send the other arguments as before.",
-            )
-        end_s = _end_s(call)
-
-        async def on_page(pages: int, message: str) -> None:
-            await call.progress(pages, arguments.max_pages, message)
-
-        report = await Crawl(
-            self._reader,
-            SiteDocuments(
-                self._bus, call.actor, arguments.collection, scope.site, lambda: call.remaining_s
-            ),
-            scope, keeper, record, on_page, call.actor.subject,
-            arguments.depth, arguments.max_pages, float(arguments.max_age_s), end_s,
-        ).run()  # fmt: skip
+        with self._place():
+            found, keeper = await self._store.take(key)
+            record = CrawlRecord(conditional=found is not None and found.complete)
+            if found is not None and (found.open or arguments.cursor == key):
+                record = found
+                record.counts = found.counts if found.open else {}
+            elif arguments.cursor:
+                raise Fault(
+                    ErrorCode.INVALID_ARGUMENT,
+                    "Unknown cursor. Omit it to start anew, or send the other arguments as before.",
+                )
+            report = await Crawl(
+                reader=self._reader,
+                documents=SiteDocuments(
+                    self._bus, call.actor, arguments.collection, scope.site,
+                    lambda: call.remaining_s,
+                ),
+                scope=scope,
+                keeper=keeper,
+                record=record,
+                on_page=lambda pages, text: call.progress(pages, arguments.max_pages, text),
+                caller=call.actor.subject,
+                depth=arguments.depth,
+                max_pages=arguments.max_pages,
+                max_age_s=float(arguments.max_age_s),
+                end_s=_end_s(call),
+            ).run()  # fmt: skip
         if report.waiting and keeper.kept:
             report.cursor = key
         return report
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Bound what runs here for minutes: searches and single pages have the rest."""
+        if self._running >= MAX_RUNNING:
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                f"{MAX_RUNNING} maps and crawls run here already. Try again later.",
+                retry_after_ms=30_000,
+            )
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
 
     def _scope(self, url: str, include: Sequence[str], exclude: Sequence[str]) -> SiteScope:
         return SiteScope(url, include, exclude, allows_host=self._allows_host)
