@@ -249,7 +249,8 @@ async def test_interrupted_crawl_goes_on_where_it_was(sites):
     sites.site.gates["/3"].set()
     before = dict(sites.site.calls)
     report = await sites.crawl()
-    assert report["stored"] == 7
+    # One may have been stored, and not counted.
+    assert report["stored"] + report.get("unchanged", 0) == 7
     assert len(sites.documents.pages()) == 7
     assert sites.site.calls["/"] == before["/"] == 1
 
