@@ -35,7 +35,7 @@ async def test_map_and_crawl(stack, mode):
         assert steps == [f"stored: {SITE}"]
         again = (await client.call_tool("crawl", given)).structured_content
         assert (again.get("stored", 0), again["unchanged"]) == (0, 1)
-    async with Client(stack.url + "/mcp/search", mode=mode) as client:
+    async with Client(stack.url + "/mcp", mode=mode) as client:
         asked = {"query": "how far do the songs of the blue whale travel"}
         found = await client.call_tool("search", asked)
         assert "crawled.example.org" in found.content[0].text
