@@ -52,8 +52,8 @@ class SiteScope:
                 if not glob.startswith(("/", "http://", "https://", "*")):
                     raise Fault(
                         ErrorCode.INVALID_ARGUMENT,
-                        f"{name}: {glob[:80]!r} is not a pattern. Begin it with / for a path, or "
-                        "with https:// for a whole address.",
+                        f"{name}: {glob[:80]!r} is not a pattern. Write it like /docs/* for the "
+                        "path, or like https://docs.example.org/* for the whole address.",
                     )
         self._include, self._exclude = tuple(include), tuple(exclude)
         self.start = cleaned(start)
