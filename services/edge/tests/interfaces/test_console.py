@@ -256,6 +256,9 @@ async def test_key_gives_no_role_that_its_maker_lacks(start, tmp_path):
     assert made.headers["cache-control"] == "no-store"
     listed = await http.get(f"{API}/keys", headers=sent)
     assert made.json()["key"] not in listed.text
+    KeyFile(tmp_path / "keys.json").add("bound", (), endpoints=("desk",))
+    shown = (await http.get(f"{API}/keys", headers=sent)).json()["keys"]
+    assert [key["endpoints"] for key in shown] == [[], [], ["desk"]]
 
 
 async def test_call_sends_its_events_result_and_trace(http):

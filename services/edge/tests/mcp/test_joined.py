@@ -76,13 +76,17 @@ async def test_plan_reaches_only_the_tools_of_its_endpoint(client, mode):
 
 
 @pytest.mark.parametrize("running", [OPEN], indirect=True)
-async def test_plain_http_has_the_endpoint_too(running):
-    """Its tools are called by its name, and the document describes them."""
+async def test_plain_http_has_the_endpoint_too(running, client):
+    """Its tools are called by its name, and the document describes them; a plan reaches no others."""
     async with httpx.AsyncClient(base_url=running.url, timeout=60) as http:
         assert "/mcp/desk" in (await http.get("/")).json()["endpoints"]
         called = await http.post("/api/v1/desk/atlas_look_up", json={})
         assert called.text == "from the atlas"
         assert (await http.post("/api/v1/desk/say", json={})).status_code == 404
+        plan = {"steps": [STEP], "output": {"o": "$.s"}}
+        assert (await http.post("/api/v1/bulk/run_plan", json=plan)).status_code == 200
+        refused = await http.post("/api/v1/desk/run_plan", json=plan)
+        assert "Unknown tool: say" in refused.text
         document = (await http.get("/openapi.json?toolset=desk")).json()
         assert "/api/v1/atlas/look_up" in document["paths"]
         assert "/api/v1/tools/say" not in document["paths"]

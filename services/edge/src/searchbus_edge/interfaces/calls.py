@@ -166,13 +166,16 @@ class HttpCalls:
         refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
         if refusal is not None:
             raise HttpError.of(refusal)
+        actor = received.actor
+        if view.joined:
+            actor = msgspec.structs.replace(actor, endpoint=view.toolset)
         with nullcontext() if inside else self.message(received, "tools/call") as outcome:
             if on_trace is not None:
                 on_trace(trace_id())
             try:
                 served = await self._calls.call(
                     ToolRequest(
-                        received.actor, target, arguments,
+                        actor, target, arguments,
                         on_event=on_event, timeout_s=timeout_s, for_composite=inside,
                     )
                 )  # fmt: skip

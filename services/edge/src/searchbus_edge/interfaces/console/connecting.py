@@ -48,13 +48,18 @@ class KeyId(Struct, frozen=True):
 
 
 class ShownKey(Struct, frozen=True, kw_only=True):
-    """A key without the key itself; times are seconds of the epoch, 0: it does not expire."""
+    """A key without the key itself; times are seconds of the epoch, 0: it does not expire.
+
+    Args:
+        endpoints: where alone it is valid; empty for everywhere.
+    """
 
     id: str
     name: str
     roles: tuple[str, ...]
     created_s: int
     expires_s: int
+    endpoints: tuple[str, ...]
 
 
 class Roles(Struct, frozen=True):

@@ -69,7 +69,8 @@ export async function show(root, { query }, app) {
     const list = table("Keys", [
       { name: "Name", cell: (k) => words(k.name) },
       { name: "Id", cell: (k) => code(k.id) },
-      { name: "Roles", class: "grow", cell: (k) => words(k.roles.join(", ") || "none") },
+      { name: "Roles", class: "grow", cell: (k) => words(
+        [k.roles.join(", ") || "none", ...k.endpoints.map((name) => `only at /mcp/${name}`)].join("; ")) },
       { name: "Until", cell: (k) => (k.expires_s ? new Date(k.expires_s * 1000).toISOString().slice(0, 10) : "no end") },
       { name: "Action", class: "end", sign: (k) => k.id, cell: (k) => h("span", { class: "row" },
         h("button", { class: "small", "data-row": true, onclick: () => see(k.roles, `the key ${k.name}`) }, "What it sees"),
