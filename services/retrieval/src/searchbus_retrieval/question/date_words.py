@@ -50,6 +50,8 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"\b{_ENDS}\s+(?P<when>{_YEAR})\s+(?P<event>(?:fomc\s+|policy\s+)?meeting)\b",
                 re.I), r"\g<end> \g<event> of \g<when>"),
     (re.compile(r"(?<![\d/.-])9/11(?![\d/-])"), "September 11, 2001"),
+    (re.compile(r"\byear[\s-]+2000(?=\s+(?:\w+\s+)?(?:problem|bug|issue|changeover|rollover|"
+                r"readiness|compliance|transition)s?\b)", re.I), "Y2K"),
     (_SAID_FIRST, r"\g<end> \g<event> of \g<when>"),
     (re.compile(r"\b((?:19|20)\d\d)['\u2019]s\b"), r"\1"),
     *((re.compile(rf"\b{_NEAR}(?:{said})(?:\s+in)?(?=(?:\s+of|,)?\s+{_YEAR})", re.I), f"in {month}")

@@ -48,7 +48,7 @@ _ASKING = frozenset(
         "first earliest latest most recent newest final last time times when ever mention speak say"
         " says said"
         " appear come came up refer describe discuss discussion call contain include use using word"
-        " find show give tell list name identify locate point"
+        " one ones thing things find show give tell list name identify locate point"
         " phrase keep kept still raised begin began begun start started"
         " talk talked talks promise promised bring brought"
         " collection corpus archive database record records index"
@@ -129,7 +129,7 @@ class Order:
         named = [hit for hit in found if all(has_word(hit.payload["text"], y) for y in self.until)]
         found = named or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
-        near = [hit for hit in found if hit.score >= floor]
+        near = [hit for hit in found if hit.score >= floor or self._has_all_words(hit)]
         stated = [hit for hit in found if answers(hit)]
         found = stated or found
         quoted = self._with_phrases(found)
@@ -146,6 +146,11 @@ class Order:
         share = _SHARE_OF_LITERAL_WORDS if literal or stated else _SHARE_OF_WORDS
         least = share * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
+
+    def _has_all_words(self, hit: Hit) -> bool:
+        """Whether it says what is asked about, however much else it says."""
+        text = " ".join(_texts(hit)).lower()
+        return bool(self.words) and all(has_word(text, word) for word in self.words)
 
     def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
         if not self.phrases:

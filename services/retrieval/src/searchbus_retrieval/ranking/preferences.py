@@ -9,7 +9,7 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +40,11 @@ class Preference:
     lift: float
     name: str = ""
     instead: Preference | None = None
+
+    def first_of(self, dates: Filter) -> Preference:
+        """Those that also have one of the dates that the question names; else it means less."""
+        less = replace(self, lift=self.lift / 2)
+        return replace(self, condition=AllOf((self.condition, dates)), instead=less)
 
 
 def rank(

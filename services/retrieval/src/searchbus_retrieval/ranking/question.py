@@ -26,7 +26,7 @@ from ..question.words import (
 )
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
-from .preferences import AskedFacts, dated, in_order, preferences, wanted_type
+from .preferences import AskedFacts, dated, in_order, preferences, wanted_type, within
 from .sentences import Sentences, beginnings
 
 LITERAL_LIFT = 1.0
@@ -78,14 +78,18 @@ class Question:
         self.query = query
         self.preferences = preferences(profile, fields, query)
         self._asked = AskedFacts.of(profile, facts, query)
-        if self._asked is not None:
-            self.preferences.append(self._asked.preference)
         self._profile = profile
         self._wanted = wanted_type(profile, fields, query)
         self.date_field = profile.date_field if profile.date_field in fields else None
         self._has_events = profile.date_field in fields
         dates = dates_of(query)
         self._has_dates = self._has_events and bool(dates.periods)
+        self.date_path = f"m.{profile.date_field}"
+        if self._asked is not None:
+            asked = self._asked.preference
+            if self._has_dates:
+                asked = asked.first_of(within(self.date_path, *dates.periods))
+            self.preferences.append(asked)
         self.beside = dates.beside if self._has_events else ()
         self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
@@ -108,7 +112,6 @@ class Question:
         self._sentences = Sentences({})
         self.may_quote = self._phrase.is_long
         self.candidates = _CANDIDATES if self._order is None else _MORE_CANDIDATES
-        self.date_path = f"m.{profile.date_field}"
         self._names: list[str] = []
         self._order_rarity: dict[str, float] = {}
         self._order_rare: frozenset[str] = frozenset()
