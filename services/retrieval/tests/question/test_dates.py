@@ -235,6 +235,7 @@ def test_meetings_are_counted_from_either_end(question, day, before, steps):
         ),
         ("remember marsh 2019", [("2019-03-01", "2019-04-01")]),
         ("between Mar-22 and Jun-22", [("2022-03-01", "2022-07-01")]),
+        ("the year 2000 computer problem in 1998", [("1998-01-01", "1999-01-01")]),
         ("rates in 4Q17", [("2017-10-01", "2018-01-01")]),
         ("the late 1990s", [("1996-01-01", "2000-01-01")]),
     ],

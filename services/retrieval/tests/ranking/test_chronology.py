@@ -53,11 +53,25 @@ def test_first_that_has_the_words_comes_first():
         hit("late", "2020-04-29", "the coronavirus again", 1.0),
         hit("first", "2020-01-29", "of the coronavirus", 0.7),
         hit("other", "1999-01-01", "of pears", 0.8),
-        hit("far", "1998-01-01", "coronavirus", 0.2),
+        hit("far", "2020-02-12", "among much else the coronavirus", 0.2),
         hit("odd", "1997-01-01", "coronavirus", 0.9, cosine=0.3),
     )
-    assert ordered("When was the coronavirus first mentioned?", *hits)[:2] == ["first", "late"]
-    assert ordered("latest on the coronavirus", *hits)[:2] == ["late", "first"]
+    assert ordered("When was the coronavirus first mentioned?", *hits)[:3] == [
+        "first",
+        "far",
+        "late",
+    ]
+    assert ordered("latest on the coronavirus", *hits)[:3] == ["late", "far", "first"]
+
+
+def test_words_here_and_there_are_no_mention_far_behind_the_best():
+    """Where the words stand apart, the passage must match well otherwise, too."""
+    hits = (
+        hit("near", "2020-04-29", "the trade war goes on", 1.0),
+        hit("apart", "1999-01-01", "trade in pears grew fast, and the seasons' war is over", 0.2),
+        hit("brief", "2018-01-01", "of pears, and a trade war", 0.2),
+    )
+    assert ordered("first mention of the trade war", *hits)[:2] == ["brief", "near"]
 
 
 def test_most_of_the_quantities_must_be_there():

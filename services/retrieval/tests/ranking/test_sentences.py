@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.ranking.sentences import Sentences, beginnings
+from searchbus_retrieval.ranking.sentences import Sentences, asks_for_figure, beginnings
 
 RARITY = {"limit": 4.0, "counterparty": 6.0, "raised": 2.0}
 
@@ -33,3 +33,29 @@ def test_question_whose_words_no_passage_has_says_nothing():
 def test_beginnings_are_those_of_every_form():
     """Without stopwords."""
     assert beginnings("The policies of a Policy") == {"polici": "policies", "polic": "policy"}
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("The limit was raised in May 2004. A counterparty has $5.", 0.5),
+        ("The limit was raised to 3-1/2 percent.", 0.5),
+        ("The limit of no counterparty was raised in 1999.", 0.0),
+    ],
+)
+def test_sentence_without_the_number_that_is_asked_for_says_nothing(text, share):
+    """A year is no such number."""
+    assert Sentences(RARITY, figure=True).share_in(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("How much was the limit?", True), ("To what was it raised", True), ("size of the limit", True),
+        ("what unemployment rate did they expect", True), ("Who raised the limit?", False),
+        ("what did they say of the rate", False),
+    ],
+)  # fmt: skip
+def test_questions_for_a_number_are_told_by_their_words(question, asks):
+    """How much, to what, the size of something."""
+    assert asks_for_figure(question) == asks

@@ -148,9 +148,13 @@ class Order:
         return [hit for hit in found if weights[hit.id] >= least]
 
     def _has_all_words(self, hit: Hit) -> bool:
-        """Whether it says what is asked about, however much else it says."""
+        """Whether it says what is asked about, in words near each other, and much else beside."""
         text = " ".join(_texts(hit)).lower()
-        return bool(self.words) and all(has_word(text, word) for word in self.words)
+        return (
+            bool(self.words)
+            and all(has_word(text, word) for word in self.words)
+            and all(pattern.search(text) for pattern in self.pairs.values())
+        )
 
     def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
         if not self.phrases:
