@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -51,6 +51,43 @@ from .state import data_folder
 S = TypeVar("S", bound="ServiceSettings")
 
 
+def each_value(check: Callable[[str], object]) -> AfterValidator:
+    """Checks each value of a setting, see `values_of`; `check` raises ValueError."""
+
+    def checked(given: Any) -> Any:
+        text = given.get_secret_value() if isinstance(given, SecretStr) else given
+        for value in values_of(text) if text is not None else ():
+            check(value)
+        return given
+
+    return AfterValidator(checked)
+
+
+def check_seed(seed: str) -> None:
+    """Raise ValueError unless it is the seed of a user's nkey."""
+    if not re.fullmatch(r"SU[A-Z2-7]{56}", seed):
+        raise ValueError("is not the seed of a user's nkey; `searchbus nats-config` makes them")
+
+
+def check_public_key(key: str) -> None:
+    """Raise ValueError unless it verifies the Actor header."""
+    _check_actor_key(ActorVerifier, key)
+
+
+def check_private_key(key: str) -> None:
+    """Raise ValueError unless it signs the Actor header."""
+    _check_actor_key(ActorSigner, key)
+
+
+def _check_actor_key(use: Callable[[str], object], key: str) -> None:
+    try:
+        use(key)
+    except ValueError:
+        raise ValueError(
+            "is not a key of the Actor header; `searchbus nats-config` makes both"
+        ) from None
+
+
 class ServiceSettings(BaseSettings):
     """The settings of every searchbus process; a service adds its own fields."""
 
@@ -70,12 +107,12 @@ class ServiceSettings(BaseSettings):
         description="First token of every subject; installations on one NATS server have "
         "different ones.",
     )
-    nats_nkey_seed: SecretStr | None = Field(
+    nats_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = Field(
         None,
         description="Seed of this service's nkey, where the server demands one; two, one a line, "
         "while it is rotated.",
     )
-    nats_store_nkey_seed: SecretStr | None = Field(
+    nats_store_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = Field(
         None,
         description="Seed of the nkey for this service's buckets, where they are in an account "
         "of their own.",
@@ -90,7 +127,7 @@ class ServiceSettings(BaseSettings):
         None, description="Certificate of this client, where the server demands one."
     )
     nats_key_file: Path | None = Field(None, description="Its key.")
-    actor_public_key: str | None = Field(
+    actor_public_key: Annotated[str | None, each_value(check_public_key)] = Field(
         None,
         description="Requests are refused unless they are signed with its private key; two, one a "
         "line, while it is rotated.",
@@ -136,22 +173,6 @@ class ServiceSettings(BaseSettings):
     )
 
     _secret_files: dict[str, Path] = PrivateAttr(default_factory=dict)
-
-    @field_validator("nats_nkey_seed", "nats_store_nkey_seed")
-    @classmethod
-    def _seed_is_a_users(cls, seed: SecretStr | None) -> SecretStr | None:
-        if seed is not None:
-            for value in values_of(seed.get_secret_value()):
-                check_seed(value)
-        return seed
-
-    @field_validator("actor_public_key")
-    @classmethod
-    def _public_key_can_be_used(cls, keys: str | None) -> str | None:
-        if keys is not None:
-            for key in values_of(keys):
-                check_public_key(key)
-        return keys
 
     @model_validator(mode="after")
     def _tls_files_can_be_used(self) -> ServiceSettings:
@@ -223,42 +244,9 @@ class FollowingSettings(ServiceSettings):
 class SigningSettings(ServiceSettings):
     """Settings of the processes that sign callers: the edge, and the operator's commands."""
 
-    actor_private_key: SecretStr | None = Field(
+    actor_private_key: Annotated[SecretStr | None, each_value(check_private_key)] = Field(
         None, description="Signs the caller of each request, where workers check signatures."
     )
-
-    @field_validator("actor_private_key")
-    @classmethod
-    def _private_key_can_be_used(cls, keys: SecretStr | None) -> SecretStr | None:
-        if keys is not None:
-            for key in values_of(keys.get_secret_value()):
-                check_private_key(key)
-        return keys
-
-
-def check_seed(seed: str) -> None:
-    """Raise ValueError unless it is the seed of a user's nkey."""
-    if not re.fullmatch(r"SU[A-Z2-7]{56}", seed):
-        raise ValueError("is not the seed of a user's nkey; `searchbus nats-config` makes them")
-
-
-def check_public_key(key: str) -> None:
-    """Raise ValueError unless it verifies the Actor header."""
-    _check_actor_key(ActorVerifier, key)
-
-
-def check_private_key(key: str) -> None:
-    """Raise ValueError unless it signs the Actor header."""
-    _check_actor_key(ActorSigner, key)
-
-
-def _check_actor_key(use: Callable[[str], object], key: str) -> None:
-    try:
-        use(key)
-    except ValueError:
-        raise ValueError(
-            "is not a key of the Actor header; `searchbus nats-config` makes both"
-        ) from None
 
 
 _file_values: ContextVar[Mapping[str, Any]] = ContextVar("file_values", default={})  # noqa: B039

@@ -10,8 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from searchbus_runtime import ServiceSettings, data_folder
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
-from searchbus_runtime.secret import values_of
-from searchbus_runtime.settings import read_settings
+from searchbus_runtime.settings import each_value, read_settings
 
 from .auth.keys import Sealer, ServiceIdentity, key_from_text
 from .declare.attach_file import FILE_NAME, PINS_NAME, AttachFile
@@ -49,7 +48,7 @@ class AttachSettings(ServiceSettings):
     attach_logins_file: Path | None = Field(
         None, description="The sign-ins, sealed. Default: attach-logins.json in the data folder."
     )
-    attach_vault_key: SecretStr | None = Field(
+    attach_vault_key: Annotated[SecretStr | None, each_value(key_from_text)] = Field(
         None, description="Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."
     )
     attach_login_host: str = Field(
@@ -74,13 +73,6 @@ class AttachSettings(ServiceSettings):
         None, description="Private key (P-256, PEM) that states callers in token exchange."
     )
     attach_identity_issuer: str = Field("searchbus", description="`iss` of these statements.")
-
-    @field_validator("attach_vault_key")
-    @classmethod
-    def _vault_key_can_be_used(cls, key: SecretStr | None) -> SecretStr | None:
-        for value in values_of(key.get_secret_value()) if key is not None else ():
-            key_from_text(value)
-        return key
 
     @field_validator("attach_identity_key")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_contracts import is_token
 from searchbus_runtime import FollowingSettings, SigningSettings
-from searchbus_runtime.secret import values_of
+from searchbus_runtime.settings import each_value
 
 from .auth.identity import DEFAULT_PATHS
 from .tools.budgets import BUDGETS
@@ -225,7 +225,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     list_ttl_ms: Annotated[int, Field(ge=0)] = Field(
         5_000, description="How long clients may reuse a list."
     )
-    state_key: SecretStr | None = Field(
+    state_key: Annotated[SecretStr | None, each_value(check_state_key)] = Field(
         None,
         description="Signs cursors, ids and the state that clients carry; all edges share it. Of "
         "32 characters or more. Default: one that is kept in the data folder.",
@@ -267,14 +267,6 @@ class EdgeSettings(SigningSettings, FollowingSettings):
             if name in _OWN_ENDPOINTS:
                 raise ValueError(f"/mcp/{name} is a toolset of its own: choose another name")
         return given
-
-    @field_validator("state_key")
-    @classmethod
-    def _state_key_is_long(cls, keys: SecretStr | None) -> SecretStr | None:
-        if keys is not None:
-            for key in values_of(keys.get_secret_value()):
-                check_state_key(key)
-        return keys
 
     @field_validator("trusted_proxies")
     @classmethod

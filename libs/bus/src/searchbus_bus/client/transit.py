@@ -46,25 +46,20 @@ class TransitBudget:
     def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:
         self.total_bytes = total_bytes
         self.caller_bytes = caller_bytes
-        self._used_bytes = 0
+        self.used_bytes = 0
         self._used_by: Counter[str] = Counter()
         self._expected_by: Counter[str] = Counter()
         self._usual_bytes: dict[str, float] = {}
 
-    @property
-    def used_bytes(self) -> int:
-        """What is reserved now."""
-        return self._used_bytes
-
     def reserve(self, caller: str, size_bytes: int) -> Reservation | None:
         """Count a reply that begins; None where it does not fit."""
         for used, limit in (
-            (self._used_bytes, self.total_bytes),
+            (self.used_bytes, self.total_bytes),
             (self._used_by[caller], self.caller_bytes),
         ):
             if used and used + size_bytes > limit:
                 return None
-        self._used_bytes += size_bytes
+        self.used_bytes += size_bytes
         return Reservation(self._used_by, caller, size_bytes, on_release=self._release)
 
     def expect(self, caller: str, kind: str) -> Reservation | None:
@@ -92,7 +87,7 @@ class TransitBudget:
             self._usual_bytes[kind] = usual
 
     def _release(self, size_bytes: int) -> None:
-        self._used_bytes -= size_bytes
+        self.used_bytes -= size_bytes
 
 
 class Reservation:
