@@ -1,4 +1,4 @@
-"""Linux and macOS: no call of Linux without its counterpart. macOS is played (searchbus_testing.macos)."""
+"""Linux and macOS: no call of Linux without its counterpart. macOS is played (tests.contract.macos)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = (
 """Tests of the modules that differ; what is of Linux only they skip by themselves."""
 AS_MACOS = """
 import importlib
-from searchbus_testing import macos
+from tests.contract import macos
 names = macos.modules()
 macos.become()
 """
@@ -78,7 +78,7 @@ for call in {calls!r}:
 def test_what_differs_works_on_macos():
     """Children that end with their parent, secrets, confinement, limits, parsing."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "searchbus_testing.macos", "-q", *TESTS],
+        [sys.executable, "-m", "pytest", "-p", "tests.contract.macos", "-q", *TESTS],
         capture_output=True,
         text=True,
         cwd=ROOT,
