@@ -19,8 +19,8 @@ def metrics() -> dict[str, tuple[str, str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for name, kind, text in _measured(node):
                 family = name.replace(".", "_")
-                family += {"counter": "_total", "seconds": "_seconds"}.get(kind, "")
-                kind = "histogram" if kind == "seconds" else kind
+                kind, of_time, _ = kind.partition(" in seconds")
+                family += "_total" if kind == "counter" else "_seconds" if of_time else ""
                 found[family] = kind, text, path.relative_to(ROOT).parts[1]
     return dict(sorted(found.items()))
 
@@ -41,8 +41,8 @@ def _measured(node: ast.AST) -> Iterator[tuple[str, str, str]]:
     if not names or not (called in _MAKERS or "gauge" in called.lower()):
         return
     kind = _MAKERS.get(called, "gauge")
-    if kind == "histogram" and keywords.get("unit") == "s":
-        kind = "seconds"
+    if kind in ("histogram", "gauge") and keywords.get("unit") == "s":
+        kind += " in seconds"
     yield names[0], kind, keywords.get("description") or strings[-1]
 
 

@@ -82,6 +82,10 @@ CASES: dict[str, Case] = {
         {f'searchbus_credential_refused_total{{{HERE}, job="web", setting="nats_nkey_seed"}}': "0+1x60"},
         {"job": "web", "setting": "nats_nkey_seed"},
     ),
+    "SearchbusCertificateEnds": Case(
+        {f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "1000000x60"},
+        {"server": "nats:4222"},
+    ),
     "SearchbusTokensRefused": Case(
         {f'searchbus_http_refused_total{{{HERE}, status="401"}}': "0+600x60"}
     ),
@@ -125,6 +129,7 @@ HEALTHY = {
     f'searchbus_breaker_open{{{HERE}, job="web", breaker="k"}}': "0x400",
     f'searchbus_bus_errors_total{{{HERE}, job="web", kind="permission"}}': "0x400",
     f'searchbus_credential_refused_total{{{HERE}, job="web", setting="s"}}': "0x400",
+    f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "10000000x400",
     f'searchbus_http_refused_total{{{HERE}, status="401"}}': "0+20x400",
     f'searchbus_attach_server_up{{{HERE}, server="s"}}': "1x400",
     f'searchbus_attach_held{{{HERE}, server="s"}}': "0x400",

@@ -9,7 +9,7 @@ import stat
 import pytest
 from cryptography import x509
 
-from searchbus_bus import connect
+from searchbus_bus import connect, telemetry
 from searchbus_contracts import Fault
 from searchbus_runtime import ServiceSettings, bus_options, load_settings
 from searchbus_testing import run_command
@@ -50,6 +50,10 @@ async def test_the_bus_speaks_tls_with_certificates_of_the_authority(
     assert (out / "web" / "client.crt").read_text() != before
     server.reload()
     again = await connect(server.url, name="web", **options)
+    end_s = x509.load_pem_x509_certificate(
+        (out / "nats" / "tls.crt").read_bytes()
+    ).not_valid_after_utc.timestamp()
+    assert telemetry._certificate_ends[server.url.removeprefix("nats://")] == end_s
     for one in (bus, again):
         assert one.connected
         await one.close()

@@ -6,9 +6,10 @@ Names follow OpenTelemetry's semantic conventions for messaging where these have
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from opentelemetry import context as otel_context
@@ -84,6 +85,15 @@ _duration = meter.create_histogram(
     unit="s",
     description="Requests on the bus, by side (client, server), worker and code.",
     explicit_bucket_boundaries_advisory=SECONDS,
+)
+_certificate_ends: dict[str, float] = {}
+meter.create_observable_gauge(
+    "searchbus.certificate.end",
+    callbacks=[
+        lambda _: [Observation(end_s, {"server": at}) for at, end_s in _certificate_ends.items()]
+    ],
+    unit="s",
+    description="When the certificate of a server ends, in seconds of the epoch.",
 )
 _reconnects = meter.create_counter(
     "searchbus.bus.reconnects", description="Connections to NATS that were lost and regained."
@@ -183,6 +193,17 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
     # A peer may send any text for a code, and each would be a time series for ever.
     known = code if code in _CODES else "other"
     _duration.record(seconds, {"side": side, "worker": service, "code": known})
+
+
+def note_certificate(server: str, found: Mapping[str, Any] | None) -> None:
+    """Take the certificate that a server showed at a connect; the newest one counts.
+
+    Args:
+        server: host and port.
+        found: as of `ssl.SSLSocket.getpeercert`.
+    """
+    if found and "notAfter" in found:
+        _certificate_ends[server] = float(ssl.cert_time_to_seconds(found["notAfter"]))
 
 
 def start() -> None:

@@ -60,6 +60,7 @@ from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 from nats.protocol.parser import AUTHORIZATION_VIOLATION, AWAITING_CONTROL_LINE
 
+from .. import telemetry
 from ..tls import TlsFiles
 from ..transport import Message
 from .protocol import is_plain, publish_command, read_messages, usual_headers
@@ -114,6 +115,11 @@ class DirectTransport(TcpTransport):
         data: bytes = await super().readline()  # type: ignore[no-untyped-call]
         self._count(data)
         return data
+
+    @property
+    def certificate(self) -> Any:
+        """The server's, as `SSLSocket.getpeercert` returns it; `None` without TLS."""
+        return self._io_writer.get_extra_info("peercert") if self._io_writer is not None else None
 
     def abort(self) -> None:
         """Give up the connection with what was not sent yet."""
@@ -331,6 +337,9 @@ class BusClient(Client):
             raise
         if self._seeds is not None:
             self._seeds.accepted()
+        if isinstance(self._transport, DirectTransport) and self._current_server is not None:
+            uri = self._current_server.uri
+            telemetry.note_certificate(f"{uri.hostname}:{uri.port}", self._transport.certificate)
         # Last, without an await after it: a subscription may be left while the server is greeted.
         for subscription in self.leaving:
             subscription._stop_processing()
