@@ -123,7 +123,7 @@ def test_a_call_may_be_repeated_where_the_listed_tool_says_so(hints, view, may_r
     """An operator may know better than the server."""
     keys = {"tools": {"read": {"annotations": view}}}
     (one,) = shown(keys, listed("read", annotations=hints)).tools.values()
-    assert one.may_repeat is may_repeat
+    assert one.descriptor.may_repeat is may_repeat
 
 
 def test_patterns_that_match_no_tool_are_problems():
