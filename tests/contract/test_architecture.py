@@ -33,6 +33,7 @@ LAYERS["searchbus_ingest"] = {
     "searchbus_cli",
     "searchbus_pages",
     "searchbus_passages",
+    "searchbus_upstream",
 }
 # It measures the tool index in its own process.
 LAYERS["searchbus_evaluation"] = {*LAYERS, "searchbus_toolindex"} - {"searchbus_ingest"}

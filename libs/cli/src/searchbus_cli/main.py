@@ -45,7 +45,7 @@ GROUPS = {
 PANELS = {
     "Start": ("init", "connect", "up", "stdio", "down"),
     "Use": ("search", "web", "tools"),
-    "Fill": ("ingest", "attach"),
+    "Fill": ("ingest", "sync", "attach"),
     "Operate": (
         "console", "doctor", "backup", "restore", "trace", "config", "keys", "pins", "nats-config",
         "server-json", "plan",

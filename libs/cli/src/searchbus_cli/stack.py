@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _LOCK_ATTEMPTS = 5
 _WRITE_AGAIN_S = 2.0
 """Seconds between attempts to write the state file."""
+SOURCES_FILE = "sources.toml"
+"""In the data folder: the sources that a stack keeps in sync (`searchbus sync`)."""
 _LOOK_EVERY_S = 1.0
 """Seconds between looks for the files that start a service."""
 
@@ -266,6 +269,22 @@ class Stack:
                 label = name if number == 0 else f"{name}-{number + 1}"
                 environment = {"SEARCHBUS_WORKER_INDEX": str(number)}
                 self._processes.keep(self._child(service, label, environment), "service")
+        self._start_sync()
+
+    def _start_sync(self) -> None:
+        """Start what keeps sources in sync, once their file exists; it has the operator's keys."""
+        file = self.data / SOURCES_FILE
+        whole = self.with_edge and self.toolsets is None
+        if not whole or "sync" in self._processes or not file.exists():
+            return
+        if not entry_points(group="searchbus.commands", name="sync"):
+            return
+        command = [sys.executable, "-m", "searchbus_cli", "sync", "--wait", "--file", str(file)]
+        # The bus of this stack, which its state file names.
+        environment = {
+            "SEARCHBUS_NATS_URL": "", "SEARCHBUS_DATA_DIR": str(self.data), "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        self._processes.keep(self._logged("sync", command, environment), "service")
 
     def _open_keys(self, services: Mapping[str, StackService]) -> Security:
         # Imported here: an open stack needs no cryptography.

@@ -26,7 +26,7 @@ from searchbus_contracts.ingest import (
     document_id,
     revision_of,
 )
-from searchbus_contracts.retrieval import FieldType, ListReply, ListRequest
+from searchbus_contracts.retrieval import DocumentSummary, FieldType, ListReply, ListRequest
 from searchbus_runtime import BusAddress
 
 from .sources.item import Item, Reason
@@ -48,6 +48,8 @@ PAUSE_S = 0.5
 MAX_PAUSE_S = 5.0
 _PASSING = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED})
 R = TypeVar("R")
+SYNCED_FROM = "synced_from"
+"""Metadata field of documents that `searchbus sync` stores: the name of their source."""
 _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
 
 
@@ -97,31 +99,40 @@ class Summary:
 async def send(
     bus: Bus,
     collection: str,
-    items: Iterable[Item],
+    items: Iterable[Item] | AsyncIterator[Item],
     *,
     fields: dict[str, FieldType] | None = None,
     prune: bool = False,
     rebuild: bool = False,
+    present: dict[str, str] | None = None,
+    summary: Summary | None = None,
     on_progress: Callable[[Summary], None] = lambda summary: None,
 ) -> Summary:
     """Send every document and report each problem.
 
     Args:
-        items: read in a thread, as fast as they are taken.
+        items: read as fast as they are taken, where they are not asynchronous in a thread.
         prune: delete documents of the collection that are not among the items; what could not be
             read stays.
         rebuild: send all into a copy, which takes the place of the collection where nothing failed.
+        present: id → revision of what is stored; by default the service is asked.
+        summary: counts in this one, which the caller has begun.
 
     Raises:
         Fault: the service failed, or was away for longer than `PATIENCE_S`.
         ExceptionGroup: of a Fault, where a batch failed.
     """
-    summary = Summary()
+    summary = Summary() if summary is None else summary
     service = Retrieval(bus, summary, on_progress)
     if rebuild:
         await service.rebuild(collection, "begin")
         prune = True  # the copy may have been begun from an older source
-    present = await _present(service, collection, rebuild)
+    if present is None:
+        present = {
+            d.document_id: d.revision
+            async for d in stored_documents(service, collection, staged=rebuild)
+            if rebuild or SYNCED_FROM not in d.metadata  # that its own source deletes
+        }
     seen: set[str] = set()
     slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
@@ -151,7 +162,7 @@ async def send(
     async with asyncio.TaskGroup() as group:
         batch: list[NewDocument] = []
         full_chunks = min(FIRST_BATCH_CHUNKS, BATCH_CHUNKS)
-        async for item in _in_thread(items):
+        async for item in items if isinstance(items, AsyncIterator) else in_thread(items):
             if item.document is None:
                 summary.skipped.append(item)
                 # What cannot be read now may be stored since an earlier run: it is not pruned.
@@ -187,7 +198,7 @@ async def send(
                 "Correct them, then run the ingest again."
             )
         elif gone:
-            summary.deleted = await _delete(service, collection, gone, rebuild)
+            summary.deleted = await delete(service, collection, gone, rebuild)
     if rebuild and summary.failed:
         summary.notes.append(
             f"{collection} stays as it was, because not all could be read. Correct that, and run "
@@ -247,20 +258,22 @@ class Retrieval:
 
 async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
     """Delete documents, or the collection if no ids are given; returns the number of documents."""
-    return await _delete(Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
+    return await delete(Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
 
 
-async def _delete(
+async def delete(
     service: Retrieval, collection: str, document_ids: tuple[str, ...], staged: bool = False
 ) -> int:
+    """Delete documents; returns how many there were."""
     request = DeleteRequest(collection=collection, document_ids=document_ids, staged=staged)
     reply = await service.ask("delete", request, DeleteReply, timeout_s=DELETE_TIMEOUT_S)
     return reply.documents
 
 
-async def _present(service: Retrieval, collection: str, staged: bool) -> dict[str, str]:
-    """Id → revision of every stored document; empty if the collection does not exist."""
-    present: dict[str, str] = {}
+async def stored_documents(
+    service: Retrieval, collection: str, *, staged: bool = False
+) -> AsyncIterator[DocumentSummary]:
+    """Every stored document; none where the collection does not exist."""
     cursor: str | None = None
     while True:
         try:
@@ -268,15 +281,16 @@ async def _present(service: Retrieval, collection: str, staged: bool) -> dict[st
             page = await service.ask("list", request, ListReply, timeout_s=60.0)
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
-                return present
+                return
             raise
-        present |= {d.document_id: d.revision for d in page.documents}
+        for document in page.documents:
+            yield document
         cursor = page.next_cursor
         if cursor is None:
-            return present
+            return
 
 
-async def _in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
+async def in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
     """Iterate in a thread: the readers parse, cut and fetch, which would block the event loop."""
     iterator = iter(items)
     end = object()

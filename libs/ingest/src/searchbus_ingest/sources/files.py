@@ -108,11 +108,13 @@ def read_files(
     collection: str,
     *,
     on_file: Callable[[str], None] = lambda name: None,
+    url: str | None = None,
 ) -> Iterator[Item]:
     """The documents of the files; an item with the reason for each that is skipped.
 
     Args:
         on_file: called with the name of each file when it is done.
+        url: of their documents, for a file that is a copy; by default the file's own.
     """
     for file in files:
         if file.skipped is not None:
@@ -120,12 +122,12 @@ def read_files(
         elif file.path.suffix.lower() in _LINES:
             yield from read_jsonl(file.path, collection)
         else:
-            yield from _read_file(file.path, file.name, collection)
+            yield from _read_file(file.path, file.name, collection, url)
         on_file(file.name)
 
 
-def _read_file(path: Path, name: str, collection: str) -> Iterator[Item]:
-    item = _item(path, name, collection)
+def _read_file(path: Path, name: str, collection: str, url: str | None) -> Iterator[Item]:
+    item = _item(path, name, collection, url)
     if isinstance(item, Item):
         yield item
     else:
@@ -133,11 +135,11 @@ def _read_file(path: Path, name: str, collection: str) -> Iterator[Item]:
             yield read_record(f"{name}:{number}", record, collection)
 
 
-def _item(path: Path, name: str, collection: str) -> Item | list[Any]:
+def _item(path: Path, name: str, collection: str, url: str | None) -> Item | list[Any]:
     suffix = path.suffix.lower()
     try:
         body = read_regular(path, max_bytes=MAX_FILE_BYTES)
-        content = _content(body, suffix)
+        content = read_content(body, suffix)
     except SkipError as skip:
         return Item(name, problem=skip.problem, reason=skip.reason)
     except TooComplexError as error:
@@ -155,7 +157,7 @@ def _item(path: Path, name: str, collection: str) -> Item | list[Any]:
         source_id=name,
         title=usable_title(content.title) or usable_title(heading) or path.stem,
         text=content.text,
-        url=path.resolve().as_uri(),
+        url=url or path.resolve().as_uri(),
         metadata={"path": name[:2000]},
         markdown=content.markdown,
         code_suffix=suffix if suffix in CODE_SUFFIXES else None,
@@ -163,10 +165,18 @@ def _item(path: Path, name: str, collection: str) -> Item | list[Any]:
     )
 
 
-def _content(body: bytes, suffix: str) -> _Content:
+def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Content:
+    """Title and text of a file's bytes.
+
+    Args:
+        charset: that a header names, where one does.
+
+    Raises:
+        SkipError, ValueError: there is no text to read.
+    """
     if suffix in _BINARY:
         return _Content(*_BINARY[suffix](body), markdown=suffix != ".pdf")
-    text = decode_text(body, markup=suffix in _HTML)
+    text = decode_text(body, charset, markup=suffix in _HTML)
     if looks_binary(text):
         raise SkipError(Reason.BINARY, f"binary content, although its name ends with {suffix}")
     lost = text.count("\ufffd") - body.count("\ufffd".encode())

@@ -1,0 +1,192 @@
+"""A git repository: the files of one commit, fetched shallow by the `git` program.
+
+Nothing is checked out. Files are read from git's objects, so that no link, filter, hook, attribute
+or submodule of the repository has any effect, and settings of the user and the machine have none
+either. Only https and local repositories are fetched, without redirects and without questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from searchbus_contracts import ErrorCode, Fault
+
+from ..sending import in_thread
+from ..sources.files import MAX_FILE_BYTES, SUFFIXES, read_files
+from ..sources.item import Item, Reason
+from ..sources.walk import FoundFile
+from .source import SourceEntry, SourceListing, SourceUnchangedError, SourceUnreadableError
+
+FETCH_TIMEOUT_S = 900.0
+READ_TIMEOUT_S = 120.0
+MAX_PACK_BYTES = 4 * 2**30
+"""Size of any file that git may write."""
+_MAX_OUTPUT_BYTES = MAX_FILE_BYTES + 2**20
+_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}")
+_OPTIONS = (
+    "core.hooksPath=/dev/null", "credential.helper=", "http.followRedirects=false",
+    "transfer.fsckObjects=true", "fetch.recurseSubmodules=false", "gc.auto=0", "protocol.version=2",
+    "http.lowSpeedLimit=1000", "http.lowSpeedTime=60", "core.fsmonitor=false",
+)  # fmt: skip
+_KEPT = ("PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
+_PAGES_OF_FILES = frozenset({"github.com", "gitlab.com"})
+
+
+class RepositorySource:
+    """A repository, fetched into a bare one that stays for the next sync.
+
+    Args:
+        address: of https, or the absolute path of a local repository.
+        branch: or tag; empty: what its HEAD names.
+        home: folder of the bare repository.
+
+    Raises:
+        Fault: invalid_argument; the address or the branch cannot be used.
+    """
+
+    def __init__(self, address: str, branch: str, home: Path) -> None:
+        self._local = address.startswith("/")
+        if not self._local and (
+            not address.startswith("https://") or "@" in urlsplit(address).netloc
+        ):
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                "Write git+https://HOST/PATH without user and password, or give a local clone.",
+            )
+        if branch and not _BRANCH.fullmatch(branch):
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"#{branch[:80]} is not a name of a branch.")
+        self._address, self._branch, self._home = address, branch or "HEAD", home
+        self._base = self._page_base()
+
+    def _page_base(self) -> str:
+        """The address that a file's path is added to; empty where that is unknown."""
+        if self._local:
+            return f"file://{quote(self._address)}/"
+        host = urlsplit(self._address).hostname
+        known = host in _PAGES_OF_FILES
+        return f"{self._address.removesuffix('.git')}/blob/{self._branch}/" if known else ""
+
+    async def entries(self, known: str) -> SourceListing:
+        """See `SyncSource`."""
+        commit = await self._fetched()
+        if known and commit == known:
+            raise SourceUnchangedError
+        found = SourceListing([], stamp=commit)
+        listing = await self._git("ls-tree", "-r", "-z", "-l", commit, timeout_s=READ_TIMEOUT_S)
+        for row in filter(None, listing.split(b"\0")):
+            about, _, raw = row.partition(b"\t")
+            mode, _, blob, size = about.decode().split()
+            name = raw.decode("utf-8", "replace")
+            problem = _left_out(name, mode)
+            if problem:
+                found.skipped.append(
+                    Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=True)
+                )
+            elif int(size) > MAX_FILE_BYTES:
+                problem = f"larger than {MAX_FILE_BYTES // 2**20} MiB, the limit of a file"
+                found.skipped.append(Item(name, problem=problem, reason=Reason.TOO_LARGE))
+            else:
+                found.entries.append(SourceEntry(name, blob, name))
+        return found
+
+    async def _fetched(self) -> str:
+        """The commit, which is in the bare repository now."""
+        if not (self._home / "HEAD").exists():
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home.mkdir(parents=True)
+            await self._git("init", "--bare", "--quiet", "--template=", timeout_s=READ_TIMEOUT_S)
+        address = f"file://{self._address}" if self._local else self._address
+        await self._git(
+            "fetch", "--depth=1", "--no-tags", "--quiet", "--force", "--no-write-fetch-head",
+            "--end-of-options", address, f"{self._branch}:refs/sync/now", timeout_s=FETCH_TIMEOUT_S,
+        )  # fmt: skip
+        commit = await self._git("rev-parse", "refs/sync/now^{commit}", timeout_s=READ_TIMEOUT_S)
+        return commit.decode().strip()
+
+    async def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
+        """See `SyncSource`."""
+        try:
+            body = await self._git("cat-file", "blob", entry.stamp, timeout_s=READ_TIMEOUT_S)
+        except SourceUnreadableError as error:
+            yield Item(entry.name, problem=f"cannot be read: {error}")
+            return
+        with tempfile.TemporaryDirectory(prefix="searchbus-sync-") as folder:
+            path = Path(folder) / Path(entry.name).name
+            try:
+                await asyncio.to_thread(path.write_bytes, body)
+            except (OSError, ValueError) as error:  # of a name that no disk has
+                yield Item(entry.name, problem=f"cannot be read: {error}")
+                return
+            url = f"{self._base}{quote(entry.name)}" if self._base else None
+            async for item in in_thread(
+                read_files([FoundFile(entry.name, path)], collection, url=url)
+            ):
+                yield item
+
+    async def close(self) -> None:
+        """See `SyncSource`."""
+
+    async def _git(self, *arguments: str, timeout_s: float) -> bytes:
+        """The output of a command; raises SourceUnreadableError."""
+        options = [part for option in _OPTIONS for part in ("-c", option)]
+        process = await asyncio.create_subprocess_exec(
+            "git", *options, "-C", str(self._home), *arguments,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, env=self._environment(), start_new_session=True,
+            preexec_fn=_limit_files,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, problem = await process.communicate()
+        except TimeoutError:
+            raise SourceUnreadableError(
+                f"git {arguments[0]} took longer than {timeout_s:.0f} s"
+            ) from None
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):  # its own group: fetch has children
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            text = problem.decode("utf-8", "replace").strip()
+            if "dubious ownership" in text:
+                raise SourceUnreadableError(
+                    f"{self._address} belongs to another user, whose settings git does not trust. "
+                    f"Sync as that user, or its files: folder+{self._address}"
+                )
+            lines = text.splitlines() or ["no message"]
+            raise SourceUnreadableError(f"git {arguments[0]}: {lines[-1][:300]}")
+        return out
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        return kept | {
+            "GIT_DIR": str(self._home), "HOME": str(self._home), "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ALLOW_PROTOCOL": "file" if self._local else "https", "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "true", "GIT_NO_LAZY_FETCH": "1",
+        }  # fmt: skip
+
+
+def _left_out(name: str, mode: str) -> str:
+    if mode not in ("100644", "100755"):
+        return "a link or a submodule, which is not followed"
+    if any(part.startswith(".") for part in name.split("/")):
+        return "hidden files are not read"
+    if Path(name).suffix.lower() not in SUFFIXES:
+        return "unknown file type"
+    return ""
+
+
+def _limit_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_PACK_BYTES, MAX_PACK_BYTES))

@@ -1,0 +1,198 @@
+"""A feed or a sitemap: its entries, and the text of their pages."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from typing import Literal
+from urllib.parse import urlsplit
+
+from searchbus_contracts.retrieval import Metadata
+from searchbus_pages import (
+    FeedEntry,
+    FeedPage,
+    ListingError,
+    Sitemap,
+    TooComplexError,
+    read_listing,
+)
+
+from ..sources.files import read_content
+from ..sources.item import Item, Reason, SkipError, make_document
+from .fetching import FetchedPage, PageUnavailableError, SiteClient
+from .source import SourceEntry, SourceListing, SourceUnreadableError
+
+MAX_FEED_BYTES = 16 * 2**20
+MAX_SITEMAP_BYTES = 50 * 2**20
+MAX_PAGE_BYTES = 16 * 2**20
+MAX_PAGES = 50_000
+MAX_SITEMAPS = 200
+_GZIP = b"\x1f\x8b"
+_SUFFIXES = {
+    "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt",
+    "text/markdown": ".md",
+}  # fmt: skip
+Kind = Literal["feed", "sitemap", ""]
+
+
+class SiteSource:
+    """A feed or a sitemap.
+
+    A feed with summaries only has the pages of its entries fetched. Of a sitemap, pages of its own
+    host are fetched: where the site says when they changed, only then, else with their validators.
+
+    Args:
+        kind: what the address must be; empty takes both.
+    """
+
+    def __init__(self, url: str, kind: Kind, client: SiteClient) -> None:
+        self._url = url
+        self._kind = kind
+        self._client = client
+
+    async def close(self) -> None:
+        """See `SyncSource`."""
+        await self._client.close()
+
+    async def entries(self, known: str) -> SourceListing:
+        """See `SyncSource`."""
+        limit = MAX_FEED_BYTES if self._kind == "feed" else MAX_SITEMAP_BYTES
+        try:
+            page = await self._client.get(self._url, max_bytes=limit, known=known)
+            found = await self._listed(page)
+        except (PageUnavailableError, ListingError) as error:
+            raise SourceUnreadableError(f"{self._url}: {error}") from None
+        kind = "feed" if isinstance(found, FeedPage) else "sitemap"
+        if self._kind not in ("", kind):
+            raise SourceUnreadableError(f"{self._url} is a {kind}. Write {kind}+{self._url}.")
+        return _of_feed(found, page) if isinstance(found, FeedPage) else await self._of_map(found)
+
+    async def _listed(self, page: FetchedPage) -> FeedPage | Sitemap:
+        body = page.body
+        if body.startswith(_GZIP):  # a file .xml.gz, sent as it is
+            body = await asyncio.to_thread(_unpacked, body)
+        return await asyncio.to_thread(read_listing, body, page.url, page.charset)
+
+    async def _of_map(self, first: Sitemap) -> SourceListing:
+        found = SourceListing([])
+        pages = dict(first.pages)
+        waiting, known = list(first.maps), {self._url, *first.maps}
+        host = _host(self._url)
+        read = 0
+        while waiting and not found.partial:
+            url = waiting.pop()
+            read += 1
+            try:
+                inner = await self._map(url) if read <= MAX_SITEMAPS else None
+            except (PageUnavailableError, ListingError) as error:
+                found.partial = f"{url}: {error}"
+                continue
+            if inner is None:
+                found.partial = f"more than {MAX_SITEMAPS} sitemaps"
+                continue
+            pages |= inner.pages
+            more = [one for one in inner.maps if one not in known]
+            known.update(more)
+            waiting += more
+        own = [url for url in pages if _host(url) == host]
+        if len(own) < len(pages):
+            problem = f"{len(pages) - len(own)} pages of other hosts are not read"
+            found.skipped.append(
+                Item(self._url, problem=problem, reason=Reason.OUTSIDE, left_out=True)
+            )
+        if len(own) > MAX_PAGES:
+            found.partial = f"more than {MAX_PAGES:,} pages; those behind them are not read"
+        found.entries = [SourceEntry(url, pages[url]) for url in own[:MAX_PAGES]]
+        return found
+
+    async def _map(self, url: str) -> Sitemap:
+        if _host(url) != _host(self._url):
+            raise ListingError("it is of another host")
+        page = await self._client.get(url, max_bytes=MAX_SITEMAP_BYTES, polite=True)
+        found = await self._listed(page)
+        if isinstance(found, FeedPage):
+            raise ListingError("it is a feed and not a sitemap")
+        return found
+
+    async def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
+        """See `SyncSource`."""
+        of_feed: FeedEntry | None = entry.content
+        url = entry.name if of_feed is None else of_feed.url
+        note = None
+        body = b"" if of_feed is None else of_feed.text.encode("utf-8", "replace")
+        suffix, charset = ".html", "utf-8"
+        if of_feed is None or not of_feed.whole:
+            try:
+                page = await self._client.get(
+                    url, max_bytes=MAX_PAGE_BYTES, known="" if of_feed else known, polite=True
+                )
+                body, suffix, charset = page.body, _suffix_of(page), page.charset or ""
+                entry.stamp = entry.stamp or page.stamp
+            except PageUnavailableError as error:
+                if of_feed is None and error.gone:
+                    return
+                if of_feed is None or not error.lasts or not body.strip():
+                    yield Item(entry.name, problem=f"not fetched: {error}")
+                    return
+                note = f"only its summary is stored, since its page is not fetched: {error}"
+        yield await asyncio.to_thread(
+            _document, entry, collection, body, suffix, charset or None, url, note
+        )  # fmt: skip
+
+
+def _of_feed(feed: FeedPage, page: FetchedPage) -> SourceListing:
+    found = SourceListing([], stamp=page.stamp)
+    for one in {entry.key: entry for entry in reversed(feed.entries)}.values():
+        stamp = sha256("\0".join(map(str, one)).encode("utf-8", "replace")).hexdigest()[:32]
+        found.entries.append(SourceEntry(one.key, stamp, one))
+    # What is older than all entries has left the end of the feed, and is no deletion.
+    found.gone_after = min((e.day for e in feed.entries if e.day), default="9999-12-31")
+    return found
+
+
+def _document(
+    entry: SourceEntry, collection: str, body: bytes, suffix: str, charset: str | None, url: str,
+    note: str | None,
+) -> Item:  # fmt: skip
+    name, of_feed = entry.name, entry.content
+    try:
+        content = read_content(body, suffix, charset)
+    except SkipError as skip:
+        return Item(name, problem=skip.problem, reason=skip.reason)
+    except TooComplexError as error:
+        return Item(name, problem=f"cannot be read: {error}", reason=Reason.TOO_COMPLEX)
+    except ValueError as error:
+        return Item(name, problem=f"cannot be read: {error}")
+    title, day = (of_feed.title, of_feed.day) if of_feed is not None else ("", "")
+    metadata: Metadata = {"date": day} if day else {}
+    return make_document(
+        name, collection=collection, source_id=name, title=title or content.title or url,
+        text=content.text, url=url or None, metadata=metadata, markdown=content.markdown,
+        note=note or content.note,
+    )  # fmt: skip
+
+
+def _suffix_of(page: FetchedPage) -> str:
+    if page.media_type not in _SUFFIXES:
+        raise PageUnavailableError(f"it is {page.media_type[:60] or 'of unknown type'}", 415)
+    return _SUFFIXES[page.media_type]
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.lower().removeprefix("www.")
+    except ValueError:
+        return ""
+
+
+def _unpacked(body: bytes) -> bytes:
+    engine = zlib.decompressobj(31)
+    try:
+        found = engine.decompress(body, MAX_SITEMAP_BYTES + 1)
+    except zlib.error:
+        raise ListingError("it is not readable gzip") from None
+    if len(found) > MAX_SITEMAP_BYTES:
+        raise ListingError(f"it is larger than {MAX_SITEMAP_BYTES // 2**20} MiB, unpacked")
+    return found

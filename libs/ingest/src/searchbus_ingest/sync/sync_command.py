@@ -1,0 +1,241 @@
+"""`searchbus sync`: sources that stay in sync with a collection, once or on a schedule."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from searchbus_cli.output import echo, fail, print_error, tell
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime.files import file_stamp
+
+from ..ingest_command import quiet_libraries
+from ..progress import ProgressReport
+from ..sending import Summary
+from .jobs import (
+    SourceRow,
+    Syncing,
+    address_of,
+    counts_of,
+    read_rows,
+    require_collection,
+    seconds_of,
+)
+from .source import SourceUnreadableError
+from .state import SourceBusyError
+from .syncing import SyncSummary
+
+_USAGE = 2
+AT_ONCE = 4
+"""Sources of a file that are synced at the same time."""
+LOOK_EVERY_S = 2.0
+"""Between looks at the file of sources, and for a stack that starts."""
+AFTER_FAILURE_S = 60.0
+SHOWN = 20
+_FAILURES = (SourceBusyError, SourceUnreadableError, Fault, OSError)
+
+
+def sync(
+    source: Annotated[
+        str, typer.Argument(help="A folder, a git repository, a feed or a sitemap.")
+    ] = "",
+    collection: Annotated[str, typer.Option(help="The collection to keep in sync.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the source in its documents; by default its address.")
+    ] = "",
+    every: Annotated[
+        str, typer.Option(help="Sync again and again after this time: 30s, 15m, 6h, 1d.")
+    ] = "",
+    file: Annotated[
+        Path | None, typer.Option(help="Sync the sources of this file, each on its schedule.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Sync each source of the file once.")
+    ] = False,
+    include: Annotated[
+        list[str] | None, typer.Option(help="Only files that match this glob; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+    ] = False,
+    allow_deletes: Annotated[
+        bool,
+        typer.Option("--allow-deletes", help="Delete also more than half of the documents."),
+    ] = False,
+    pause_s: Annotated[float, typer.Option(hidden=True)] = 1.0,
+    wait: Annotated[bool, typer.Option("--wait", hidden=True)] = False,
+    data: Annotated[Path | None, typer.Option(help="Data folder of the running stack.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Name everything that is skipped.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Bring a collection up to date with a source: new, changed and deleted documents.
+
+    Example: searchbus sync ./handbook --collection handbook
+    """
+    folder = data_folder(data)
+    if bool(source) == (file is not None):
+        raise fail("Give a source, or --file with sources.", _USAGE)
+    syncing = Syncing(
+        folder, lambda: _bus(folder), base=Path.cwd() if file is None else file.absolute().parent,
+        pause_s=pause_s, dry_run=dry_run, allow_deletes=allow_deletes,
+    )  # fmt: skip
+    run = _Run(syncing, as_json=as_json, verbose=verbose)
+    try:
+        if file is None:
+            row = _row(source, collection, name, every, tuple(include or ()))
+            if every and not dry_run:
+                asyncio.run(_until_ended(run.keep(lambda: (row,), None, folder, wait=wait)))
+            else:
+                asyncio.run(run.once([row], progress=not dry_run))
+        elif once or dry_run:
+            asyncio.run(run.once(read_rows(file), progress=False))
+        else:
+            if not wait:
+                read_rows(file)
+            asyncio.run(_until_ended(run.keep(lambda: read_rows(file), file, folder, wait=wait)))
+    except Fault as fault:
+        raise fail(fault.failure.message, _USAGE) from None
+    except KeyboardInterrupt:
+        raise fail("Interrupted. The next sync continues.", 130) from None
+    if run.code:
+        raise typer.Exit(run.code)
+
+
+def _row(
+    source: str, collection: str, name: str, every: str, include: tuple[str, ...]
+) -> SourceRow:
+    """The source of a command line; raises Fault."""
+    require_collection(collection)
+    kind, address = address_of(source, Path.cwd())
+    if every:
+        seconds_of(every)
+    row = SourceRow(name or address, f"{kind}+{address}".lstrip("+"), collection, include=include)
+    return row if not every else SourceRow(row.name, row.source, collection, every, include)
+
+
+def _bus(folder: Path) -> BusAddress:
+    address = find_bus(folder)
+    if address is None:
+        raise Fault(ErrorCode.UNAVAILABLE, no_stack(folder))
+    return address
+
+
+async def _until_ended(work: Coroutine[Any, Any, None]) -> None:
+    """Run until SIGTERM."""
+    task = asyncio.create_task(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+class _Run:
+    """Syncs sources and prints how it went."""
+
+    def __init__(self, syncing: Syncing, *, as_json: bool, verbose: bool) -> None:
+        self.code = 0
+        self._syncing = syncing
+        self._as_json = as_json
+        self._verbose = verbose
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def once(self, rows: list[SourceRow] | tuple[SourceRow, ...], *, progress: bool) -> None:
+        """Sync each source once."""
+        for row in rows:
+            report = ProgressReport() if progress else None
+            with report or nullcontext():
+                await self._one(row, report.show if report else lambda summary: None)
+
+    async def keep(
+        self, read: Callable[[], tuple[SourceRow, ...]], file: Path | None, folder: Path, *,
+        wait: bool,
+    ) -> None:  # fmt: skip
+        """Sync sources on their schedules until it is cancelled.
+
+        Args:
+            file: where they are; it is read again when it changes. A wrong one changes nothing.
+        """
+        tasks: dict[SourceRow, asyncio.Task[None]] = {}
+        seen: object = ""
+        try:
+            while True:
+                stamp = file_stamp(file) if file is not None else None
+                if stamp != seen and not (wait and find_bus(folder) is None):
+                    seen, wait = stamp, False
+                    self._follow(tasks, read)
+                for task in tasks.values():
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def _follow(
+        self, tasks: dict[SourceRow, asyncio.Task[None]], read: Callable[[], tuple[SourceRow, ...]]
+    ) -> None:
+        try:
+            rows = read()
+        except Fault as fault:
+            print_error(fault.failure.message)
+            return
+        for row in tasks.keys() - set(rows):
+            tasks.pop(row).cancel()
+        for row in rows:
+            if row not in tasks:
+                tasks[row] = asyncio.create_task(self._schedule(row))
+
+    async def _schedule(self, row: SourceRow) -> None:
+        await asyncio.sleep(self._syncing.due_s(row))
+        while True:
+            async with self._slots:
+                ok = await self._one(row)
+            every_s = seconds_of(row.every)
+            await asyncio.sleep(every_s if ok else min(every_s, AFTER_FAILURE_S))
+
+    async def _one(
+        self, row: SourceRow, on_progress: Callable[[Summary], None] = lambda summary: None
+    ) -> bool:
+        started_s = time.monotonic()
+        try:
+            with quiet_libraries():
+                summary = await self._syncing.run(row, on_progress)
+        except _FAILURES as error:
+            self.code = 1 if isinstance(error, SourceBusyError) else _USAGE
+            print_error(f"{row.name}: {error}")
+            return False
+        if summary.failed or summary.held:
+            self.code = max(self.code, 1)
+        self._print(row, summary, time.monotonic() - started_s)
+        return True
+
+    def _print(self, row: SourceRow, summary: SyncSummary, seconds: float) -> None:
+        if self._as_json:
+            echo(json.dumps({
+                "name": row.name, "collection": row.collection, **counts_of(summary),
+                "chunks": summary.chunks, "skipped": [str(item) for item in summary.skipped],
+                "notes": summary.notes, "changes": summary.changes, "seconds": round(seconds, 2),
+            }))  # fmt: skip
+            return
+        for item in summary.skipped if self._verbose else summary.failed[:SHOWN]:
+            tell(f"skipped {item}")
+        for note in summary.notes[:SHOWN]:
+            tell(f"note {note}")
+        for what, entry in summary.changes:
+            echo(f"{what} {entry}")
+        counts = (
+            f"{summary.stored} stored, {summary.replaced} replaced, {summary.unchanged} unchanged, "
+            f"{summary.deleted} deleted, {len(summary.failed)} not read"
+        )
+        echo(f"{row.name}: {counts}; {summary.chunks} passages in {seconds:.1f} s")

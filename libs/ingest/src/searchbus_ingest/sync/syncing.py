@@ -1,0 +1,266 @@
+"""One sync of one source: stores what is new or changed, then deletes what is gone.
+
+Each document has the source's name (`synced_from`) and what the source calls it (`synced_as`) in
+its metadata. These say whose a document is: only such documents are deleted, whatever else the
+collection holds, and after an interruption or on another machine the next sync goes on from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from searchbus_bus import Bus
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.ingest import NewDocument, document_id, revision_of
+
+from ..sending import SYNCED_FROM, Retrieval, Summary, delete, send, stored_documents
+from ..sources.item import Item
+from .source import SourceEntry, SourceListing, SourceUnchangedError, SyncSource
+from .state import SyncState, digest_of, write_state
+
+SYNCED_AS = "synced_as"
+MAX_DOCUMENTS = 1_000_000
+"""The id of each is kept in memory."""
+MAX_CHANGES = 1000
+"""Changes that a dry run names."""
+FEW = 2
+"""So many documents are deleted also where they are more than half."""
+_SAVE_EVERY_S = 30.0
+
+
+@dataclass(slots=True)
+class SyncSummary(Summary):
+    """Counts of one sync.
+
+    Args:
+        held: documents that are gone and were not deleted.
+        changes: (what, entry) of a dry run: new, changed, gone.
+    """
+
+    held: int = 0
+    changes: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Stored:
+    """The documents of one entry, id → revision; and the day of the newest."""
+
+    revisions: dict[str, str] = field(default_factory=dict)
+    day: str = ""
+
+
+class Sync:
+    """Use once.
+
+    Args:
+        state: of the last sync; it becomes that of this one.
+        path: where the state is written now and then; `None` in tests of a sync alone.
+        dry_run: nothing is stored or deleted, only counted and named.
+        allow_deletes: whether more than half of the documents may be deleted.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        source: SyncSource,
+        state: SyncState,
+        *,
+        path: Path | None = None,
+        dry_run: bool = False,
+        allow_deletes: bool = False,
+        on_progress: Callable[[Summary], None] = lambda summary: None,
+    ) -> None:
+        self.summary = SyncSummary()
+        self._bus = bus
+        self._source = source
+        self._state = state
+        self._path = path
+        self._dry_run = dry_run
+        self._allow_deletes = allow_deletes
+        self._on_progress = on_progress
+        self._service = Retrieval(bus, self.summary, on_progress)
+        self._own: dict[str, _Stored] = {}
+        self._entries: dict[str, tuple[str, str]] = {}
+        self._kept: dict[str, str] = {}
+        self._failing: set[str] = set()
+        self._saved_s = time.monotonic()
+
+    async def run(self) -> SyncSummary:
+        """Bring the collection up to date.
+
+        Raises:
+            SourceUnreadableError: nothing was changed.
+            Fault: the service failed, or there are too many documents.
+            ExceptionGroup: of a Fault, where a batch failed.
+        """
+        summary, state = self.summary, self._state
+        await self._find_own()
+        whole = {i: r for one in self._own.values() for i, r in one.revisions.items()}
+        in_place = bool(state.stamp) and state.digest == digest_of(whole)
+        try:
+            listing = await self._source.entries(state.stamp if in_place else "")
+        except SourceUnchangedError:
+            summary.unchanged = len(whole)
+            return summary
+        async with aclosing(self._items(listing)) as items:
+            if self._dry_run:
+                await self._count(items, whole)
+            else:
+                await send(
+                    self._bus, state.collection, items, present=whole, summary=summary,
+                    on_progress=self._on_progress,
+                )  # fmt: skip
+        gone = self._gone(listing)
+        why = self._refusal(listing, gone, len(whole))
+        if why:
+            summary.held = len(gone)
+            summary.notes.append(f"{len(gone)} documents are gone and stay: {why}")
+        elif gone and self._dry_run:
+            summary.deleted = len(gone)
+            self._tell(*(("gone", name) for name in sorted(set(gone.values()))))
+        elif gone:
+            ids = tuple(sorted(gone))
+            summary.deleted = await delete(self._service, state.collection, ids)
+        if not self._dry_run:
+            left = {i: r for i, r in whole.items() if i not in gone} | self._kept
+            complete = not summary.failed and not summary.held and not listing.partial
+            state.entries = (state.entries if summary.held else {}) | self._entries
+            state.stamp, state.digest = listing.stamp if complete else "", digest_of(left)
+        return summary
+
+    async def _find_own(self) -> None:
+        """The documents that this source has stored."""
+        name = self._state.name
+        async for document in stored_documents(self._service, self._state.collection):
+            if document.metadata.get(SYNCED_FROM) == name:
+                stored = self._own.setdefault(str(document.metadata.get(SYNCED_AS)), _Stored())
+                stored.revisions[document.document_id] = document.revision
+                stored.day = max(stored.day, str(document.metadata.get("date", "")))
+
+    async def _items(self, listing: SourceListing) -> AsyncGenerator[Item]:
+        """What new and changed entries hold."""
+        for item in listing.skipped:
+            if not item.left_out:
+                self._failing.add(item.origin)
+            yield item
+        for entry in listing.entries:
+            stored = self._own.get(entry.name)
+            stamp, digest = self._state.entries.get(entry.name, ("", ""))
+            in_place = stored is not None and digest == digest_of(stored.revisions)
+            known = stamp if in_place else ""
+            unchanged = bool(known) and known == entry.stamp
+            if not unchanged:
+                try:
+                    async for item in self._read(entry, known):
+                        yield item
+                except SourceUnchangedError:
+                    unchanged = True
+            if unchanged and stored is not None:
+                self._keep(stored.revisions)
+                self._entries[entry.name] = (stamp, digest)
+                self.summary.unchanged += len(stored.revisions)
+                self._on_progress(self.summary)
+            await self._save()
+
+    async def _read(self, entry: SourceEntry, known: str) -> AsyncIterator[Item]:
+        revisions: dict[str, str] = {}
+        async for item in self._source.read(entry, known, self._state.collection):
+            if item.document is None:
+                self._failing.add(entry.name)
+                yield item
+                continue
+            document = self._marked(item.document, entry.name)
+            revisions[document.document_id] = revision_of(document)
+            yield replace(item, document=document)
+        self._keep(revisions)
+        if entry.stamp and revisions and entry.name not in self._failing:
+            self._entries[entry.name] = (entry.stamp, digest_of(revisions))
+
+    def _marked(self, document: NewDocument, entry: str) -> NewDocument:
+        """The document as this source's, with an id that no other source gives."""
+        state = self._state
+        key = f"{state.name}\0{entry}\0{document.document_id}"
+        marks = {SYNCED_FROM: state.name, SYNCED_AS: entry}
+        return msgspec.structs.replace(
+            document,
+            document_id=document_id(state.collection, key),
+            metadata=document.metadata | marks,
+        )
+
+    def _keep(self, revisions: dict[str, str]) -> None:
+        self._kept |= revisions
+        if len(self._kept) > MAX_DOCUMENTS:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"More than {MAX_DOCUMENTS:,} documents, the limit of one source. Split it.",
+            )
+
+    def _gone(self, listing: SourceListing) -> dict[str, str]:
+        """Id → entry of the documents that the source has no longer.
+
+        What belongs to an entry that could not be read is not gone, nor what is below a folder
+        that could not be listed.
+        """
+        folders = tuple(name for name in self._failing if name.endswith("/"))
+        found: dict[str, str] = {}
+        for name, stored in self._own.items():
+            if name in self._failing or (folders and name.startswith(folders)):
+                continue
+            if listing.gone_after and stored.day <= listing.gone_after:
+                continue
+            found |= {key: name for key in stored.revisions if key not in self._kept}
+        return found
+
+    def _refusal(self, listing: SourceListing, gone: dict[str, str], total: int) -> str:
+        """Why nothing is deleted; empty where it may be."""
+        if not gone:
+            return ""
+        if listing.partial:
+            return f"the source was not read to its end ({listing.partial})"
+        if self._allow_deletes:
+            return ""
+        remedy = "If that is right, sync once with --allow-deletes."
+        if not listing.entries:
+            return f"the source is empty. {remedy}"
+        if len(gone) > max(FEW, total // 2):
+            return f"they are more than half of the {total} documents. {remedy}"
+        return ""
+
+    async def _count(self, items: AsyncIterator[Item], present: dict[str, str]) -> None:
+        """What a sync would do."""
+        summary = self.summary
+        async for item in items:
+            if item.document is None:
+                summary.skipped.append(item)
+                continue
+            revision = present.get(item.document.document_id)
+            name = str(item.document.metadata[SYNCED_AS])
+            if revision is None:
+                summary.stored += 1
+                self._tell(("new", name))
+            elif revision != revision_of(item.document):
+                summary.replaced += 1
+                self._tell(("changed", name))
+            else:
+                summary.unchanged += 1
+
+    def _tell(self, *changes: tuple[str, str]) -> None:
+        self.summary.changes += changes[: max(0, MAX_CHANGES - len(self.summary.changes))]
+
+    async def _save(self) -> None:
+        """Write what was read so far: a sync that is killed does not fetch it again. Documents that
+        were not stored by then do not have the digest that is written.
+        """
+        if self._path is None or self._dry_run or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
+            return
+        entries = self._state.entries | self._entries
+        draft = msgspec.structs.replace(self._state, entries=entries, stamp="", digest="")
+        await asyncio.to_thread(write_state, self._path, draft)
+        self._saved_s = time.monotonic()

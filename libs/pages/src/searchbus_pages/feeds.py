@@ -1,0 +1,205 @@
+"""RSS and Atom feeds, and sitemaps: which pages a site has, and what its feed says of them.
+
+    read_listing(body)   RSS 0.9x, 1.0, 2.0, Atom 1.0 → FeedPage; a sitemap or its index → Sitemap
+
+Feeds are written by strangers, and many are not well-formed: references of HTML, stray `&` and
+control characters are repaired. Entities of a document type are refused: a few bytes of them expand
+to gigabytes."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+from xml.etree import ElementTree
+
+from .charset import decode_text
+
+MAX_ELEMENTS = 500_000
+"""XML elements of one file; a full sitemap has 50,000 pages with up to five each."""
+WHOLE_TEXT_CHARS = 1500
+"""A description of that length is the text itself: many RSS feeds have it there."""
+_LEGAL = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
+_ILLEGAL = re.compile(f"[^{_LEGAL}]")
+_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
+_DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*>", re.I)
+_REFERENCE = re.compile(r"&(?:#(\d{1,7});|#[xX]([0-9a-fA-F]{1,6});|([A-Za-z]\w{0,31});)?")
+_XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
+_TAG = re.compile(r"<[^<>]*>")
+_CHUNK_CHARS = 65536
+_LINE_CHARS = 4096
+"""Characters that are read of a title, an id or a date."""
+
+
+class ListingError(ValueError):
+    """A file is not a feed or sitemap that can be read; the message says why."""
+
+
+class FeedEntry(NamedTuple):
+    """One entry.
+
+    Args:
+        key: its id, else its address, else a hash of its text.
+        url: of its page; empty where it has none.
+        day: when it was published, YYYY-MM-DD; empty where that is unknown.
+        text: HTML.
+        whole: whether `text` is all of it, and not a summary.
+    """
+
+    key: str
+    title: str
+    url: str
+    day: str
+    text: str
+    whole: bool
+
+
+class FeedPage(NamedTuple):
+    """A feed, newest entries only, as feeds are."""
+
+    entries: list[FeedEntry]
+
+
+class Sitemap(NamedTuple):
+    """A sitemap: address → when the page changed, as the site writes it; and further sitemaps."""
+
+    pages: dict[str, str]
+    maps: list[str]
+
+
+def read_listing(body: bytes, url: str, charset: str | None = None) -> FeedPage | Sitemap:
+    """What a feed or sitemap lists.
+
+    Args:
+        url: its address, which relative links are resolved against.
+        charset: of the Content-Type header.
+
+    Raises:
+        ListingError: it is something else, not XML, has entities of its own, or is too large.
+    """
+    feed, sitemap, root = FeedPage([]), Sitemap({}, []), ""
+    for element in _elements(decode_text(body, charset, markup=True)):
+        name = _local(element)
+        if not root:
+            root = name
+            if name not in ("rss", "rdf", "feed", "urlset", "sitemapindex"):
+                raise ListingError(f"its first element is <{name[:40]}>: no feed and no sitemap")
+        elif name in ("item", "entry") and root in ("rss", "rdf", "feed"):
+            feed.entries.append(_entry(element, url))
+            element.clear()
+        elif name in ("url", "sitemap") and root in ("urlset", "sitemapindex"):
+            found = {_local(child): (child.text or "").strip() for child in element}
+            address = _joined(url, found.get("loc", ""))
+            if address and name == "url":
+                sitemap.pages[address] = found.get("lastmod", "")[:40]
+            elif address:
+                sitemap.maps.append(address)
+            element.clear()
+    return feed if root in ("rss", "rdf", "feed") else sitemap
+
+
+def _elements(text: str) -> Iterator[ElementTree.Element]:
+    """The root at its beginning, then each element at its end."""
+    if "<!ENTITY" in text:
+        raise ListingError("it declares entities, which are not expanded")
+    text = _DOCTYPE.sub("", _PROLOG.sub("", text, count=1), count=1).lstrip()
+    text = _REFERENCE.sub(_repaired, _ILLEGAL.sub("", text))
+    # Without declarations there is nothing to expand, and expat has no limit to reach.
+    parser: Any = ElementTree.XMLPullParser(("start", "end"))
+    count = 0
+    try:
+        for start in range(0, len(text), _CHUNK_CHARS):
+            parser.feed(text[start : start + _CHUNK_CHARS])
+            for event, element in parser.read_events():
+                count += event == "start"
+                if count > MAX_ELEMENTS:
+                    raise ListingError(f"it has more than {MAX_ELEMENTS:,} elements, the limit")
+                if event == "end" or count == 1:
+                    yield element
+        parser.close()
+    except ElementTree.ParseError as error:
+        raise ListingError(f"it is not well-formed XML ({error})") from None
+
+
+def _repaired(match: re.Match[str]) -> str:
+    """A reference that XML understands; in CDATA the same HTML."""
+    decimal, hexadecimal, name = match.groups()
+    if name is not None:  # an unknown name stays, as text
+        known = name in _XML_NAMES
+        return match[0] if known else html.escape(html.unescape(match[0]), quote=False)
+    if decimal is None and hexadecimal is None:
+        return "&amp;"
+    number = int(decimal) if decimal else int(hexadecimal, 16)
+    character = chr(number) if number < 0x110000 else ""
+    return html.escape(_ILLEGAL.sub("", character), quote=False)
+
+
+def _entry(element: ElementTree.Element, base: str) -> FeedEntry:
+    texts: dict[str, str] = {}
+    link = ""
+    for child in element:
+        name = _local(child)
+        if name == "link" and (child.get("href") or child.text):
+            if child.get("rel", "alternate") == "alternate":
+                link = link or _joined(base, child.get("href") or child.text or "")
+        elif name not in texts:
+            texts[name] = _markup(child)
+    content = texts.get("encoded") or texts.get("content") or ""
+    summary = texts.get("description") or texts.get("summary") or ""
+    guid = _plain_text(texts.get("guid") or texts.get("id") or "")
+    if not link and guid.startswith(("http://", "https://")):
+        link = guid
+    text = content or summary
+    title = _plain_text(texts.get("title", ""))
+    day = _day(texts.get("published") or texts.get("pubdate") or texts.get("date")
+               or texts.get("updated") or "")  # fmt: skip
+    key = guid or link or sha256(f"{title}\n{text}".encode()).hexdigest()
+    whole = bool(content) or not link or len(summary) >= WHOLE_TEXT_CHARS
+    return FeedEntry(key[:1000], title, link, day, text, whole)
+
+
+def _markup(element: ElementTree.Element) -> str:
+    """The content of an element as HTML."""
+    if len(element):  # Atom's XHTML
+        for inner in element.iter():
+            inner.tag = _local(inner)
+        return "".join(ElementTree.tostring(child, encoding="unicode") for child in element)
+    text = element.text or ""
+    return html.escape(text) if element.get("type") == "text" else text
+
+
+def _plain_text(text: str) -> str:
+    return " ".join(html.unescape(_TAG.sub(" ", text[:_LINE_CHARS])).split())
+
+
+def _day(text: str) -> str:
+    text = text[:100]
+    try:
+        when = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        try:
+            when = parsedate_to_datetime(text)
+        except (ValueError, TypeError, IndexError):
+            return ""
+    try:
+        return (when.astimezone(UTC) if when.tzinfo else when).date().isoformat()
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        address = urljoin(base, link.strip())
+    except ValueError:
+        return ""
+    usable = link.strip() and address.startswith(("http://", "https://")) and len(address) <= 4096
+    return address.partition("#")[0] if usable else ""
+
+
+def _local(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2].lower()
