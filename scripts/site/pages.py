@@ -29,7 +29,8 @@ PLACES = {
 CONTENTS = {
     "Start": ["tutorial"],
     "Guides": [
-        "guides/install", "examples/index", "guides/documents", "guides/keys", "attach",
+        "guides/install", "examples/index", "guides/documents", "guides/sync",
+        "guides/keys", "attach",
         "guides/find-tools", "guides/plans", "guides/memory", "extensions", "http",
         "guides/console", "guides/web-search", "guides/pages", "guides/sites", "guides/scrapers",
         "guides/workers", "guides/traces", "guides/back-up", "deploy", "runbooks", "operations",

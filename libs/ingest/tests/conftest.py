@@ -81,6 +81,7 @@ class Retrieval:
         summary = DocumentSummary(
             collection="c", document_id=document.document_id, title=document.title,
             chunk_count=len(document.chunks), revision=revision_of(document), size_bytes=1,
+            metadata=document.metadata,
         )  # fmt: skip
         following = ids[at + 1] if at + 1 < len(ids) else None
         return ListReply(documents=(summary,), next_cursor=following)

@@ -26,14 +26,13 @@ WHOLE_TEXT_CHARS = 1500
 """A description of that length is the text itself: many RSS feeds have it there."""
 _LEGAL = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
 _ILLEGAL = re.compile(f"[^{_LEGAL}]")
-_PROLOG = re.compile(r"\s*<\?xml[^>]*\?>")
-_DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*>", re.I)
+_PROLOG = re.compile(r"<\?xml[^<>]*\?>|<!DOCTYPE[^<>\[]*>", re.I)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7});|#[xX]([0-9a-fA-F]{1,6});|([A-Za-z]\w{0,31});)?")
 _XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _TAG = re.compile(r"<[^<>]*>")
 _CHUNK_CHARS = 65536
 _LINE_CHARS = 4096
-"""Characters that are read of a title, an id or a date."""
+"""Characters that are read of a title or an id; a document type stands in so many."""
 
 
 class ListingError(ValueError):
@@ -107,7 +106,8 @@ def _elements(text: str) -> Iterator[ElementTree.Element]:
     """The root at its beginning, then each element at its end."""
     if "<!ENTITY" in text:
         raise ListingError("it declares entities, which are not expanded")
-    text = _DOCTYPE.sub("", _PROLOG.sub("", text, count=1), count=1).lstrip()
+    text = text.lstrip()
+    text = _PROLOG.sub("", text[:_LINE_CHARS]).lstrip() + text[_LINE_CHARS:]
     text = _REFERENCE.sub(_repaired, _ILLEGAL.sub("", text))
     # Without declarations there is nothing to expand, and expat has no limit to reach.
     parser: Any = ElementTree.XMLPullParser(("start", "end"))

@@ -35,6 +35,7 @@ _COLLECTION = re.compile(r"collections/[A-Za-z0-9_-]{1,64}\.jsonl")
 _PROFILE = re.compile(r"files/profiles/[A-Za-z0-9_-]{1,64}\.toml")
 KEPT = {
     "searchbus.toml": ("", ""),
+    "sources.toml": ("", ""),
     "attach.toml": ("attach", "attach_file"),
     "attach-pins.json": ("attach", "attach_pins_file"),
     "attach-logins.json": ("attach", "attach_logins_file"),

@@ -12,7 +12,6 @@ An address is a folder or file, a folder with `.git`, `git+https://…`, `feed+h
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ from .fetching import SiteClient
 from .folder import FolderSource
 from .repository import RepositorySource
 from .site import Kind, SiteSource
-from .source import SourceUnreadableError, SyncSource
+from .source import SyncSource
 from .state import SyncState, claimed, read_state, state_path, write_state
 from .syncing import Sync, SyncSummary
 
@@ -166,7 +165,7 @@ class Syncing:
             state = self._read(row)
             try:
                 summary = await self._sync(row, state, path, on_progress)
-            except (SourceUnreadableError, Fault) as error:
+            except Exception as error:
                 failed = self._read(row)
                 failed.failures, failed.problem = state.failures + 1, str(error)[:1000]
                 self._write(path, failed)
@@ -211,8 +210,12 @@ class Syncing:
         """The operator's allowlist of the service `web`."""
         found = Sources("web", find_config(self._data)).find("web_routes")
         value = found.value if found is not None else {}
-        routes = json.loads(value) if isinstance(value, str) else value
-        return {str(pattern): str(to) for pattern, to in dict(routes).items()}
+        try:
+            if isinstance(value, str):
+                return msgspec.json.decode(value, type=dict[str, str])
+            return msgspec.convert(value, dict[str, str])
+        except ValueError:
+            raise _invalid('web_routes must be as {"wiki.corp.example": "10.0.0.7:80"}.') from None
 
     def _read(self, row: SourceRow) -> SyncState:
         path = state_path(self._data, row.collection, row.name)

@@ -31,7 +31,6 @@ FETCH_TIMEOUT_S = 900.0
 READ_TIMEOUT_S = 120.0
 MAX_PACK_BYTES = 4 * 2**30
 """Size of any file that git may write."""
-_MAX_OUTPUT_BYTES = MAX_FILE_BYTES + 2**20
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}")
 _OPTIONS = (
     "core.hooksPath=/dev/null", "credential.helper=", "http.followRedirects=false",
@@ -139,12 +138,15 @@ class RepositorySource:
     async def _git(self, *arguments: str, timeout_s: float) -> bytes:
         """The output of a command; raises SourceUnreadableError."""
         options = [part for option in _OPTIONS for part in ("-c", option)]
-        process = await asyncio.create_subprocess_exec(
-            "git", *options, "-C", str(self._home), *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, env=self._environment(), start_new_session=True,
-            preexec_fn=_limit_files,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "git", *options, "-C", str(self._home), *arguments,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE, env=self._environment(), start_new_session=True,
+                preexec_fn=_limit_files,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise SourceUnreadableError("git is not installed here; install it") from None
         try:
             async with asyncio.timeout(timeout_s):
                 out, problem = await process.communicate()
@@ -165,7 +167,8 @@ class RepositorySource:
                     f"Sync as that user, or its files: folder+{self._address}"
                 )
             lines = text.splitlines() or ["no message"]
-            raise SourceUnreadableError(f"git {arguments[0]}: {lines[-1][:300]}")
+            why = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+            raise SourceUnreadableError(f"git {arguments[0]}: {why[:300]}")
         return out
 
     def _environment(self) -> dict[str, str]:

@@ -29,6 +29,8 @@ MAX_SITEMAP_BYTES = 50 * 2**20
 MAX_PAGE_BYTES = 16 * 2**20
 MAX_PAGES = 50_000
 MAX_SITEMAPS = 200
+_FAILED_MAPS = 3
+"""After so many the rest is not tried: each may take a minute."""
 _GZIP = b"\x1f\x8b"
 _SUFFIXES = {
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt",
@@ -78,24 +80,24 @@ class SiteSource:
     async def _of_map(self, first: Sitemap) -> SourceListing:
         found = SourceListing([])
         pages = dict(first.pages)
-        waiting, known = list(first.maps), {self._url, *first.maps}
-        host = _host(self._url)
-        read = 0
-        while waiting and not found.partial:
-            url = waiting.pop()
+        known = {self._url}
+        waiting = first.maps
+        failed = read = 0
+        while waiting := [one for one in dict.fromkeys(waiting) if one not in known]:
+            known.add(url := waiting.pop())
             read += 1
+            if read > MAX_SITEMAPS or failed == _FAILED_MAPS or len(pages) > MAX_PAGES:
+                found.partial = found.partial or f"more than {MAX_SITEMAPS} sitemaps"
+                break
             try:
-                inner = await self._map(url) if read <= MAX_SITEMAPS else None
+                inner = await self._map(url)
             except (PageUnavailableError, ListingError) as error:
                 found.partial = f"{url}: {error}"
-                continue
-            if inner is None:
-                found.partial = f"more than {MAX_SITEMAPS} sitemaps"
+                failed += 1
                 continue
             pages |= inner.pages
-            more = [one for one in inner.maps if one not in known]
-            known.update(more)
-            waiting += more
+            waiting += inner.maps
+        host = _host(self._url)
         own = [url for url in pages if _host(url) == host]
         if len(own) < len(pages):
             problem = f"{len(pages) - len(own)} pages of other hosts are not read"

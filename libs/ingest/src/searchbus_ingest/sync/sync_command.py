@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import time
 from collections.abc import Callable, Coroutine
@@ -33,6 +34,8 @@ from .jobs import (
 from .source import SourceUnreadableError
 from .state import SourceBusyError
 from .syncing import SyncSummary
+
+log = logging.getLogger("searchbus.sync")
 
 _USAGE = 2
 AT_ONCE = 4
@@ -200,7 +203,11 @@ class _Run:
         await asyncio.sleep(self._syncing.due_s(row))
         while True:
             async with self._slots:
-                ok = await self._one(row)
+                try:
+                    ok = await self._one(row)
+                except Exception:  # a fault of ours on one source holds up no other
+                    log.exception("%s was not synced", row.name)
+                    ok = False
             every_s = seconds_of(row.every)
             await asyncio.sleep(every_s if ok else min(every_s, AFTER_FAILURE_S))
 

@@ -1,0 +1,323 @@
+"""Feeds and sitemaps of a site on loopback that has every fault."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from searchbus_ingest.sync import fetching, site
+from searchbus_ingest.sync.fetching import SiteClient
+from searchbus_ingest.sync.site import SiteSource
+from searchbus_ingest.sync.source import SourceUnchangedError, SourceUnreadableError
+from searchbus_ingest.sync.state import SyncState
+from searchbus_ingest.sync.syncing import Sync
+from searchbus_testing.http import serve
+
+from ..conftest import bus_with
+
+PAGE = "<html><head><title>{0}</title></head><body><nav>Menu</nav><p>Text of {0}.</p></body></html>"
+
+
+def rss(*items: str) -> str:
+    return f"<rss version='2.0'><channel>{''.join(items)}</channel></rss>"
+
+
+def item(name: str, text: str = "", day: str = "03 Mar 2026", link: str = "") -> str:
+    whole = (
+        f"<content><![CDATA[{text}]]></content>" if text else "<description>Short.</description>"
+    )
+    return (
+        f"<item><title>{name}</title><guid>{name}</guid><link>{link or f'/{name}'}</link>{whole}"
+        f"<pubDate>{day} 00:00:00 GMT</pubDate></item>"
+    )
+
+
+def sitemap(*rows: tuple[str, str], of: str = "url") -> str:
+    root = "urlset" if of == "url" else "sitemapindex"
+    return f"<{root}>" + "".join(
+        f"<{of}><loc>{loc}</loc><lastmod>{changed}</lastmod></{of}>" for loc, changed in rows
+    ) + f"</{root}>"  # fmt: skip
+
+
+@dataclass
+class Site:
+    """Path → body, or what answers; every page has an ETag of its content."""
+
+    files: dict = field(default_factory=dict)
+    requests: Counter = field(default_factory=Counter)
+    robots: Response = field(default_factory=lambda: Response(status_code=404))
+    url: str = ""
+    hosts: list = field(default_factory=list)
+
+    async def __call__(self, scope, receive, send):
+        request = Request(scope)
+        self.requests[request.url.path] += 1
+        await self.answer(request)(scope, receive, send)
+
+    def answer(self, request):
+        path = request.url.path
+        found = self.robots if path == "/robots.txt" else self.files.get(path)
+        if found is None:
+            return Response(status_code=404)
+        if not isinstance(found, str | bytes):
+            return found
+        kind = "text/html" if found[:5] == "<html" else "application/xml"
+        tag = f'"{hash(found)}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304)
+        return Response(found, media_type=kind, headers={"ETag": tag})
+
+
+@pytest.fixture
+async def internet():
+    found = Site()
+    async with serve(found) as found.url:
+        yield found
+
+
+@pytest.fixture
+async def run(internet, retrieval):
+    bus = await bus_with(retrieval)
+    state = SyncState(name="s", collection="c", source="u")
+
+    async def run(path="/feed", kind="", **options):
+        url = f"{internet.url}{path}"
+        source = SiteSource(url, kind, SiteClient(url, {}, 0.0))
+        try:
+            return await Sync(bus, source, state, **options).run()
+        finally:
+            await source.close()
+
+    return run
+
+
+def texts(retrieval):
+    return {d.title: d.text for d in retrieval.documents.values()}
+
+
+async def test_feed_is_stored_with_the_text_that_it_has(run, internet, retrieval):
+    """No page is fetched for it; an unchanged feed costs one conditional request."""
+    internet.files["/feed"] = rss(item("a", "<h2>Whales</h2><p>They sing.</p>"))
+    await run()
+    (document,) = retrieval.documents.values()
+    assert document.text == "## Whales\n\nThey sing."
+    assert document.url == f"{internet.url}/a"
+    assert document.metadata == {"date": "2026-03-03", "synced_from": "s", "synced_as": "a"}
+    assert (await run()).unchanged == 1
+    assert internet.requests == {"/feed": 2}
+
+
+async def test_pages_are_fetched_for_a_feed_of_summaries(run, internet, retrieval):
+    """Once for each entry that is new or changed."""
+    internet.files = {"/feed": rss(item("a")), "/a": PAGE.format("a")}
+    await run()
+    assert texts(retrieval) == {"a": "Text of a."}
+    internet.files |= {"/feed": rss(item("b"), item("a")), "/b": PAGE.format("b")}
+    assert (await run()).stored == 1
+    assert internet.requests["/a"] == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "stored"),
+    [(Response(status_code=403), "Short."), (Response(status_code=500), None), (None, "Short.")],
+)
+async def test_page_of_an_entry_that_is_away(run, internet, retrieval, page, stored):
+    """The summary is stored where that will stay so; else the next sync tries again."""
+    internet.files = {"/feed": rss(item("a")), "/a": page}
+    summary = await run()
+    assert texts(retrieval).get("a") == stored
+    assert bool(summary.failed) == (stored is None)
+    internet.files["/a"] = PAGE.format("a")
+    await run()
+    assert texts(retrieval)["a"] == (stored or "Text of a.")
+
+
+async def test_deleted_entries_are_deleted_and_old_ones_stay(run, internet, retrieval):
+    """A feed has the newest entries only."""
+    days = {name: f"0{n} Mar 2026" for n, name in enumerate("abcde", 1)}
+    entries = {name: item(name, f"Text {name}", day) for name, day in days.items()}
+    internet.files["/feed"] = rss(*entries.values())
+    await run()
+    internet.files["/feed"] = rss(entries["e"], entries["c"], entries["b"])
+    assert (await run()).deleted == 1
+    assert sorted(texts(retrieval)) == ["a", "b", "c", "e"]
+    internet.files["/feed"] = rss()
+    assert (await run(allow_deletes=True)).deleted == 0
+
+
+async def drip(every_s: float):
+    while True:
+        yield b"<rss>" + b" " * 2**16
+        await asyncio.sleep(every_s)
+
+
+BOMB = '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><rss>&b;</rss>'
+
+
+@pytest.mark.parametrize(
+    ("feed", "problem"),
+    [
+        (Response(status_code=500), "HTTP 500"),
+        (None, "HTTP 404"),
+        ("<rss><channel><item>", "not well-formed"),
+        (BOMB, "entities"),
+        ("<html><body>Sign in first</body></html>", "no feed and no sitemap"),
+        (StreamingResponse(drip(0.0)), f"over {site.MAX_SITEMAP_BYTES} bytes"),
+        (StreamingResponse(drip(0.2)), "no answer within"),
+        (RedirectResponse("http://10.0.0.1/feed"), "not of the public web"),
+        (RedirectResponse("http://169.254.169.254/latest/meta-data"), "not of the public web"),
+        (RedirectResponse("http://[::ffff:127.0.0.1]/"), "not of the public web"),
+        (RedirectResponse("http://user:pass@example.com/"), "not of the public web"),
+        (RedirectResponse("file:///etc/passwd"), "not of the public web"),
+        (RedirectResponse("/feed"), "more than 5 times"),
+        (b"\x1f\x8b" + b"no gzip", "not readable gzip"),
+    ],
+)
+async def test_feed_that_cannot_be_read_deletes_nothing(
+    run, internet, retrieval, monkeypatch, feed, problem
+):
+    """The error says why."""
+    monkeypatch.setattr(fetching, "TIMEOUT_S", 2.0)
+    monkeypatch.setattr(site, "MAX_SITEMAP_BYTES", site.MAX_SITEMAP_BYTES)
+    internet.files["/feed"] = rss(item("a", "Whales."), item("b", "Seals."))
+    await run()
+    internet.files["/feed"] = feed
+    with pytest.raises(SourceUnreadableError, match=problem.replace("[", r"\[")):
+        await run(allow_deletes=True)
+    assert len(retrieval.documents) == 2
+
+
+@pytest.mark.parametrize(
+    "link", ["http://10.0.0.1/a", "http://localhost:6379/", "ftp://a.example/"]
+)
+async def test_links_of_strangers_reach_public_addresses_only(run, internet, retrieval, link):
+    """The host that the operator named is the only other one; the summary is stored."""
+    internet.files["/feed"] = rss(item("a", link=link))
+    summary = await run()
+    assert texts(retrieval) == {"a": "Short."}
+    if not link.startswith("ftp"):
+        assert "not of the public web" in summary.notes[0]
+
+
+async def test_admitted_host_is_reached_at_its_port_only(internet):
+    """Another port of this machine is another service."""
+    client = SiteClient(f"{internet.url}/feed", {}, 0.0)
+    port = int(internet.url.rpartition(":")[2])
+    internet.files["/x"] = "<html>x</html>"
+    page = await client.get(f"http://127.0.0.1:{port - 1}/x", max_bytes=100)
+    assert page.body == b"<html>x</html>"  # the connection went to the port of the source
+    await client.close()
+
+
+async def test_sitemap_is_followed_with_what_changed(run, internet, retrieval):
+    """By lastmod where the site says it, else by the validators of each page."""
+    url = internet.url
+    internet.files = {
+        "/map": sitemap((f"{url}/a", "2026-03-01"), (f"{url}/b", "")),
+        "/a": PAGE.format("a"), "/b": PAGE.format("b"),
+    }  # fmt: skip
+    await run("/map")
+    assert texts(retrieval) == {"a": "Text of a.", "b": "Text of b."}
+    assert (await run("/map")).unchanged == 2
+    assert (internet.requests["/a"], internet.requests["/b"]) == (1, 2)
+    internet.files |= {
+        "/map": sitemap((f"{url}/a", "2026-03-02"), (f"{url}/b", "")), "/a": PAGE.format("a2"),
+    }  # fmt: skip
+    assert (await run("/map")).replaced == 1
+    assert set(texts(retrieval)) == {"a2", "b"}
+
+
+async def test_pages_that_are_gone_are_deleted_and_others_that_fail_stay(run, internet, retrieval):
+    """404 and 410, or no longer in the sitemap."""
+    url = internet.url
+    pages = {f"/{name}": PAGE.format(name) for name in "abcdef"}
+    internet.files = pages | {"/map": sitemap(*((f"{url}{path}", "") for path in pages))}
+    await run("/map")
+    internet.files |= {
+        "/a": Response(status_code=410), "/b": Response(status_code=500), "/c": None,
+        "/map": sitemap(*((f"{url}{path}", "") for path in pages if path != "/d")),
+    }  # fmt: skip
+    summary = await run("/map")
+    assert (summary.deleted, len(summary.failed)) == (3, 1)
+    assert sorted(texts(retrieval)) == ["b", "e", "f"]
+
+
+async def test_index_of_sitemaps_is_followed_on_its_own_host(run, internet, retrieval):
+    """Where one of them fails, nothing is deleted; pages of other hosts are left out."""
+    url = internet.url
+    internet.files = {
+        "/map": sitemap((f"{url}/1", ""), (f"{url}/2", ""), (f"{url}/map", ""), of="sitemap"),
+        "/1": sitemap((f"{url}/a", ""), ("https://elsewhere.example/x", "")),
+        "/2": sitemap((f"{url}/b", "")), "/a": PAGE.format("a"), "/b": PAGE.format("b"),
+    }  # fmt: skip
+    summary = await run("/map")
+    assert sorted(texts(retrieval)) == ["a", "b"]
+    assert "1 pages of other hosts" in str(summary.skipped[0])
+    internet.files["/2"] = Response(status_code=503)
+    summary = await run("/map", allow_deletes=True)
+    assert (summary.held, summary.deleted) == (1, 0)
+
+
+async def test_robots_txt_is_obeyed_for_pages(run, internet, retrieval):
+    """What the operator named is fetched; without an answer of the server no page is."""
+    url = internet.url
+    internet.files = {
+        "/map": sitemap((f"{url}/a", ""), (f"{url}/private/b", "")),
+        "/a": PAGE.format("a"), "/private/b": PAGE.format("b"),
+    }  # fmt: skip
+    internet.robots = Response("User-agent: *\nDisallow: /private/\nDisallow: /map")
+    summary = await run("/map")
+    assert list(texts(retrieval)) == ["a"]
+    assert "robots.txt asks not to" in str(summary.failed[0])
+    internet.robots = Response(status_code=500)
+    assert len((await run("/map")).failed) == 2
+
+
+async def test_files_without_text_are_skipped(run, internet, retrieval):
+    """Only HTML and plain text are read of strangers."""
+    internet.files = {
+        "/map": sitemap((f"{internet.url}/a", "")),
+        "/a": Response(b"%PDF-1.7", media_type="application/pdf"),
+    }
+    assert "application/pdf" in str((await run("/map")).failed[0])
+
+
+async def test_other_kind_than_was_asked_for_is_refused(run, internet):
+    """The message has the right one."""
+    internet.files["/feed"] = rss()
+    with pytest.raises(SourceUnreadableError, match=r"is a feed\. Write feed"):
+        await run(kind="sitemap")
+
+
+async def test_too_many_pages_are_cut_and_nothing_is_deleted(run, internet, monkeypatch):
+    """The note says so."""
+    monkeypatch.setattr(site, "MAX_PAGES", 1)
+    url = internet.url
+    internet.files = {"/map": sitemap((f"{url}/a", ""), (f"{url}/b", "")), "/a": PAGE.format("a")}
+    assert (await run("/map")).stored == 1
+
+
+async def test_site_that_asks_for_a_pause_gets_it(internet):
+    """Retry-After, up to two minutes."""
+    internet.files["/x"] = Response(status_code=429, headers={"Retry-After": "7"})
+    client = SiteClient(internet.url, {}, 0.0)
+    with pytest.raises(fetching.PageUnavailableError):
+        await client.get(f"{internet.url}/x", max_bytes=100)
+    (next_s,) = client._next_s.values()
+    assert 5 < next_s - asyncio.get_running_loop().time() <= 7
+    await client.close()
+
+
+async def test_unchanged_page_is_an_exception_of_its_own(internet):
+    """Where its stamp was given."""
+    internet.files["/x"] = "<html>x</html>"
+    client = SiteClient(internet.url, {}, 0.0)
+    stamp = (await client.get(f"{internet.url}/x", max_bytes=100)).stamp
+    with pytest.raises(SourceUnchangedError):
+        await client.get(f"{internet.url}/x", max_bytes=100, known=stamp)
+    await client.close()

@@ -1,0 +1,191 @@
+"""`searchbus sync` in this process, on a bus in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from searchbus_ingest.sync import sync_command
+from searchbus_ingest.sync.jobs import Syncing, read_rows
+from searchbus_ingest.sync.sync_command import _Run
+from searchbus_runtime import BusAddress
+from searchbus_testing import until
+
+from ..conftest import bus_with
+
+app = typer.Typer()
+app.command()(sync_command.sync)
+
+
+@pytest.fixture
+def bus(retrieval, monkeypatch):
+    async def connect(url, **options):
+        return await bus_with(retrieval)
+
+    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
+    found = {"bus": BusAddress("nats://test", {})}
+    monkeypatch.setattr(sync_command, "find_bus", lambda folder: found["bus"])
+    return found
+
+
+@pytest.fixture
+def run(bus, tmp_path):
+    def run(*arguments: object):
+        return CliRunner().invoke(app, [*map(str, arguments), "--data", str(tmp_path / "data")])
+
+    return run
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.md").write_text(f"Whales of {name}.")
+    return folder
+
+
+def test_folder_is_synced(run, notes, retrieval):
+    """New, changed and deleted documents are counted."""
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 0
+    assert "3 stored, 0 replaced, 0 unchanged, 0 deleted, 0 not read; 3 passages" in done.stdout
+    (notes / "a.md").unlink()
+    (notes / "b.md").write_text("Dolphins.")
+    found = json.loads(run(notes, "--collection", "c", "--json").stdout)
+    assert {"replaced": 1, "unchanged": 1, "deleted": 1, "held": 0}.items() <= found.items()
+
+
+def test_dry_run_says_what_would_change(run, notes, retrieval):
+    """And changes nothing."""
+    done = run(notes, "--collection", "c", "--dry-run")
+    assert done.stdout.startswith("new a.md\nnew b.md\nnew c.md\n")
+    assert not retrieval.documents
+
+
+def test_held_deletes_exit_with_one_until_they_are_allowed(run, notes, retrieval):
+    """The note has the option."""
+    run(notes, "--collection", "c")
+    for path in notes.iterdir():
+        path.unlink()
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 1
+    assert "--allow-deletes" in done.stderr
+    done = run(notes, "--collection", "c", "--allow-deletes")
+    assert (done.exit_code, len(retrieval.documents)) == (0, 0)
+
+
+def test_files_that_cannot_be_read_exit_with_one(run, notes, retrieval):
+    """The others are stored."""
+    (notes / "d.pdf").write_bytes(b"not a PDF")
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 1
+    assert "d.pdf: cannot be read" in done.stderr
+    assert len(retrieval.documents) == 3
+
+
+def test_name_keeps_documents_when_the_folder_moves(run, notes, retrieval):
+    """Nothing is sent again."""
+    run(notes, "--collection", "c", "--name", "notes")
+    moved = notes.rename(notes.with_name("moved"))
+    assert "3 replaced" in run(moved, "--collection", "c", "--name", "notes").stdout
+    assert len(retrieval.documents) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give a source, or --file"),
+        (["x", "--file", "y"], "Give a source, or --file"),
+        (["x"], "collection: use 1 to 64"),
+        (["nothing", "--collection", "c"], "No such file"),
+        (["x", "--collection", "c", "--every", "1x"], "write 30s, 15m"),
+        (["ftp://x", "--collection", "c"], "use a path"),
+        (["--file", "nothing.toml"], "cannot be read"),
+    ],
+)
+def test_wrong_arguments_exit_with_two(run, arguments, message):
+    """The message says what is valid."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_without_a_stack_the_message_says_how_to_start_one(run, notes, bus):
+    """As for an ingest."""
+    bus["bus"] = None
+    done = run(notes, "--collection", "c")
+    assert done.exit_code == 2
+    assert "searchbus up" in done.stderr
+
+
+def write_file(folder, *names):
+    rows = (
+        f'[[source]]\nname = "{n}"\nsource = "./notes"\ncollection = "{n}"\nevery = "10s"\n'
+        for n in names
+    )
+    (folder / "sources.toml").write_text("".join(rows))
+    return folder / "sources.toml"
+
+
+def test_sources_of_a_file_are_synced_once(run, notes, retrieval, tmp_path):
+    """Each, whatever happens to another."""
+    file = write_file(tmp_path, "a", "b")
+    file.write_text(file.read_text().replace("./notes", "./nothing", 1))
+    done = run("--file", file, "--once")
+    assert done.exit_code == 2
+    assert "nothing: No such file" in done.stderr
+    assert "b: 3 stored" in done.stdout
+
+
+async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, capsys):
+    """New rows are synced, and a wrong file changes nothing; so does a stack that is not there."""
+    monkeypatch.setattr(sync_command, "LOOK_EVERY_S", 0.01)
+    there, bus["bus"] = bus["bus"], None
+    data, file = tmp_path / "data", write_file(tmp_path, "a")
+    syncing = Syncing(data, lambda: bus["bus"], base=tmp_path)
+    work = asyncio.create_task(
+        _Run(syncing, as_json=False, verbose=False).keep(
+            lambda: read_rows(file), file, data, wait=True
+        )
+    )
+    await asyncio.sleep(0.1)
+    assert not retrieval.documents
+    bus["bus"] = there
+    await until(lambda: len(retrieval.documents) == 3)
+    file.write_text("[[")
+    await until(lambda: "error: " in capsys.readouterr().err)
+    write_file(tmp_path, "b")
+    await until(lambda: len(retrieval.documents) == 6)
+    assert not work.done()
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
+
+
+async def test_sources_are_synced_again_after_their_time(
+    bus, notes, retrieval, tmp_path, monkeypatch
+):
+    """A failure is tried again after a minute at most, and ends nothing."""
+    monkeypatch.setattr(sync_command, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(sync_command, "AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr(sync_command, "seconds_of", lambda every: 0.01)
+    file = write_file(tmp_path, "a")
+    away = notes.rename(tmp_path / "away")
+    syncing = Syncing(tmp_path / "data", lambda: bus["bus"], base=tmp_path)
+    run = _Run(syncing, as_json=False, verbose=False)
+    work = asyncio.create_task(run.keep(lambda: read_rows(file), file, tmp_path, wait=False))
+    await until(lambda: run.code == 2)
+    away.rename(notes)
+    await until(lambda: len(retrieval.documents) == 3)
+    (notes / "d.md").write_text("Seals.")
+    await until(lambda: len(retrieval.documents) == 4)
+    assert not work.done()
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
