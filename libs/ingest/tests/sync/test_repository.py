@@ -161,7 +161,7 @@ async def test_branch_and_tag_are_read(run, repository, retrieval):
 )
 def test_names_that_are_options_are_refused(branch, tmp_path):
     """Before git is started."""
-    with pytest.raises(Fault, match="not a name of a branch"):
+    with pytest.raises(Fault, match="is not a branch"):
         RepositorySource("/x", branch, tmp_path)
 
 

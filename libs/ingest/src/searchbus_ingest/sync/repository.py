@@ -63,7 +63,10 @@ class RepositorySource:
                 "Write git+https://HOST/PATH without user and password, or give a local clone.",
             )
         if branch and not _BRANCH.fullmatch(branch):
-            raise Fault(ErrorCode.INVALID_ARGUMENT, f"#{branch[:80]} is not a name of a branch.")
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"#{branch[:80]} is not a branch. Write the name of a branch or tag behind #.",
+            )
         self._address, self._branch, self._home = address, branch or "HEAD", home
         self._base = self._page_base()
 
