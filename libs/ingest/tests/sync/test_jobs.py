@@ -81,7 +81,8 @@ def test_kind_is_in_the_address_or_seen(tmp_path):
 @pytest.mark.parametrize(
     "text",
     ["git+http://a.example/x", "folder+https://a.example", "ftp://a.example", "feed+./x",
-     "git+ssh://a.example/x", "git+ext::sh://x", "sitemap+file:///etc/passwd"],
+     "git+ssh://a.example/x", "git+ext::sh://x", "sitemap+file:///etc/passwd",
+     "https://user:password@a.example/feed"],
 )  # fmt: skip
 def test_other_addresses_are_refused(text, tmp_path):
     """With the ones that are read."""

@@ -107,6 +107,8 @@ def address_of(text: str, base: Path) -> tuple[str, str]:
     if rest.startswith(("http://", "https://")):
         if kind == "folder" or (kind == "git" and rest.startswith("http://")):
             raise _invalid(f"{text[:200]}: use https:// for git, and a path for a folder.")
+        if "@" in rest.split("/")[2]:  # it would stand in every document
+            raise _invalid("source: use an address without user and password.")
         return kind, rest
     if "://" in rest or kind in ("feed", "sitemap"):
         raise _invalid(

@@ -199,8 +199,8 @@ class Sync:
         if len(self._kept) > MAX_DOCUMENTS:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"More than {MAX_DOCUMENTS:,} documents, the limit of one source. Use one source for "
-                "each part of it.",
+                f"More than {MAX_DOCUMENTS:,} documents, the limit of one source. "
+                "Use one source for each part of it.",
             )
 
     def _gone(self, listing: SourceListing) -> dict[str, str]:
