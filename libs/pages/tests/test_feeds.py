@@ -90,6 +90,7 @@ def test_sitemap_is_read():
     ("text", "problem"),
     [
         (BOMB, "declares entities"),
+        (f"<feed><entry><content>{'<b>' * 9999}{'</b>' * 9999}</content></entry></feed>", "deep"),
         ("<html><body>Sign in</body></html>", "<html>: no feed and no sitemap"),
         ("<rss><channel><item>", "not well-formed"),
         ("", "not well-formed"),

@@ -158,3 +158,16 @@ def test_file_without_a_size_is_limited_as_well():
     with pytest.raises(SkipError) as caught:
         read_regular(Path("/proc/self/status"), max_bytes=10)
     assert caught.value.reason is Reason.TOO_LARGE
+
+
+def test_names_that_are_not_utf_8_are_skipped_with_what_they_are(tmp_path):
+    """The others are read."""
+    (tmp_path / "a.md").write_text("Whales.")
+    try:
+        (tmp_path / os.fsdecode(b"\xff.md")).write_text("Whales.")
+    except OSError:
+        pytest.skip("this disk has names of UTF-8 only")
+    found = {file.name: file.skipped for file in find_files(tmp_path, SUFFIXES)}
+    assert found.pop("a.md") is None
+    (skipped,) = found.values()
+    assert "its name is not UTF-8; rename it" in str(skipped)

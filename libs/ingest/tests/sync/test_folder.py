@@ -50,3 +50,19 @@ async def test_folder_that_is_away_cannot_be_read(tmp_path):
     """The message names it."""
     with pytest.raises(SourceUnreadableError, match="nothing: No such file"):
         await FolderSource(tmp_path / "nothing").entries("")
+
+
+async def test_folder_below_that_cannot_be_listed_is_named(notes, monkeypatch):
+    """Also where globs limit what is read: its documents are not gone."""
+    (notes / "sub").mkdir()
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).rstrip("/").endswith("sub"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    for globs in ((), ("*.md",)):
+        listing = await FolderSource(notes, globs).entries("")
+        assert [item.origin for item in listing.skipped] == ["sub/"]

@@ -168,7 +168,10 @@ def _markup(element: ElementTree.Element) -> str:
     if len(element):  # Atom's XHTML
         for inner in element.iter():
             inner.tag = _local(inner)
-        return "".join(ElementTree.tostring(child, encoding="unicode") for child in element)
+        try:
+            return "".join(ElementTree.tostring(child, encoding="unicode") for child in element)
+        except RecursionError:
+            raise ListingError("its elements are nested too deeply") from None
     text = element.text or ""
     return html.escape(text) if element.get("type") == "text" else text
 

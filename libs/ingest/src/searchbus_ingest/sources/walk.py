@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,6 +75,8 @@ def _too_large(max_bytes: int) -> str:
     return f"the file is larger than {max_bytes // 1024 // 1024} MiB, the limit of a file; split it"
 
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""They stand for bytes of a name that are not UTF-8."""
 _GENERATED = frozenset({"node_modules", "__pycache__"})
 _REMEDIES = {
     **dict.fromkeys((".xls", ".ods", ".numbers"), "save it as .xlsx"),
@@ -108,7 +111,7 @@ def find_files(
     root = path.resolve()
     for name in _walk(path, ""):
         if isinstance(name, Item):
-            if not include:
+            if not include or not name.left_out:
                 yield FoundFile(name.origin, path / name.origin, name)
             continue
         if include and not any(_matches(name.split("/"), p.split("/")) for p in include):
@@ -130,7 +133,10 @@ def _walk(root: Path, below: str) -> Iterator[str | Item]:
     folders = []
     for entry in entries:
         name = f"{below}{entry.name}"
-        if entry.name.startswith(".") or entry.name in _GENERATED:
+        if _SURROGATES.search(entry.name):  # what the bus carries is UTF-8
+            shown = name.encode("utf-8", "replace").decode()
+            yield Item(shown, problem="cannot be read: its name is not UTF-8; rename it")
+        elif entry.name.startswith(".") or entry.name in _GENERATED:
             problem = "hidden files and generated folders are not read"
             yield Item(name, problem=problem, reason=Reason.HIDDEN, left_out=True)
         elif entry.is_dir(follow_symlinks=False):
