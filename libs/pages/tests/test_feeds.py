@@ -1,10 +1,10 @@
-"""Feeds and sitemaps as sites write them, and as nobody should."""
+"""Feeds as sites write them, and as nobody should."""
 
 from __future__ import annotations
 
 import pytest
 
-from searchbus_pages import FeedPage, ListingError, Sitemap, read_listing
+from searchbus_pages import FeedEntry, FeedError, read_feed
 from searchbus_pages import feeds as module
 from searchbus_testing.waiting import work_ends
 
@@ -26,19 +26,16 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://example.com
 RDF = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
 xmlns:dc="http://purl.org/dc/elements/1.1/"><channel/><item><title>Old</title>
 <link>http://example.com/old</link><dc:date>2026-03-01</dc:date></item></rdf:RDF>"""
-SITEMAP = """<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
-<url><loc> http://example.com/a </loc><lastmod>2026-03-01</lastmod></url>
-<url><loc>http://example.com/b</loc></url><url><loc>javascript:alert(1)</loc></url></urlset>"""
 BOMB = """<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><rss>&b;</rss>"""
 
 
-def listing(text: str) -> FeedPage | Sitemap:
-    return read_listing(text.encode(), "http://example.com/feed")
+def listing(text: str) -> list[FeedEntry]:
+    return read_feed(text.encode(), "http://example.com/feed")
 
 
 def test_rss_is_read_with_its_usual_faults():
     """References of HTML, a stray &, a control character, a charset that is not the declared one."""
-    first, second = listing(RSS).entries
+    first, second = listing(RSS)
     assert first[:4] == ("1", "Wale & München", "http://example.com/a?x=1&y=2", "2026-03-04")
     assert first.whole
     assert "laut &amp; lange </p>" in first.text
@@ -48,14 +45,14 @@ def test_rss_is_read_with_its_usual_faults():
 
 def test_atom_is_read_with_its_xhtml():
     """The published day in UTC, the alternate link, the content without prefixes of namespaces."""
-    (entry,) = listing(ATOM).entries
+    (entry,) = listing(ATOM)
     assert entry[:4] == ("tag:1", "1 < 2", "http://example.com/one", "2026-03-03")
     assert "<p>They <b>sing</b>.</p>" in entry.text
 
 
 def test_rss_1_0_is_read():
     """Its items are beside the channel."""
-    (entry,) = listing(RDF).entries
+    (entry,) = listing(RDF)
     assert (entry.url, entry.day, entry.whole) == ("http://example.com/old", "2026-03-01", False)
 
 
@@ -64,7 +61,7 @@ def test_long_description_is_the_text():
     text = "w " * module.WHOLE_TEXT_CHARS
     (entry,) = listing(
         f"<rss><item><link>http://a.example/</link><description>{text}</description></item></rss>"
-    ).entries
+    )
     assert entry.whole
 
 
@@ -73,17 +70,9 @@ def test_entry_without_id_and_link_is_known_by_its_text():
     feed = (
         "<rss><channel><item><title>a</title></item><item><title>b</title></item></channel></rss>"
     )
-    keys = [entry.key for entry in listing(feed).entries]
-    assert keys == [entry.key for entry in listing(feed).entries]
+    keys = [entry.key for entry in listing(feed)]
+    assert keys == [entry.key for entry in listing(feed)]
     assert len(set(keys)) == 2
-
-
-def test_sitemap_is_read():
-    """With what the site says of changes; other schemes are left out."""
-    found = listing(SITEMAP)
-    assert found == Sitemap({"http://example.com/a": "2026-03-01", "http://example.com/b": ""}, [])
-    index = "<sitemapindex><sitemap><loc>/more.xml</loc></sitemap></sitemapindex>"
-    assert listing(index) == Sitemap({}, ["http://example.com/more.xml"])
 
 
 @pytest.mark.parametrize(
@@ -99,14 +88,14 @@ def test_sitemap_is_read():
 )
 def test_other_files_are_refused(text, problem):
     """The message says why."""
-    with pytest.raises(ListingError, match=problem):
+    with pytest.raises(FeedError, match=problem):
         listing(text)
 
 
 def test_too_many_elements_are_refused(monkeypatch):
     """Before they fill the memory."""
     monkeypatch.setattr(module, "MAX_ELEMENTS", 1000)
-    with pytest.raises(ListingError, match="1,000 elements"):
+    with pytest.raises(FeedError, match="1,000 elements"):
         listing("<rss>" + "<item>" * 2000)
 
 
@@ -120,7 +109,7 @@ def test_hostile_text_takes_linear_time(unit):
         for before in ("<rss>", "", "<rss><item><title><![CDATA["):
             try:
                 listing(before + text)
-            except ListingError:
+            except FeedError:
                 pass
         listing(f"<rss><item><title><![CDATA[{text}]]></title></item></rss>")
 

@@ -167,7 +167,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><rss>&b;</rss>'
         ("<rss><channel><item>", "not well-formed"),
         (BOMB, "entities"),
         ("<html><body>Sign in first</body></html>", "no feed and no sitemap"),
-        (StreamingResponse(drip(0.0)), f"over {site.MAX_SITEMAP_BYTES} bytes"),
+        (StreamingResponse(drip(0.0)), f"over {site.MAX_LISTING_BYTES} bytes"),
         (StreamingResponse(drip(0.2)), "no answer within"),
         (RedirectResponse("http://10.0.0.1/feed"), "not of the public web"),
         (RedirectResponse("http://169.254.169.254/latest/meta-data"), "not of the public web"),
@@ -175,7 +175,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><rss>&b;</rss>'
         (RedirectResponse("http://user:pass@example.com/"), "not of the public web"),
         (RedirectResponse("file:///etc/passwd"), "not of the public web"),
         (RedirectResponse("/feed"), "more than 5 times"),
-        (b"\x1f\x8b" + b"no gzip", "not readable gzip"),
+        (b"\x1f\x8b" + b"no gzip", "not a sitemap that can be read"),
     ],
 )
 async def test_feed_that_cannot_be_read_deletes_nothing(
@@ -183,7 +183,6 @@ async def test_feed_that_cannot_be_read_deletes_nothing(
 ):
     """The error says why."""
     monkeypatch.setattr(fetching, "TIMEOUT_S", 2.0)
-    monkeypatch.setattr(site, "MAX_SITEMAP_BYTES", site.MAX_SITEMAP_BYTES)
     internet.files["/feed"] = rss(item("a", "Whales."), item("b", "Seals."))
     await run()
     internet.files["/feed"] = feed

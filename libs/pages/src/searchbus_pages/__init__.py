@@ -1,20 +1,21 @@
 """The text of pages: bytes of any charset to text, HTML to Markdown; feeds and sitemaps."""
 
 from .charset import decode_text, detect_charset, looks_binary
-from .feeds import FeedEntry, FeedPage, ListingError, Sitemap, read_listing
+from .feeds import FeedEntry, FeedError, read_feed
 from .html import HtmlText, TooComplexError, check_html, read_html
+from .sitemaps import Sitemap, read_sitemap
 
 __all__ = [
     "FeedEntry",
-    "FeedPage",
+    "FeedError",
     "HtmlText",
-    "ListingError",
     "Sitemap",
     "TooComplexError",
     "check_html",
     "decode_text",
     "detect_charset",
     "looks_binary",
+    "read_feed",
     "read_html",
-    "read_listing",
+    "read_sitemap",
 ]

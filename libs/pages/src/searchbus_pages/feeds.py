@@ -1,6 +1,4 @@
-"""RSS and Atom feeds, and sitemaps: which pages a site has, and what its feed says of them.
-
-    read_listing(body)   RSS 0.9x, 1.0, 2.0, Atom 1.0 → FeedPage; a sitemap or its index → Sitemap
+"""RSS (0.9x, 1.0, 2.0) and Atom feeds: their entries.
 
 Feeds are written by strangers, and many are not well-formed: references of HTML, stray `&` and
 control characters are repaired. Entities of a document type are refused: a few bytes of them expand
@@ -21,7 +19,7 @@ from xml.etree import ElementTree
 from .charset import decode_text
 
 MAX_ELEMENTS = 500_000
-"""XML elements of one file; a full sitemap has 50,000 pages with up to five each."""
+"""XML elements of one feed."""
 WHOLE_TEXT_CHARS = 1500
 """A description of that length is the text itself: many RSS feeds have it there."""
 _LEGAL = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
@@ -35,8 +33,8 @@ _LINE_CHARS = 4096
 """Characters that are read of a title or an id; a document type stands in so many."""
 
 
-class ListingError(ValueError):
-    """A file is not a feed or sitemap that can be read; the message says why."""
+class FeedError(ValueError):
+    """A file is not a feed that can be read; the message says why."""
 
 
 class FeedEntry(NamedTuple):
@@ -58,54 +56,34 @@ class FeedEntry(NamedTuple):
     whole: bool
 
 
-class FeedPage(NamedTuple):
-    """A feed, newest entries only, as feeds are."""
-
-    entries: list[FeedEntry]
-
-
-class Sitemap(NamedTuple):
-    """A sitemap: address → when the page changed, as the site writes it; and further sitemaps."""
-
-    pages: dict[str, str]
-    maps: list[str]
-
-
-def read_listing(body: bytes, url: str, charset: str | None = None) -> FeedPage | Sitemap:
-    """What a feed or sitemap lists.
+def read_feed(body: bytes, url: str, charset: str | None = None) -> list[FeedEntry]:
+    """The entries of a feed, in its order.
 
     Args:
         url: its address, which relative links are resolved against.
         charset: of the Content-Type header.
 
     Raises:
-        ListingError: it is something else, not XML, has entities of its own, or is too large.
+        FeedError: it is something else, not XML, has entities of its own, or is too large.
     """
-    feed, sitemap, root = FeedPage([]), Sitemap({}, []), ""
+    found: list[FeedEntry] = []
+    root = ""
     for element in _elements(decode_text(body, charset, markup=True)):
         name = _local(element)
         if not root:
             root = name
-            if name not in ("rss", "rdf", "feed", "urlset", "sitemapindex"):
-                raise ListingError(f"its first element is <{name[:40]}>: no feed and no sitemap")
-        elif name in ("item", "entry") and root in ("rss", "rdf", "feed"):
-            feed.entries.append(_entry(element, url))
+            if name not in ("rss", "rdf", "feed"):
+                raise FeedError(f"its first element is <{name[:40]}>: no feed and no sitemap")
+        elif name in ("item", "entry"):
+            found.append(_entry(element, url))
             element.clear()
-        elif name in ("url", "sitemap") and root in ("urlset", "sitemapindex"):
-            found = {_local(child): (child.text or "").strip() for child in element}
-            address = _joined(url, found.get("loc", ""))
-            if address and name == "url":
-                sitemap.pages[address] = found.get("lastmod", "")[:40]
-            elif address:
-                sitemap.maps.append(address)
-            element.clear()
-    return feed if root in ("rss", "rdf", "feed") else sitemap
+    return found
 
 
 def _elements(text: str) -> Iterator[ElementTree.Element]:
     """The root at its beginning, then each element at its end."""
     if "<!ENTITY" in text:
-        raise ListingError("it declares entities, which are not expanded")
+        raise FeedError("it declares entities, which are not expanded")
     text = text.lstrip()
     text = _PROLOG.sub("", text[:_LINE_CHARS]).lstrip() + text[_LINE_CHARS:]
     text = _REFERENCE.sub(_repaired, _ILLEGAL.sub("", text))
@@ -118,12 +96,12 @@ def _elements(text: str) -> Iterator[ElementTree.Element]:
             for event, element in parser.read_events():
                 count += event == "start"
                 if count > MAX_ELEMENTS:
-                    raise ListingError(f"it has more than {MAX_ELEMENTS:,} elements, the limit")
+                    raise FeedError(f"it has more than {MAX_ELEMENTS:,} elements, the limit")
                 if event == "end" or count == 1:
                     yield element
         parser.close()
     except ElementTree.ParseError as error:
-        raise ListingError(f"it is not well-formed XML ({error})") from None
+        raise FeedError(f"it is not well-formed XML ({error})") from None
 
 
 def _repaired(match: re.Match[str]) -> str:
@@ -171,7 +149,7 @@ def _markup(element: ElementTree.Element) -> str:
         try:
             return "".join(ElementTree.tostring(child, encoding="unicode") for child in element)
         except RecursionError:
-            raise ListingError("its elements are nested too deeply") from None
+            raise FeedError("its elements are nested too deeply") from None
     text = element.text or ""
     return html.escape(text) if element.get("type") == "text" else text
 

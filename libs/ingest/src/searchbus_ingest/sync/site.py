@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
+import re
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Literal
@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from searchbus_contracts.retrieval import Metadata
 from searchbus_pages import (
     FeedEntry,
-    FeedPage,
-    ListingError,
+    FeedError,
     Sitemap,
     TooComplexError,
-    read_listing,
+    read_feed,
+    read_sitemap,
 )
 
 from ..sources.files import read_content
@@ -24,14 +24,20 @@ from ..sources.item import Item, Reason, SkipError, make_document
 from .fetching import FetchedPage, PageUnavailableError, SiteClient
 from .source import SourceEntry, SourceListing, SourceUnreadableError
 
-MAX_FEED_BYTES = 16 * 2**20
-MAX_SITEMAP_BYTES = 50 * 2**20
+MAX_LISTING_BYTES = 50 * 2**20
+"""A feed or a sitemap: the limit of the sitemaps' protocol."""
 MAX_PAGE_BYTES = 16 * 2**20
 MAX_PAGES = 50_000
 MAX_SITEMAPS = 200
 _FAILED_MAPS = 3
 """After so many the rest is not tried: each may take a minute."""
-_GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 4096
+_SITEMAP = re.compile(
+    rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:http|(?:<[?!][^<>]*>\s*)*<(?:\w{1,20}:)?(?:urlset|sitemapindex)\b)",
+    re.I,
+)
+"""How a sitemap begins: packed, as lines of addresses, or with its first element."""
+_CUT = "a sitemap has more pages than are read, or ends too early"
 _SUFFIXES = {
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt",
     "text/markdown": ".md",
@@ -60,28 +66,34 @@ class SiteSource:
 
     async def entries(self, known: str) -> SourceListing:
         """See `SyncSource`."""
-        limit = MAX_FEED_BYTES if self._kind == "feed" else MAX_SITEMAP_BYTES
         try:
-            page = await self._client.get(self._url, max_bytes=limit, known=known)
-            found = await self._listed(page)
-        except (PageUnavailableError, ListingError) as error:
+            page = await self._client.get(self._url, max_bytes=MAX_LISTING_BYTES, known=known)
+            kind = "sitemap" if _SITEMAP.match(page.body[:_HEAD_BYTES]) else "feed"
+            if self._kind not in ("", kind):
+                raise SourceUnreadableError(f"{self._url} is a {kind}. Write {kind}+{self._url}.")
+            if kind == "sitemap":
+                return await self._of_map(await self._sitemap(page))
+            found = await asyncio.to_thread(read_feed, page.body, page.url, page.charset)
+            return _of_feed(found, page)
+        except (PageUnavailableError, FeedError) as error:
             raise SourceUnreadableError(f"{self._url}: {error}") from None
-        kind = "feed" if isinstance(found, FeedPage) else "sitemap"
-        if self._kind not in ("", kind):
-            raise SourceUnreadableError(f"{self._url} is a {kind}. Write {kind}+{self._url}.")
-        return _of_feed(found, page) if isinstance(found, FeedPage) else await self._of_map(found)
 
-    async def _listed(self, page: FetchedPage) -> FeedPage | Sitemap:
-        body = page.body
-        if body.startswith(_GZIP):  # a file .xml.gz, sent as it is
-            body = await asyncio.to_thread(_unpacked, body)
-        return await asyncio.to_thread(read_listing, body, page.url, page.charset)
+    async def _sitemap(self, page: FetchedPage) -> Sitemap:
+        try:
+            found = await asyncio.to_thread(read_sitemap, page.body, most=MAX_PAGES)
+        except ValueError as error:
+            raise PageUnavailableError(str(error)) from None
+        if found.cut and not found.pages and not found.sitemaps:
+            raise PageUnavailableError("it is not a sitemap that can be read")
+        return found
 
     async def _of_map(self, first: Sitemap) -> SourceListing:
         found = SourceListing([])
         pages = dict(first.pages)
         known = {self._url}
-        waiting = first.maps
+        waiting = first.sitemaps
+        if first.cut:
+            found.partial = _CUT
         failed = read = 0
         while waiting := [one for one in dict.fromkeys(waiting) if one not in known]:
             known.add(url := waiting.pop())
@@ -91,12 +103,14 @@ class SiteSource:
                 break
             try:
                 inner = await self._map(url)
-            except (PageUnavailableError, ListingError) as error:
+            except PageUnavailableError as error:
                 found.partial = f"{url}: {error}"
                 failed += 1
                 continue
-            pages |= inner.pages
-            waiting += inner.maps
+            if inner.cut:
+                found.partial = _CUT
+            pages |= dict(inner.pages)
+            waiting += inner.sitemaps
         host = _host(self._url)
         own = [url for url in pages if _host(url) == host]
         if len(own) < len(pages):
@@ -111,12 +125,9 @@ class SiteSource:
 
     async def _map(self, url: str) -> Sitemap:
         if _host(url) != _host(self._url):
-            raise ListingError("it is of another host")
-        page = await self._client.get(url, max_bytes=MAX_SITEMAP_BYTES, polite=True)
-        found = await self._listed(page)
-        if isinstance(found, FeedPage):
-            raise ListingError("it is a feed and not a sitemap")
-        return found
+            raise PageUnavailableError("it is of another host")
+        page = await self._client.get(url, max_bytes=MAX_LISTING_BYTES, polite=True)
+        return await self._sitemap(page)
 
     async def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
         """See `SyncSource`."""
@@ -144,13 +155,13 @@ class SiteSource:
         )  # fmt: skip
 
 
-def _of_feed(feed: FeedPage, page: FetchedPage) -> SourceListing:
+def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
     found = SourceListing([], stamp=page.stamp)
-    for one in {entry.key: entry for entry in reversed(feed.entries)}.values():
+    for one in {entry.key: entry for entry in reversed(feed)}.values():
         stamp = sha256("\0".join(map(str, one)).encode("utf-8", "replace")).hexdigest()[:32]
         found.entries.append(SourceEntry(one.key, stamp, one))
     # What is older than all entries has left the end of the feed, and is no deletion.
-    found.gone_after = min((e.day for e in feed.entries if e.day), default="9999-12-31")
+    found.gone_after = min((e.day for e in feed if e.day), default="9999-12-31")
     return found
 
 
@@ -187,14 +198,3 @@ def _host(url: str) -> str:
         return urlsplit(url).netloc.lower().removeprefix("www.")
     except ValueError:
         return ""
-
-
-def _unpacked(body: bytes) -> bytes:
-    engine = zlib.decompressobj(31)
-    try:
-        found = engine.decompress(body, MAX_SITEMAP_BYTES + 1)
-    except zlib.error:
-        raise ListingError("it is not readable gzip") from None
-    if len(found) > MAX_SITEMAP_BYTES:
-        raise ListingError(f"it is larger than {MAX_SITEMAP_BYTES // 2**20} MiB, unpacked")
-    return found

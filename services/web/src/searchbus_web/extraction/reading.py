@@ -139,7 +139,7 @@ def answer(question: Question) -> Answer:
         return read_page(question)
     found: Any
     if isinstance(question, SitemapQuestion):
-        from .sitemaps import read_sitemap
+        from searchbus_pages import read_sitemap
 
         return JsonAnswer(msgspec.json.encode(read_sitemap(question.body)))
     if isinstance(question, FactsQuestion):

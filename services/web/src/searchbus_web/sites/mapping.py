@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from searchbus_contracts import decode
+from searchbus_pages import Sitemap
 from searchbus_upstream import canonical_key
 
 from ..extraction.extractor import ExtractedPage, Extractor
@@ -18,7 +19,6 @@ from ..extraction.facts import Link
 from ..extraction.fetching import Fetcher, FetchError
 from ..extraction.pool import ReaderPool
 from ..extraction.reading import SitemapQuestion
-from ..extraction.sitemaps import Sitemap
 from .politeness import REFUSALS, Politeness, SiteVisit
 from .scope import SiteScope, cleaned
 

@@ -1,6 +1,6 @@
 """The addresses of a sitemap (sitemaps.org 0.9): XML or lines of text, also in gzip.
 
-It is read piece by piece, in a process that parses pages, and only as far as the limits admit. A
+It is read piece by piece, and only as far as the limits admit. A
 document type is refused, since it may define entities: without one there is nothing to expand.
 """
 
@@ -38,17 +38,24 @@ class _FullError(Exception):
     """There are as many addresses as are read."""
 
 
-def read_sitemap(body: bytes) -> Sitemap:
+def read_sitemap(body: bytes, *, most: int | None = None) -> Sitemap:
     """The addresses of a sitemap.
+
+    Args:
+        most: addresses that are read; by default `MAX_ADDRESSES`.
 
     Raises:
         ValueError: it has a document type.
     """
-    reader = _Reader()
+    most = MAX_ADDRESSES if most is None else most
+    reader = _Reader(most)
     pieces = _pieces(body)
-    first = next(pieces, b"")
+    try:
+        first = next(pieces, b"")
+    except zlib.error:
+        return Sitemap(cut=True)
     if first.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(b"http"):
-        return _read_lines(b"".join((first, *pieces)))
+        return _read_lines(b"".join((first, *pieces)), most)
     try:
         reader.parser.Parse(first, False)
         for piece in pieces:
@@ -59,10 +66,10 @@ def read_sitemap(body: bytes) -> Sitemap:
     return reader.found
 
 
-def _read_lines(body: bytes) -> Sitemap:
+def _read_lines(body: bytes, most: int) -> Sitemap:
     lines = body.decode("utf-8-sig", "replace").split()
-    pages = [(line[:MAX_ADDRESS_CHARS], "") for line in lines[:MAX_ADDRESSES]]
-    return Sitemap(pages, cut=len(lines) > MAX_ADDRESSES)
+    pages = [(line[:MAX_ADDRESS_CHARS], "") for line in lines[:most]]
+    return Sitemap(pages, cut=len(lines) > most)
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
@@ -85,8 +92,9 @@ class _Reader:
     Extensions, such as image:loc, are one level deeper.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.found = Sitemap()
+        self._most = most
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.StartDoctypeDeclHandler = self._refuse
         self.parser.StartElementHandler = self._start
@@ -121,5 +129,5 @@ class _Reader:
             self.found.sitemaps.append(address)
         else:
             self.found.pages.append((address, texts.get("lastmod", "").strip()[:40]))
-        if len(self.found.pages) + len(self.found.sitemaps) >= MAX_ADDRESSES:
+        if len(self.found.pages) + len(self.found.sitemaps) >= self._most:
             raise _FullError

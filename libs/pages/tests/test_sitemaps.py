@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_web.extraction import sitemaps
-from searchbus_web.extraction.sitemaps import Sitemap, read_sitemap
+from searchbus_pages import sitemaps
+from searchbus_pages.sitemaps import Sitemap, read_sitemap
 
 URLSET = b"""<?xml version="1.0" encoding="UTF-8"?>
 <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://i.example/1.1">
