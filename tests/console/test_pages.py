@@ -306,6 +306,59 @@ async def test_passages_of_a_document_are_read_and_the_document_is_deleted(
     await tab.check()
 
 
+_DROP = """names => {
+    const files = new DataTransfer();
+    for (const name of names) files.items.add(new File(["x"], name));
+    const event = new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true });
+    document.querySelector(".drop").dispatchEvent(event);
+}"""
+
+
+async def test_dropped_file_with_a_hostile_name_is_refused_by_name(
+    serve_console, visit, axe, tmp_path
+):
+    """What leads elsewhere, hides or is too long is refused and says which; markup is a name."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await tab.go("documents")
+    long = "<b>" * 1333 + "x"
+    refused = {
+        "\u202egnp.exe": "U+202E",
+        "a\u2066b.md": "U+2066",
+        "\x1b[31mred.md": "U+001B",
+        "\x1b]8;;http://evil.example\x07link.md": "U+001B",
+        "../../keys.json": "a path",
+        "a\\..\\b.md": "a path",
+        long: "longer than 200 bytes",
+        "\U0001f512" * 51: "longer than 200 bytes",
+    }
+    markup = [text for text in CORPUS if text.isprintable() and "/" not in text]
+    assert len(markup) >= 5
+    await page.evaluate(_DROP, [*refused, *markup])
+    rows = page.locator(".files li")
+    await until(lambda: _count_is(rows.locator(".badge"), len(refused) + len(markup)))
+    shown = [await row.inner_text() for row in await rows.all()]
+    for row, (name, why) in zip(shown, refused.items(), strict=False):
+        assert row.startswith(as_shown(name[:120])), name
+        assert "is not stored" in row, row
+        assert why in row, row
+        assert repr(name[:60])[1:-1] in row.partition("failed")[2], row
+        assert len(row) < 800
+    for row, name in zip(shown[len(refused) :], markup, strict=True):
+        assert row.startswith(name), row
+        assert f"{name} was not stored" in row, row  # there is no stack behind this edge
+    kept = [file.name for file in (tmp_path / "dropped" / "docs").iterdir()]
+    assert sorted(kept) == sorted(markup)
+    await tab.accessible(axe)
+    await tab.check()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def _count_is(locator: Any, wanted: int) -> bool:
+    return await locator.count() == wanted
+
+
 async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visit):
     """Its state, its tools, its held change, what it printed, and its view."""
     console = await serve_console()

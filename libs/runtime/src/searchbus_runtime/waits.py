@@ -13,7 +13,7 @@ class Wait(NamedTuple):
     """One thing.
 
     Args:
-        kind: attached_held, failed, sign_in, key or file.
+        kind: held, attached_held, failed, sign_in, key or file.
         command: what does the same in a terminal, or shows more; empty: nothing does.
     """
 

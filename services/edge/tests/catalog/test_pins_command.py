@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import ToolDescriptor
 from searchbus_edge.catalog import pins_command
+from searchbus_edge.checks import held
 from searchbus_runtime import BusAddress
 from searchbus_runtime.pins import PinFile
 
@@ -106,3 +107,23 @@ def test_without_a_stack_it_says_what_to_do(file, monkeypatch):
 def test_a_damaged_file_is_reported(file):
     file.path.write_text("{")
     assert "is not a valid file of pins" in run(file, "list").stderr
+
+
+def test_doctor_names_what_is_held(file):
+    """With the words of the console; what is refused waits for nobody."""
+    check, ok, message = held(file.path.parent)
+    assert (check, ok) == ("held definitions", True)
+    assert "files.read is held: its description changed. See: searchbus pins diff " in message
+    assert "files.write is held: it is new." in message
+    run(file, "refuse", digits(file)["read"])
+    assert "files.read" not in held(file.path.parent)[2]
+    run(file, "approve", digits(file)["write"])
+    assert held(file.path.parent)[2] == "none"
+
+
+def test_doctor_without_pins_or_without_a_stack_goes_on(file, monkeypatch, tmp_path):
+    """No connection is opened where nothing is pinned."""
+    monkeypatch.setattr(pins_command, "find_bus", lambda folder: None)
+    assert held(file.path.parent)[:2] == ("held definitions", True)
+    assert held(file.path.parent)[2].startswith("not read: ")
+    assert held(tmp_path / "new") == ("held definitions", True, "none")

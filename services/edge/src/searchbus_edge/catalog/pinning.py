@@ -17,6 +17,7 @@ from opentelemetry import metrics
 from searchbus_bus import Directory
 from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
 from searchbus_runtime.pins import Held, PinFile, Pins, Reviewed
+from searchbus_runtime.waits import Wait
 
 log = logging.getLogger("searchbus.edge")
 EVERY = "*"
@@ -150,6 +151,12 @@ class HeldChange:
     def reasons(self) -> tuple[str, ...]:
         """Why it is held."""
         return self.held.reasons
+
+    @property
+    def wait(self) -> Wait:
+        """What a person is told of it."""
+        text = f"{self.name} is held: {'; '.join(self.reasons)}."
+        return Wait("held", self.name, text, f"searchbus pins diff {self.digits}")
 
 
 def held_changes(directory: Directory, pins: Pins) -> list[HeldChange]:

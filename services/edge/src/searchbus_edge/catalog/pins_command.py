@@ -48,7 +48,7 @@ def list_held(
     Example: searchbus pins list
     """
     with _errors():
-        offers = _held(_file(file, data), data)
+        offers = held_now(_file(file, data), data_folder(data))
     if as_json:
         typer.echo(json.dumps([_as_json(offer) for offer in offers]))
         return
@@ -71,7 +71,7 @@ def diff(
     Example: searchbus pins diff 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     with _errors():
-        (offer,) = _chosen(_held(_file(file, data), data), [digits])
+        (offer,) = _chosen(held_now(_file(file, data), data_folder(data)), [digits])
     for line in offer.held.difference("held"):
         typer.echo(printable(line))
 
@@ -109,7 +109,7 @@ def refuse(
 def _decide(digits: list[str], file: Path | None, data: Path | None, *, approved: bool) -> None:
     with _errors():
         found = _file(file, data)
-        chosen = _chosen(_held(found, data), digits)
+        chosen = _chosen(held_now(found, data_folder(data)), digits)
         with found.changing() as pinned:
             decide = pinned.approve if approved else pinned.refuse
             for offer in chosen:
@@ -118,10 +118,17 @@ def _decide(digits: list[str], file: Path | None, data: Path | None, *, approved
         typer.echo(f"{offer.name} is {'approved' if approved else 'refused'}", err=True)
 
 
-def _held(file: PinFile, data: Path | None) -> list[HeldChange]:
-    """What the services offer now and is not approved, of the toolsets that have pins."""
+def held_now(file: PinFile, folder: Path) -> list[HeldChange]:
+    """What the services offer now and is not approved, of the toolsets that have pins.
+
+    Args:
+        folder: of the stack, or of the settings that name its bus.
+
+    Raises:
+        Fault: the bus cannot be reached.
+        OSError, ValueError: the file cannot be used, or no stack runs.
+    """
     pinned = file.read()
-    folder = data_folder(data)
     address = find_bus(folder)
     if address is None:
         raise ValueError(no_stack(folder))

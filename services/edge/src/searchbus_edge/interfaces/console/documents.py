@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +38,12 @@ _PASSAGES = 20
 _AT_ONCE = 2
 _FOLDER = "dropped"
 """Dropped files, by collection, in the data folder."""
+_MAX_NAME_BYTES = 200
+"""Of a file's name; file systems take 255, and one that is being written has a longer one."""
+_MAX_NAME_CHARS = 100
+"""Of a name that is refused, in the message."""
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069/\\\\]")
+"""Separators of paths, controls, and marks that turn the direction of what stands around them."""
 _KEPT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SEARCHBUS_CONFIG")
 """Variables of the process that reads a file: it connects as an operator, not as an edge."""
 
@@ -116,10 +123,11 @@ def add_documents(
     async def file(
         request: Request,
         collection: Annotated[str, Query(min_length=1, max_length=64)],
-        name: Annotated[str, Query(min_length=1, max_length=200)],
+        name: Annotated[str, Query(min_length=1, max_length=4096)],
     ) -> PlainAnswer:
         visitor = await access.manager(request)
         _check(collection)
+        kept_as = _file_name(name)
         body = await calls.file(visitor.received, request.receive)
         if data is None or importlib.util.find_spec("searchbus_ingest") is None:
             raise Fault(
@@ -128,7 +136,7 @@ def add_documents(
                 retryable=False,
             )
         async with reading:
-            found = await _ingest(body, _file_name(name), collection, data)
+            found = await _ingest(body, kept_as, collection, data)
         return PlainAnswer(encode(found), headers=INERT)
 
 
@@ -142,9 +150,22 @@ def _check(collection: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    """A name without folders that no option of a command begins like."""
-    found = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name).lstrip(".-")
-    return found[-150:] or "file"
+    """The name of a dropped file in the data folder; no option of a command begins like it.
+
+    Raises:
+        Fault: invalid_argument; it would lead to another folder, or not look like what it is.
+    """
+    why = ""
+    if found := _FORBIDDEN.search(name):
+        what = "a path" if found[0] in "/\\" else f"the character U+{ord(found[0]):04X}"
+        why = f"its name has {what}"
+    elif len(name.encode()) > _MAX_NAME_BYTES:
+        why = f"its name is longer than {_MAX_NAME_BYTES} bytes"
+    if why:
+        # As an expression of Python: with numbers in the place of what cannot be seen.
+        begin = f"{name[:_MAX_NAME_CHARS]!r}" + "…" * (len(name) > _MAX_NAME_CHARS)
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{begin} is not stored: {why}. Rename the file.")
+    return "".join(c if c.isprintable() else "_" for c in name).lstrip(".-") or "file"
 
 
 async def _ingest(body: bytes, name: str, collection: str, data: Path) -> dict[str, Any]:

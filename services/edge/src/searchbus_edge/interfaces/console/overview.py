@@ -215,9 +215,7 @@ class Overview:
         for held in await asyncio.to_thread(self._held.now):
             if held.held.refused:
                 continue
-            text = f"{held.name} is held: {'; '.join(held.reasons)}."
-            command = f"searchbus pins approve {held.digits}"
-            found |= _wait("held", held.name, text, command=command, digits=held.digits)
+            found |= _wait(*held.wait, digits=held.digits)
         return found
 
 

@@ -3,6 +3,7 @@
 import { get, post, upload } from "./api.js";
 import { badge, clean, code, confirmed, count, empty, failure, h, link, paged, section, table, toast, words } from "./dom.js";
 
+const MOST_SHOWN = 120, MOST_SENT = 1000;  // characters of a file's name; the edge refuses far shorter ones
 const href = (...parts) => `#/documents/${parts.map(encodeURIComponent).join("/")}`;
 const size = (bytes) => (bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${Math.round(bytes / 1024)} KiB` : `${(bytes / 1048576).toFixed(1)} MiB`);
 
@@ -36,16 +37,17 @@ function dropZone(name, me, done) {
     const collection = name();
     if (!/^[\w-]{1,64}$/.test(collection)) { toast("Name the collection first: letters, digits, _ and -.", "bad"); return; }
     const rows = files.map((file) => {
-      const bar = h("progress", { max: 1, value: 0, "aria-label": clean(file.name) });
+      const short = file.name.length > MOST_SHOWN ? `${file.name.slice(0, MOST_SHOWN)}…` : file.name;
+      const bar = h("progress", { max: 1, value: 0, "aria-label": clean(short) });
       const state = h("span", {}, bar);
-      list.append(h("li", {}, words(file.name), " ", h("span", { class: "muted" }, size(file.size)), " ", state));
+      list.append(h("li", {}, words(short), " ", h("span", { class: "muted" }, size(file.size)), " ", state));
       return [file, bar, state];
     });
     const one = async () => {
       for (let row; (row = rows.shift());) {
         const [file, bar, state] = row;
         try {
-          const found = await upload("documents/file", { collection, name: file.name }, file, (share) => { bar.value = share * 0.9; });
+          const found = await upload("documents/file", { collection, name: file.name.slice(0, MOST_SENT) }, file, (share) => { bar.value = share * 0.9; });
           const outcome = ["stored", "replaced", "unchanged", "skipped"].find((kind) => (Array.isArray(found[kind]) ? found[kind].length : found[kind])) ?? "skipped";
           state.replaceChildren(badge(outcome, outcome === "skipped" ? "warn" : "ok"));
         } catch (error) { state.replaceChildren(badge("failed", "bad"), " ", words(error.message)); }
