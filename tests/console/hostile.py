@@ -243,7 +243,8 @@ class Documents:
         )  # fmt: skip
         hit = SearchHit(
             collection="hostile", document_id="d1", chunk_id="c1", title=EVIL,
-            text=f"gloves {EVIL}", score=0.7, cosine=0.5, relevance=0.9, section=EVIL,
+            text=f"gloves {EVIL}", score=0.7, cosine=0.5, relevance=0.9,
+            section=f"{request.where} {request.per_document} {EVIL}",
             explanation=why,
         )  # fmt: skip
         return SearchReply(hits=(hit,), searched=("hostile",))

@@ -272,6 +272,17 @@ async def test_search_shows_why_and_keeps_judgements(serve_console, visit, axe, 
     }  # fmt: skip
     await documents.get_by_role("button", name="Fits").first.click()
     await until(lambda: file.read_text() == "")
+    await page.get_by_role("button", name="Compare two settings").click()
+    filters = page.get_by_label("Filter of documents, second")
+    await filters.fill("[1]")
+    await page.get_by_role("button", name="Search", exact=True).click()
+    await page.get_by_text("The filter is not a JSON object").wait_for()
+    await filters.fill('{"year": 2020}')
+    await page.get_by_label("One of each document").nth(1).check()
+    await page.get_by_role("button", name="Search", exact=True).click()
+    second = page.locator("section", has=page.get_by_role("heading", name="Documents, second"))
+    await second.get_by_text("{'year': 2020} True").wait_for()
+    assert await page.locator("section.card", has_text="None False").count() == 1
     await tab.accessible(axe)
     await tab.check()
 

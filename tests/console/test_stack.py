@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import tomllib
 
 import httpx
 import pytest
@@ -150,6 +151,16 @@ async def test_server_is_attached_changed_approved_and_removed(stack, tab, axe, 
     await page.get_by_role("button", name="Remove it").click()
     await page.get_by_text("No server is attached.").wait_for()
     await until(lambda: "odd" not in (stack.data / "attach.toml").read_text())
+    await page.fill("#one-name", "even")
+    await page.fill("#one-target", sys.executable)
+    await page.fill("#one-args", f"-I\n{program}")
+    await page.fill("#one-pairs", "WORD=a=b")
+    await page.get_by_role("button", name="Attach it").click()
+    await page.locator("dialog").get_by_role("button", name="Attach").click()
+    await page.get_by_text("Attached: even.").wait_for()
+    added = tomllib.loads((stack.data / "attach.toml").read_text())["servers"]["even"]
+    assert (added["args"], added["env"]) == (["-I", str(program)], {"WORD": "a=b"})
+    await page.get_by_role("link", name="even").wait_for(timeout=120_000)
     await tab.check()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from searchbus_attach.commands.main import newer_part
 from searchbus_attach.declare.attach_file import AttachFile
 from searchbus_testing import run_command
 
@@ -372,3 +373,19 @@ def test_what_needs_the_service_says_that_it_does_not_run(attach, command):
     done = attach(command, "files")
     assert done.returncode != 0
     assert "searchbus up" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "more"),
+    [
+        ("", "a\nb\n", "a\nb\n"),
+        ("a\nb\n", "a\nb\n", ""),
+        ("a\nb\n", "b\nc\n", "b\nc\n"),
+        ("x" * 3000 + "end\n", "x" * 2500 + "end\nmore\n", "more\n"),
+        ("old\n", "", ""),
+    ],
+    ids=["first", "same", "another file", "moved on", "emptied"],
+)
+def test_followed_log_shows_what_was_added(before, now, more):
+    """Each reading is the end of a log that goes on."""
+    assert newer_part(before, now) == more

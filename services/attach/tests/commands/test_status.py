@@ -116,3 +116,12 @@ def test_a_view_of_several_servers_is_shown_with_its_tools():
     assert '"tools": ["files__read", "files__ls"]' in shown_selection(
         selection, status, as_json=True
     )
+
+
+def test_faulty_table_is_a_row_and_a_notice(tmp_path):
+    """Beside the servers that can be read; its name cannot control the terminal."""
+    declared = Declared({"good": parse_server("good", {"command": "x"})}, faults={"bad\x1b": "why"})
+    assert [line.split() for line in table(declared, None)][2][1:] == ["faulty", "why"]
+    assert any("faul" in line for line in notices(declared, StatusReply(), tmp_path))
+    (line,) = [line for line in notices(Declared(faults={"bad": "why"}), StatusReply(), tmp_path)]
+    assert line.startswith("warning")

@@ -6,7 +6,13 @@ import re
 
 import pytest
 
-from searchbus_attach.declare.attach_file import AttachFile, read_text, reserved_names, view_stamp
+from searchbus_attach.declare.attach_file import (
+    AttachFile,
+    Declared,
+    read_text,
+    reserved_names,
+    view_stamp,
+)
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.declare.views import DeclaredView, parse_view_text
 from searchbus_attach.errors import ServerDeclarationError
@@ -251,3 +257,23 @@ def test_view_that_changed_meanwhile_or_is_wrong_is_not_replaced(file):
         with pytest.raises(ServerDeclarationError, match="There is no server"):
             file.view_text(name)
     assert file.path.read_text() == before
+
+
+def test_servers_are_listed_and_removed_beside_a_faulty_table(file):
+    """Each fault has its name; nothing else is read from such a file, or written to it."""
+    file.path.write_text(
+        TEXT + "[servers.odd]\ncomand = 'x'\n[servers.web]\ncommand = 'x'\n"
+        "[servers.veiled]\ncommand = 'x'\nview = {alow = []}\n"
+    )
+    found = file.read_all(beside_faults=True)
+    assert set(found.servers) == {"files"}
+    assert set(found.faults) == {"odd", "web", "veiled"}
+    assert "Did you mean 'command'" in found.faults["odd"]
+    with pytest.raises(ServerDeclarationError, match="Did you mean 'command'"):
+        file.read_all()
+    with pytest.raises(ServerDeclarationError, match="Did you mean 'command'"):
+        file.add([parse_server("more", {"command": "x"})])
+    for name in ("odd", "files", "web", "veiled"):
+        file.remove(name)
+    assert file.read_all() == Declared()
+    assert "# ours" in file.path.read_text()

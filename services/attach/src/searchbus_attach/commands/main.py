@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +38,7 @@ from .options import (
     server_of,
 )
 from .status import (
+    FAULTY,
     ask_manage,
     ask_status,
     masked,
@@ -48,6 +50,10 @@ from .status import (
     table,
 )
 from .viewing import view_commands
+
+_FOLLOW_EVERY_S = 1.0
+_KNOWN_CHARS = 2000
+"""Of the end of a log, by which the next reading of it is joined."""
 
 attach = typer.Typer(
     cls=ReportingGroup,
@@ -153,7 +159,7 @@ def list_servers(
 
     Example: searchbus attach list
     """
-    found_file = file_of(file, data).read_all()
+    found_file = file_of(file, data).read_all(beside_faults=True)
     declared = found_file.servers
     status = ask_status(data_folder(data))
     running = {server.name: server for server in status.servers} if status else {}
@@ -163,6 +169,10 @@ def list_servers(
             else {"name": name, "target": server.target, "state": state_of(server)}
             for name, server in declared.items()
         ]  # fmt: skip
+        rows += [
+            {"name": name, "state": FAULTY, "problem": fault}
+            for name, fault in found_file.faults.items()
+        ]
         typer.echo(json.dumps(rows))
         return
     for line in notices(found_file, status, data_folder(data)):
@@ -271,16 +281,35 @@ def restart(names: NamesArgument, data: DataOption = None) -> None:
 
 
 @attach.command("logs")
-def logs(name: NameArgument, data: DataOption = None) -> None:
+def logs(
+    name: NameArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what it writes from now on.")
+    ] = False,
+    data: DataOption = None,
+) -> None:
     """Print what a server's command wrote to standard error last.
 
     Example: searchbus attach logs files
     """
-    found = ask_manage(data, ManageRequest(action="log", servers=(name,)))
-    if not found.log:
-        typer.echo(f"{name} has printed nothing to standard error", err=True)
-    for line in found.log.splitlines():
-        typer.echo(printable(line))
+    shown = ""
+    while True:
+        log = ask_manage(data, ManageRequest(action="log", servers=(name,))).log
+        if not log and not follow:
+            typer.echo(f"{name} has printed nothing to standard error", err=True)
+        for line in newer_part(shown, log).splitlines():
+            typer.echo(printable(line))
+        if not follow:
+            return
+        shown = log
+        time.sleep(_FOLLOW_EVERY_S)
+
+
+def newer_part(before: str, now: str) -> str:
+    """What the end of a log has that an earlier end of it has not."""
+    known = before[-_KNOWN_CHARS:]
+    place = now.rfind(known) if known else -1
+    return now if place < 0 else now[place + len(known) :]
 
 
 def _pair(text: str, sign: str, form: str) -> tuple[str, str]:

@@ -36,6 +36,7 @@ T = TypeVar("T")
 _TIMEOUT_S = 10.0
 _MASK = "***"
 _NOT_RUNNING = "not running"
+FAULTY = "faulty"
 _HEADINGS = ("server", "state", "target", "offers", "problem")
 _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
@@ -112,6 +113,7 @@ def table(declared: Declared, status: StatusReply | None) -> Iterator[str]:
         is_up = name in views
         tools = _count(views[name], "tools") if is_up else ""
         rows.append((name, "up" if is_up else _NOT_RUNNING, "a view", tools, ""))
+    rows += [(name, FAULTY, "", "", fault) for name, fault in declared.faults.items()]
     if not rows:
         return
     cells = [_HEADINGS, *rows]
@@ -142,7 +144,9 @@ def _count(number: int, things: str) -> str:
 
 def notices(declared: Declared, status: StatusReply | None, data: Path) -> Iterator[str]:
     """What is to be done, one line each."""
-    if not declared.servers:
+    if declared.faults:
+        yield "warning: a running stack keeps the last file without a fault; correct or remove it"
+    if not declared.servers and not declared.faults:
         yield "no server is attached; attach one: searchbus attach add --help"
     elif status is None:
         yield not_running(data)

@@ -17,7 +17,7 @@ import codecs
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,11 +54,13 @@ class Declared:
     Args:
         views: what is shown of servers.
         selections: tools across servers.
+        faults: what is wrong with tables that are left out.
     """
 
     servers: Mapping[str, Server] = field(default_factory=dict)
     views: Mapping[str, DeclaredView] = field(default_factory=dict)
     selections: Mapping[str, Selection] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 class AttachFile:
@@ -81,8 +83,11 @@ class AttachFile:
         """Changes with the file's content; None where there is no file. Raises OSError."""
         return file_stamp(self.path)
 
-    def read_all(self) -> Declared:
+    def read_all(self, *, beside_faults: bool = False) -> Declared:
         """Everything that is declared; nothing where there is no file.
+
+        Args:
+            beside_faults: leave out tables of servers that are wrong.
 
         Raises:
             DeclarationError: it cannot be read or used; the message names the file.
@@ -94,14 +99,17 @@ class AttachFile:
         except OSError as error:
             raise ServerDeclarationError(f"{self.path} cannot be read: {error}") from None
         try:
-            return self._parse(text)
+            return self._parse(text, beside_faults=beside_faults)
         except ServerDeclarationError as fault:
             raise ServerDeclarationError(f"{self.path}: {fault}") from None
 
-    def _parse(self, text: str) -> Declared:
+    def _parse(self, text: str, *, beside_faults: bool = False) -> Declared:
         """What a text declares, with all of its names checked. Raises DeclarationError."""
-        found = _parse_toml(text) if self.is_ours else Declared(parse_host_file(text))
-        self.check(found.servers.values())
+        if not self.is_ours:
+            found = Declared(parse_host_file(text))
+            self.check(found.servers.values())
+        else:
+            found = _parse_toml(text, self.check, beside_faults=beside_faults)
         for name in found.selections:
             if name in found.servers or name in self._reserved:
                 raise ServerDeclarationError(
@@ -171,7 +179,7 @@ class AttachFile:
             DeclarationError: the name is unknown, or the file cannot be used.
             OSError: it cannot be written.
         """
-        with self._changing() as table:
+        with self._changing(beside_faults=True) as table:
             if name not in table:
                 raise self._unknown(name, table)
             del table[name]
@@ -228,7 +236,7 @@ class AttachFile:
         )
 
     @contextmanager
-    def _changing(self) -> Iterator[Any]:
+    def _changing(self, *, beside_faults: bool = False) -> Iterator[Any]:
         """The table of servers; it is written, checked, when the block ends."""
         import tomlkit
 
@@ -238,12 +246,12 @@ class AttachFile:
                 "`searchbus attach import` and a file of TOML."
             )
         with locked(self.path):
-            self.read_all()
+            self.read_all(beside_faults=beside_faults)
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)
             yield _servers_of(document)
             text = tomlkit.dumps(document)
-            self._parse(text)
+            self._parse(text, beside_faults=beside_faults)
             if text == before:
                 return
             # Where the path is a link, the file that it names is replaced. Values of env and
@@ -282,7 +290,9 @@ def _view_text(name: str, entry: Any) -> str:
     return tomlkit.dumps(keys)
 
 
-def _parse_toml(text: str) -> Declared:
+def _parse_toml(
+    text: str, check: Callable[[Iterable[Server]], None], *, beside_faults: bool
+) -> Declared:
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -294,14 +304,22 @@ def _parse_toml(text: str) -> Declared:
         table = content.get(kind, {})
         if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):
             raise ServerDeclarationError(f"{kind!r} must hold one table for each: [{kind}.NAME].")
-    servers, views = {}, {}
+    servers, views, faults = {}, {}, {}
     for name, keys in content.get(_TABLE, {}).items():
         own = {key: value for key, value in keys.items() if key != _VIEW}
-        servers[name] = parse_server(name, own, apart=(_VIEW,))
-        views[name] = parse_view(name, keys.get(_VIEW, {}))
+        try:
+            server = parse_server(name, own, apart=(_VIEW,))
+            view = parse_view(name, keys.get(_VIEW, {}))
+            check([server])
+        except ServerDeclarationError as fault:
+            if not beside_faults:
+                raise
+            faults[name] = str(fault)
+            continue
+        servers[name], views[name] = server, view
     tables = content.get(_SELECTIONS, {})
     selections = {name: parse_selection(name, keys) for name, keys in tables.items()}
-    return Declared(servers, views, selections)
+    return Declared(servers, views, selections, faults)
 
 
 def read_text(path: Path) -> str:

@@ -46,12 +46,17 @@ class Question(Struct, frozen=True):
     Args:
         parts: that are asked.
         collections: of documents; empty: all.
+        where: a filter on the metadata of documents, as JSON.
+        per_document, relevant_only: as the tool has them.
     """
 
     query: Annotated[str, Meta(min_length=1, max_length=1000)]
     parts: tuple[Part, ...] = ("tools", "documents", "web")
     collections: Annotated[tuple[str, ...], Meta(max_length=50)] = ()
     limit: Annotated[int, Meta(ge=1, le=20)] = 8
+    where: dict[str, Any] | None = None
+    per_document: bool = False
+    relevant_only: bool = False
 
 
 class Judgement(Struct, frozen=True):
@@ -98,7 +103,9 @@ def add_searching(
         reply = await bus.request(
             bus.subjects.endpoint(_RETRIEVAL, "search"),
             SearchRequest(
-                query=asked.query, collections=asked.collections, limit=asked.limit, explain=True
+                query=asked.query, collections=asked.collections, limit=asked.limit, explain=True,
+                where=asked.where, per_document=asked.per_document,
+                relevant_only=asked.relevant_only,
             ),
             SearchReply, service=_RETRIEVAL, timeout_s=_TIMEOUT_S, actor=visitor.actor,
         )  # fmt: skip

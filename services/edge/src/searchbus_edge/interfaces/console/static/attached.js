@@ -24,24 +24,43 @@ function showAll(root, { live, me }) {
   ], (s) => s.name, empty("No server is attached.", "Paste the JSON of a desktop program below: its servers become toolsets here."));
   const text = h("textarea", { id: "servers", rows: 5, class: "mono", spellcheck: "false", required: true,
     placeholder: '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]}}}' });
-  const said = h("div", { "aria-live": "polite" });
-  const button = h("button", { class: "main", disabled: !me.manages }, "Attach");
-  const form = h("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    if (!(await confirmed("Attach these servers?", "A command runs on the machine of the stack, with its rights but for what its confinement takes away. Attach only what you trust.", "Attach"))) return;
-    button.disabled = true;
-    said.replaceChildren(h("p", { class: "muted" }, "Attaching …"));
-    try {
-      const { done = [], left_out: out = {} } = await post("attached", { action: "add", text: text.value });
-      said.replaceChildren(h("div", { class: "note ok" }, h("p", {}, done.length ? ["Attached: ", words(done.join(", ")), ". They start within seconds."] : "Nothing is new."),
-        Object.entries(out).map(([name, why]) => h("p", {}, words(`${name}: ${why}`)))));
-      text.value = "";
-    } catch (error) { said.replaceChildren(failure(error)); }
-    button.disabled = !me.manages;
-  } }, h("label", { for: "servers" }, "JSON with mcpServers, as Claude Desktop, Cursor and VS Code have it"), text,
-  h("div", { class: "row gap" }, button, h("span", { class: "muted" }, me.manages ? ["In a terminal: ", code("searchbus attach add NAME https://…")] : ["To change things, open this page by ", code("searchbus console"), "."])), said);
+  const mono = (id, more) => h(more.rows ? "textarea" : "input", { id, class: "mono", spellcheck: "false", ...more });
+  const name = h("input", { id: "one-name", required: true, maxlength: 64, pattern: "[A-Za-z0-9_\\-]+", title: "Letters, digits, _ and -" });
+  const target = mono("one-target", { required: true, placeholder: "https://mcp.example.org/mcp, or npx" });
+  const args = mono("one-args", { rows: 2, placeholder: "-y" });
+  const pairs = mono("one-pairs", { rows: 2, placeholder: "API_TOKEN=${API_TOKEN}" });
+  const lines = (area) => area.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  const field = (label, input, help) => h("div", { class: "field" }, h("label", { for: input.id }, label), input, help && h("p", { class: "help" }, help));
+  const one = () => {
+    const given = Object.fromEntries(lines(pairs).map((line) => { const at = line.search(/[=:]/); return at > 0 ? [line.slice(0, at).trim(), line.slice(at + 1).trim()] : [line, ""]; }));
+    const what = target.value.trim();
+    return JSON.stringify({ mcpServers: { [name.value]: /^https?:\/\//.test(what) ? { url: what, headers: given } : { command: what, args: lines(args), env: given } } });
+  };
+  // A form that attaches what `read` returns, after a question.
+  function adding(label, read, clear, ...fields) {
+    const said = h("div", { "aria-live": "polite" });
+    const button = h("button", { class: "main", disabled: !me.manages }, label);
+    return h("form", { onsubmit: async (event) => {
+      event.preventDefault();
+      if (!(await confirmed("Attach these servers?", "A command runs on the machine of the stack, with its rights but for what its confinement takes away. Attach only what you trust.", "Attach"))) return;
+      button.disabled = true;
+      said.replaceChildren(h("p", { class: "muted" }, "Attaching …"));
+      try {
+        const { done = [], left_out: out = {} } = await post("attached", { action: "add", text: read() });
+        said.replaceChildren(h("div", { class: "note ok" }, h("p", {}, done.length ? ["Attached: ", words(done.join(", ")), ". They start within seconds."] : "Nothing is new."),
+          Object.entries(out).map(([server, why]) => h("p", {}, words(`${server}: ${why}`)))));
+        clear.forEach((input) => { input.value = ""; });
+      } catch (error) { said.replaceChildren(failure(error)); }
+      button.disabled = !me.manages;
+    } }, fields, h("div", { class: "row gap" }, button), said);
+  }
+  const forms = h("div", { class: "sides" },
+    section("Attach a server", adding("Attach it", one, [name, target, args, pairs], field("Name", name), field("Address or program", target), field("Arguments of a program, one a line", args),
+      field("Variables of a program, or headers of an address", pairs, "NAME=VALUE, one a line; ${NAME} is read from the stack's environment."))),
+    section("Attach by JSON", adding("Attach", () => text.value, [text], field("JSON with mcpServers, as Claude Desktop, Cursor and VS Code have it", text)),
+      h("p", { class: "muted" }, me.manages ? ["In a terminal: ", code("searchbus attach add NAME https://…")] : ["To change things, open this page by ", code("searchbus console"), "."])));
   const calls = h("div", { "aria-live": "polite" });
-  root.append(h("h1", {}, "Attached"), section("Servers", list), ...(me.manages ? [section("Calls that wait", calls)] : []), section("Attach more", form));
+  root.append(h("h1", {}, "Attached"), section("Servers", list), ...(me.manages ? [section("Calls that wait", calls)] : []), forms);
   const draw = () => list.update(live.of("attached"));
   const drawCalls = () => showCalls(calls).catch((error) => calls.replaceChildren(failure(error)));
   draw();

@@ -73,11 +73,31 @@ function shownHit(part, hit, rank, query, me) {
     h("div", { class: "row" }, h("details", {}, h("summary", {}, `Score ${shown.score.toFixed(3)}`), scores(shown.parts), shown.more && block(json(shown.more), "Explanation")), judge(part, hit, query, me)));
 }
 
+// What one search of documents is asked with; `read()` throws SyntaxError for a filter that is not JSON.
+function settings(key, name) {
+  const id = (what) => `${key}-${what}`;
+  const limit = h("select", { "aria-label": `Hits${name}` }, [5, 8, 15, 20].map((n) => h("option", { value: n, selected: n === 8 }, `${n} hits`)));
+  const collections = h("input", { "aria-label": `Collections${name}`, placeholder: "Collections: all" });
+  const where = h("input", { class: "mono", "aria-label": `Filter of documents${name}`, placeholder: 'Filter: {"year": {"$gte": 2020}}', spellcheck: "false" });
+  const box = (what, text) => [h("input", { type: "checkbox", id: id(what) }), h("label", { for: id(what) }, text)];
+  const [each, relevant] = [box("each", "One of each document"), box("relevant", "Relevant only")];
+  return {
+    node: [collections, where, limit, h("span", { class: "check" }, each), h("span", { class: "check" }, relevant)],
+    read() {
+      const text = where.value.trim();
+      const filter = text ? JSON.parse(text) : null;
+      if (text && (typeof filter !== "object" || Array.isArray(filter))) throw new SyntaxError("it is not an object");
+      return { limit: Number(limit.value), collections: collections.value.split(/[\s,]+/).filter(Boolean), where: filter, per_document: each[0].checked, relevant_only: relevant[0].checked };
+    },
+  };
+}
+
 export function show(root, { query: params }, { me }) {
   const field = h("input", { type: "search", id: "query", "data-search": true, required: true, maxlength: 1000, value: params.get("q") ?? "", placeholder: "What would an agent ask?", dir: "auto" });
   const boxes = PARTS.map(([part, title]) => { const box = h("input", { type: "checkbox", value: part, id: `part-${part}` }); box.checked = true; return [box, h("label", { for: `part-${part}` }, title)]; });
-  const limit = h("select", { "aria-label": "Hits" }, [5, 8, 15, 20].map((n) => h("option", { value: n, selected: n === 8 }, `${n} hits`)));
-  const collections = h("input", { "aria-label": "Collections", placeholder: "Collections: all" });
+  const [first, second] = [settings("first", ""), settings("second", ", second")];
+  const other = h("div", { class: "row gap", hidden: true }, h("span", { class: "strong" }, "Beside it:"), second.node);
+  const compare = h("button", { type: "button", "aria-pressed": "false", onclick: () => { other.hidden = !other.hidden; compare.setAttribute("aria-pressed", String(!other.hidden)); } }, "Compare two settings");
   const results = h("div", { "aria-live": "polite" }, empty("Ask something.", "Tools, documents and the web answer side by side; each hit shows what decided about its place."));
   let running;
   async function run() {
@@ -90,26 +110,32 @@ export function show(root, { query: params }, { me }) {
     results.setAttribute("aria-busy", "true");
     const began = performance.now();
     try {
-      const found = await post("search", { query, parts, limit: Number(limit.value), collections: collections.value.split(/[\s,]+/).filter(Boolean) }, running.signal);
+      const twice = !other.hidden && parts.includes("documents");
+      const asked = [{ query, parts, ...first.read() }, ...(twice ? [{ query, parts: ["documents"], ...second.read() }] : [])];
+      const [found, beside] = await Promise.all(asked.map((one) => post("search", one, running.signal)));
       const took = duration(performance.now() - began);
-      results.replaceChildren(h("p", { class: "muted", role: "status" }, `Answered in ${took}.`), h("div", { class: "sides" }, PARTS.filter(([part]) => found[part]).map(([part, title]) => {
-        const { hits, problem } = found[part];
+      const columns = PARTS.filter(([part]) => found[part]).flatMap(([part, title]) => [[part, title, found[part]], ...(beside && part === "documents" ? [[part, "Documents, second settings", beside.documents]] : [])]);
+      results.replaceChildren(h("p", { class: "muted", role: "status" }, `Answered in ${took}.`), h("div", { class: "sides" }, columns.map(([part, title, answer]) => {
+        const { hits, problem } = answer;
         const draw = (some) => h("ol", { class: "hits" }, some.map((hit, at) => shownHit(part, hit, at + 1, query, me)));
         const list = hits?.filter((hit) => !hit.left_out) ?? [], out = hits?.filter((hit) => hit.left_out).slice(0, SHOWN) ?? [];
         return section(title, problem ? failure({ message: problem.detail })
           : list.length ? draw(list)
             : part === "documents" ? empty("No passage was found.", "Fill a collection: ", code("searchbus ingest FOLDER --collection docs")) : empty("Nothing was found.", "Ask in other words."),
         out.length ? h("details", {}, h("summary", {}, `The nearest ${out.length} that were left out`), draw(out)) : null,
-        found[part].left_out?.length ? h("details", {}, h("summary", {}, `${found[part].left_out.length} left out`), h("ul", {}, found[part].left_out.map((one) => h("li", {}, words(one.title), " ", badge(one.reason, "warn"))))) : null,
-        found[part].readings ? h("details", {}, h("summary", {}, "How the question was read"), block(json(found[part].readings), "Readings")) : null);
+        answer.left_out?.length ? h("details", {}, h("summary", {}, `${answer.left_out.length} left out`), h("ul", {}, answer.left_out.map((one) => h("li", {}, words(one.title), " ", badge(one.reason, "warn"))))) : null,
+        answer.readings ? h("details", {}, h("summary", {}, "How the question was read"), block(json(answer.readings), "Readings")) : null);
       })));
-    } catch (error) { if (error.name !== "AbortError") results.replaceChildren(failure(error)); }
+    } catch (error) {
+      if (error instanceof SyntaxError) error = new Error(`The filter is not a JSON object: ${error.message}.`);
+      if (error.name !== "AbortError") results.replaceChildren(failure(error));
+    }
     results.setAttribute("aria-busy", "false");
   }
   root.append(h("h1", {}, "Search"),
     h("form", { class: "card", role: "search", onsubmit: (event) => { event.preventDefault(); run(); } },
       h("label", { for: "query" }, "Question"), h("div", { class: "row" }, h("div", { class: "stretch" }, field), h("button", { class: "main" }, "Search")),
-      h("div", { class: "row gap" }, boxes.map((pair) => h("span", { class: "check" }, pair)), collections, limit)),
+      h("div", { class: "row gap" }, boxes.map((pair) => h("span", { class: "check" }, pair)), compare), h("div", { class: "row" }, first.node), other),
     results);
   if (!me.manages) root.append(h("p", { class: "muted" }, "To judge hits, open this page by ", code("searchbus console"), "."));
   if (field.value) run();
