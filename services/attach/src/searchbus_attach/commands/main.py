@@ -53,7 +53,7 @@ from .viewing import view_commands
 
 _FOLLOW_EVERY_S = 1.0
 _KNOWN_CHARS = 2000
-"""Of the end of a log, by which the next reading of it is joined."""
+"""How much of the end of a log is looked for in the next reading of it."""
 
 attach = typer.Typer(
     cls=ReportingGroup,

@@ -39,9 +39,9 @@ _AT_ONCE = 2
 _FOLDER = "dropped"
 """Dropped files, by collection, in the data folder."""
 _MAX_NAME_BYTES = 200
-"""Of a file's name; file systems take 255, and one that is being written has a longer one."""
+"""Limit of a file's name; file systems take 255, and a file that is written has a longer one."""
 _MAX_NAME_CHARS = 100
-"""Of a name that is refused, in the message."""
+"""How much of a refused name its message has."""
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069/\\\\]")
 """Separators of paths, controls, and marks that turn the direction of what stands around them."""
 _KEPT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SEARCHBUS_CONFIG")
@@ -164,7 +164,7 @@ def _file_name(name: str) -> str:
     if why:
         # As an expression of Python: with numbers in the place of what cannot be seen.
         begin = f"{name[:_MAX_NAME_CHARS]!r}" + "…" * (len(name) > _MAX_NAME_CHARS)
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{begin} is not stored: {why}. Rename the file.")
+        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{begin} is not stored: {why}. Give the file another name.")
     return "".join(c if c.isprintable() else "_" for c in name).lstrip(".-") or "file"
 
 

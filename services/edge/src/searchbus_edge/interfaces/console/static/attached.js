@@ -90,11 +90,11 @@ function viewEditor(ask, saved) {
     placeholder: 'allow = ["read_*"]\n\n[tools.read_file]\nname = "read"\ndescription = "Read a file of the handbook."\narguments = {root = "/srv/handbook"}' });
   const list = table("What callers see", [
     { name: "Tool", class: "name", cell: (t) => h("span", { class: "mono" }, words(t.name)) },
-    { name: "Callers see", class: "grow", sign: (t) => JSON.stringify(t), cell: (t) => (t.listed_as ? h("div", {}, h("span", { class: "mono" }, words(`${t.listed_as}(${(t.arguments ?? []).join(", ")})`)), " ",
-      (t.required_roles ?? []).map((role) => [badge(words(role), "warn"), " "]), h("div", { class: "muted passage" }, words([t.title, t.description].filter(Boolean).join(": ")))) : h("span", { class: "muted" }, "nothing")) },
-    { name: "Changes", sign: (t) => JSON.stringify(t.changes), cell: (t) => h("ul", { class: "chips plain" }, (t.changes ?? []).map((what) => h("li", {}, what))) },
+    { name: "Callers see", class: "grow", sign: (t) => JSON.stringify(t), cell: (t) => h("div", {}, t.listed_as ? h("div", {}, h("span", { class: "mono" }, words(`${t.listed_as}(${(t.arguments ?? []).join(", ")})`)), " ",
+      (t.required_roles ?? []).map((role) => [badge(words(role), "warn"), " "]), h("div", { class: "muted passage" }, words([t.title, t.description].filter(Boolean).join(": ")))) : h("span", { class: "muted" }, "nothing"),
+      t.changes?.length && h("ul", { class: "chips plain" }, t.changes.map((what) => h("li", {}, words(what))))) },
   ], (t) => t.name, empty("No tools are known.", "The server has not been asked yet, or offers none."));
-  const said = h("p", { role: "status", class: "muted" });
+  const said = h("span", { role: "status", class: "muted" });
   const faults = h("div", { "aria-live": "polite" });
   let timer, stamp = "", kept = "", asked = 0;
   function draw(view) {
@@ -129,7 +129,7 @@ function viewEditor(ask, saved) {
     return undefined;
   }
   const save = h("button", { class: "main", disabled: true }, "Save the view");
-  const form = h("form", { onsubmit: async (event) => {
+  const form = h("form", { class: "below", onsubmit: async (event) => {
     event.preventDefault();
     save.disabled = true;
     if (await attempt(() => ask("save_view", { text: text.value, digits: [stamp] }), "The view is saved.")) { await read(true); saved(); } else save.disabled = false;
@@ -145,8 +145,8 @@ async function showServer(root, name, { live, me }) {
   const problem = h("div");
   const tools = table("Tools", [
     { name: "Tool", class: "name", cell: (t) => h("span", { class: "mono" }, words(t.name)) },
-    { name: "Listed as", sign: (t) => t.listed_as, cell: (t) => (t.listed_as ? h("a", { class: "mono", href: `#/catalogue/tool/${encodeURIComponent(t.listed_as)}` }, words(t.listed_as)) : h("span", { class: "muted" }, "not listed")) },
-    { name: "Problem", class: "grow", cell: (t) => words(t.problem ?? "") },
+    { name: "Listed as", class: "grow", sign: (t) => t.listed_as + t.problem, cell: (t) => h("div", {}, t.listed_as ? h("a", { class: "mono", href: `#/catalogue/tool/${encodeURIComponent(t.listed_as)}` }, words(t.listed_as)) : h("span", { class: "muted" }, "not listed"),
+      t.problem && h("div", { class: "muted" }, words(t.problem))) },
   ], (t) => t.name + (t.sha256 ?? ""), empty("No tools are known.", "The server has not been asked yet, or offers none."));
   const held = h("div");
   const log = h("div", {}, empty("Not read yet.", "What the command printed to standard error."));

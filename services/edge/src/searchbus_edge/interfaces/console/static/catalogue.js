@@ -62,7 +62,7 @@ async function showEntry(root, kind, name, app) {
   if (found.held) root.append(h("div", { class: "note warn" }, "Calls are refused: ", words(found.held), ". ", link("#/overview", "Review the change")));
   const about = section("About", h("p", { class: "prose" }, words(shown.description ?? "")),
     h("dl", { class: "facts" }, facts.map(([term, what]) => [h("dt", {}, term), h("dd", {}, what)])));
-  if (kind === "tool") about.append(h("p", {}, link(`#/traces?text=${encodeURIComponent(name)}`, "Its calls in the traces")));
+  if (kind === "tool") about.append(h("p", { class: "muted" }, link(`#/traces?text=${encodeURIComponent(name)}`, "Its calls in the traces")));
   const schemas = section("Schemas", ["inputSchema", "outputSchema", "annotations", "arguments"].filter((part) => shown[part]).map((part) =>
     h("details", {}, h("summary", {}, { inputSchema: "Arguments", outputSchema: "Result", annotations: "Annotations", arguments: "Arguments" }[part]), block(json(shown[part]), part))));
   const call = new Call(kind, name, shown, app);

@@ -82,7 +82,7 @@ function settings(key, name) {
   const box = (what, text) => [h("input", { type: "checkbox", id: id(what) }), h("label", { for: id(what) }, text)];
   const [each, relevant] = [box("each", "One of each document"), box("relevant", "Relevant only")];
   return {
-    node: [collections, where, limit, h("span", { class: "check" }, each), h("span", { class: "check" }, relevant)],
+    node: [collections, h("div", { class: "stretch" }, where), limit, h("span", { class: "check" }, each), h("span", { class: "check" }, relevant)],
     read() {
       const text = where.value.trim();
       const filter = text ? JSON.parse(text) : null;

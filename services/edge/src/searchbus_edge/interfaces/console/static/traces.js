@@ -20,7 +20,7 @@ async function showList(root, query) {
     { name: "Services", class: "wide", cell: (t) => words(t.services.join(", ")) },
     { name: "Spans", class: "num wide", cell: (t) => count(t.spans) },
     { name: "Duration", class: "num", cell: (t) => duration(t.duration_ms) },
-    { name: "When", class: "num", cell: (t) => `${ago(t.start_ms)} ago` },
+    { name: "Age", class: "num", cell: (t) => ago(t.start_ms) },
   ], (t) => t.id, empty("No trace matches.", "Call a tool, or use fewer words."));
   const status = h("p", { class: "muted", role: "status" });
   const fault = h("div");
@@ -57,10 +57,10 @@ async function showTrace(root, id, app) {
   const rows = spans.map((span) => {
     const from = (WIDTH * span.start_ms) / total, wide = Math.max(1.5, (WIDTH * span.duration_ms) / total);
     const open = h("button", { class: "span", type: "button", "data-row": true, onclick: () => showSpan(span) }, words(span.name));
-    const cell = h("td", { class: "what" }, open);
+    const cell = h("td", { class: "what" }, open, span.error && h("span", { class: "brief" }, badge("failed", "bad")));
     cell.style.setProperty("--depth", Math.min(span.depth, 12));
-    return h("tr", {}, h("th", { scope: "row", class: `service c${services.indexOf(span.service) % 6}` }, words(span.service)), cell,
-      h("td", {}, span.error && badge(words(span.error).textContent, "bad")),
+    return h("tr", {}, h("th", { scope: "row", class: `service wide c${services.indexOf(span.service) % 6}` }, words(span.service)), cell,
+      h("td", { class: "wide" }, span.error && badge(words(span.error).textContent, "bad")),
       h("td", { class: "num" }, duration(span.duration_ms)),
       h("td", { class: "bar-cell" }, svg("svg", { viewBox: `0 0 ${WIDTH} 12`, preserveAspectRatio: "none", class: "waterfall", role: "img", "aria-label": `from ${duration(span.start_ms)}, for ${duration(span.duration_ms)}` },
         svg("rect", { class: span.error ? "failed" : `c${services.indexOf(span.service) % 6}`, x: Math.min(from, WIDTH - 1.5), width: wide, height: 12, rx: 1 }))));
@@ -75,6 +75,6 @@ async function showTrace(root, id, app) {
     h("h1", { class: "mono" }, words(trace.name)),
     h("p", { class: "row" }, trace.error ? badge(words(trace.error).textContent, "bad") : badge("ok", "ok"), `${duration(trace.duration_ms)}, ${count(trace.spans)} spans, ${ago(trace.start_ms)} ago`, template && h("a", { href: template.replace("{trace_id}", id), rel: "noreferrer", target: "_blank" }, "In the collector")),
     section("Waterfall", h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Spans" }, h("table", { class: "spans" }, h("caption", { class: "hidden" }, "Spans"),
-      h("thead", {}, h("tr", {}, ["Service", "What", "Outcome", "Takes", "When"].map((name) => h("th", { scope: "col", class: name === "Takes" ? "num" : undefined }, name)))), h("tbody", {}, rows)))), detail);
+      h("thead", {}, h("tr", {}, ["Service", "What", "Outcome", "Takes", "When"].map((name) => h("th", { scope: "col", class: { Takes: "num", Service: "wide", Outcome: "wide" }[name] }, name)))), h("tbody", {}, rows)))), detail);
   if (spans.length < trace.spans) root.append(h("p", { class: "muted" }, `The first ${count(spans.length)} spans are shown.`));
 }
