@@ -164,7 +164,9 @@ def _file_name(name: str) -> str:
     if why:
         # As an expression of Python: with numbers in the place of what cannot be seen.
         begin = f"{name[:_MAX_NAME_CHARS]!r}" + "…" * (len(name) > _MAX_NAME_CHARS)
-        raise Fault(ErrorCode.INVALID_ARGUMENT, f"{begin} is not stored: {why}. Give the file another name.")
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, f"{begin} is not stored: {why}. Give the file another name."
+        )
     return "".join(c if c.isprintable() else "_" for c in name).lstrip(".-") or "file"
 
 
