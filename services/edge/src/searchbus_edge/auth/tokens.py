@@ -16,7 +16,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 from cachetools import LRUCache
@@ -59,7 +59,7 @@ _MIN_RSA_BITS = 2048
 _PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
 
 
-async def verify_signature(token: str, source: KeySource) -> bytes:
+async def verify_signature(token: str, source: Jwks) -> bytes:
     """The payload of a compact JWS that one of the keys signed; raises UnauthenticatedError."""
     try:
         parsed = jws.extract_compact(token.encode("ascii"))
@@ -92,7 +92,7 @@ class TokenVerifier:
 
     def __init__(
         self,
-        source: KeySource,
+        source: Jwks,
         issuer: str,
         *,
         role_paths: Sequence[str] = DEFAULT_PATHS,
@@ -166,13 +166,6 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a claim occurs twice")
     return found
-
-
-class KeySource(Protocol):
-    """A source of the keys that may have signed a token."""
-
-    async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
-        """The candidates, possibly none."""
 
 
 class Jwks:
