@@ -246,17 +246,15 @@ class ToolList:
             query: what the caller wants to do; None lists all.
         """
         method = "tools/list" if query is None else "tools/search"
-        view = self._calls.everything
+        view, actor = self._calls.everything, received.actor
         with self._calls.message(received, method):
             if query is not None and not self._search.available:
                 raise Fault(ErrorCode.UNAVAILABLE, _NO_INDEX)
             try:
                 if query is None:
-                    found, following = self._pages.listed_tools(received.actor, view, cursor)
+                    found, following = self._pages.listed_tools(actor, view, cursor)
                 else:
-                    found, following = await self._search.find_tools(
-                        received.actor, view, query, cursor
-                    )
+                    found, following = await self._search.find_tools(actor, view, query, cursor)
             except Exception as error:
                 raise failure_of(error, method) from None
         page: dict[str, Any] = {"tools": [self._render(view, listed) for listed in found]}

@@ -333,7 +333,8 @@ class Probability:
         self._rarity: dict[str, float] = {}
         telling: set[str] = set()
         lacking_names = lacking_words = 0.0
-        names = _names(query)
+        # With a capital, except the first word, which has it anyway; acronyms and numbers.
+        names = {m[0] for m in _NAME.finditer(query) if m.start() or _SURE_NAME.match(m[0])}
         for word in _WORD.findall(query):
             if not (stems := terms(word)) or stems[0] in self._rarity:
                 continue
@@ -395,10 +396,3 @@ class Probability:
             evidence += self._dated.evidence(hit) if self._dated is not None else 0.0
         probability = 1 / (1 + math.exp(-evidence))
         return max(probability, _LITERAL) if hit.literal else probability
-
-
-def _names(query: str) -> set[str]:
-    """Words with a capital, except the first one, which has it anyway; acronyms and numbers."""
-    return {
-        match[0] for match in _NAME.finditer(query) if match.start() or _SURE_NAME.match(match[0])
-    }
