@@ -8,9 +8,10 @@ import re
 from scripts.site.measured import metrics
 
 OF_LIBRARIES = {
-    # FastAPI's own, prometheus_client's own, and Prometheus's.
+    # FastAPI's own, prometheus_client's own, Prometheus's, and those of NATS and Qdrant.
     "http_server_request_duration_seconds_count", "http_server_request_duration_seconds_bucket",
     "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "up",
+    "nats_varz_slow_consumers", "collection_dead_replicas",
 }  # fmt: skip
 
 
@@ -29,5 +30,8 @@ def metrics_in(expression: str) -> set[str]:
     bare = re.sub(r"\"[^\"]*\"", "", expression)
     bare = re.sub(r"\b(by|without|on|ignoring)\s*\([^)]*\)", "", bare)
     return set(
-        re.findall(r"\b((?:searchbus|mcp|http|process)_[a-z_]+|up)\b(?=\s*(?:\{|\[|\)|$|\s))", bare)
+        re.findall(
+            r"\b((?:searchbus|mcp|http|process|nats|collection)_[a-z_]+|up)\b(?=\s*(?:\{|\[|\)|$|\s))",
+            bare,
+        )
     )

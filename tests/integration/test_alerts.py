@@ -86,6 +86,13 @@ CASES: dict[str, Case] = {
         {f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "1000000x60"},
         {"server": "nats:4222"},
     ),
+    "SearchbusServerDown": Case(
+        {f'up{{{HERE}, job="searchbus/nats", pod="nats-0"}}': "1x60",
+         f'up{{{HERE}, job="searchbus/nats", pod="nats-1"}}': "0x60"},
+        {"job": "searchbus/nats"},
+    ),
+    "SearchbusBusFallsBehind": Case({f'nats_varz_slow_consumers{{{HERE}}}': "0+1x60"}),
+    "SearchbusReplicasDead": Case({f'collection_dead_replicas{{{HERE}, pod="qdrant-0"}}': "1x60"}),
     "SearchbusTokensRefused": Case(
         {f'searchbus_http_refused_total{{{HERE}, status="401"}}': "0+600x60"}
     ),
@@ -129,6 +136,10 @@ HEALTHY = {
     f'searchbus_breaker_open{{{HERE}, job="web", breaker="k"}}': "0x400",
     f'searchbus_bus_errors_total{{{HERE}, job="web", kind="permission"}}': "0x400",
     f'searchbus_credential_refused_total{{{HERE}, job="web", setting="s"}}': "0x400",
+    f'up{{{HERE}, job="searchbus/nats", pod="nats-0"}}': "1x400",
+    f'up{{{HERE}, job="qdrant", pod="qdrant-0"}}': "1x400",
+    f"nats_varz_slow_consumers{{{HERE}}}": "3x400",
+    f'collection_dead_replicas{{{HERE}, pod="qdrant-0"}}': "0x400",
     f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "10000000x400",
     f'searchbus_http_refused_total{{{HERE}, status="401"}}': "0+20x400",
     f'searchbus_attach_server_up{{{HERE}, server="s"}}': "1x400",
