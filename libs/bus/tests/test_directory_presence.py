@@ -131,7 +131,8 @@ async def test_more_workers_are_asked_more_rarely(connect_bus, quiet_directory):
 
 async def test_failures_say_since_when_a_service_is_away(connect_bus, quiet_directory):
     """Of requests on the directory's bus, also for services that were never there."""
-    quiet_directory._presence.expected = frozenset({"beta"})
+    # A busy machine may take longer than the grace period of the others.
+    quiet_directory._presence.expected = frozenset({"alpha", "beta"})
     bus = quiet_directory._bus
 
     async def call(service: str) -> str:
