@@ -10,7 +10,8 @@ import pytest
 from mcp import Client
 
 from searchbus_contracts import VERSION
-from searchbus_edge.interfaces.server_card import ai_catalog, server_card, server_json
+from searchbus_edge.interfaces.server_card import ai_catalog, server_card
+from searchbus_edge.interfaces.server_json import server_json
 from searchbus_edge.settings import EdgeSettings
 from searchbus_testing import run_command
 

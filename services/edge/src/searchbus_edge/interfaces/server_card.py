@@ -1,21 +1,19 @@
-"""How an edge describes itself to clients that have not connected, and to registries.
+"""How an edge describes itself to clients that have not connected.
 
 | document | where | format |
 | --- | --- | --- |
 | server card | `GET /mcp/server-card` | extension server-card of MCP (SEP-2127), version 1 |
 | AI catalog | `GET /.well-known/ai-catalog.json` | AI Catalog 1.0, with one entry: the card |
-| `server.json` | `searchbus server-json` prints it | MCP registry, schema of 2025-12-11 |
 
-The formats leave tools to the lists, where each caller sees its own. So strangers who read the
-first two learn no toolset and no endpoint but `/mcp`.
+The formats leave tools to the lists, where each caller sees its own. So strangers who read these
+learn no toolset and no endpoint but `/mcp`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from searchbus_contracts import VERSION, encode
 
@@ -34,7 +32,8 @@ ANYONE: Headers = (
     (b"access-control-allow-headers", b"Content-Type"),
 )
 """Pages of other sites may read the documents: they are for everybody, and nothing else is."""
-_SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
+_TITLE = "searchbus"
+SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
 
 
 def server_card(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
@@ -43,19 +42,10 @@ def server_card(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
     Args:
         base_url: where clients reach the edge.
     """
-    # Imported here: the command below needs no SDK.
-    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-
     versions = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
-    remote = {**_remote(settings, base_url), "supportedProtocolVersions": versions}
-    schema = f"{_SCHEMAS}/v1/server-card.schema.json"
-    return {"$schema": schema, **_identity(settings), "remotes": [remote]}
-
-
-def server_json(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
-    """The entry for the registry: a remote server, which has no package to install."""
-    schema = f"{_SCHEMAS}/2025-12-11/server.schema.json"
-    return {"$schema": schema, **_identity(settings), "remotes": [_remote(settings, base_url)]}
+    endpoint = {**remote(settings, base_url), "supportedProtocolVersions": versions}
+    schema = f"{SCHEMAS}/v1/server-card.schema.json"
+    return {"$schema": schema, **identity(settings), "remotes": [endpoint]}
 
 
 def ai_catalog(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
@@ -80,17 +70,16 @@ def documents(settings: EdgeSettings, base_url: str) -> dict[str, tuple[Tagged, 
     }
 
 
-_TITLE = "searchbus"
-
-
-def _identity(settings: EdgeSettings) -> dict[str, Any]:
+def identity(settings: EdgeSettings) -> dict[str, Any]:
+    """What the server is: the fields that the card and the registry have in common."""
     return {
         "name": settings.server_name, "title": _TITLE,
         "description": settings.server_description, "version": VERSION,
     }  # fmt: skip
 
 
-def _remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+def remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    """How to connect to `/mcp`, with the header that static keys need."""
     found: dict[str, Any] = {"type": "streamable-http", "url": f"{base_url}/mcp"}
     if settings.mode == "static":  # a provider of tokens is named by the challenge of a 401
         key = {"description": "A key of this server.", "isRequired": True, "isSecret": True}
@@ -100,20 +89,3 @@ def _remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
         }  # fmt: skip
         found["headers"] = [header]
     return found
-
-
-def command(
-    data: Annotated[Path | None, typer.Option(help="Data folder of the stack.")] = None,
-) -> None:
-    """Print the server.json of this deployment, for a registry of MCP servers.
-
-    Example: searchbus server-json
-    """
-    from searchbus_runtime import data_folder, load_settings
-
-    settings = load_settings(EdgeSettings, "edge", data_dir=data_folder(data))
-    for name in ("server_name", "public_url"):
-        if getattr(settings, name) is None:
-            typer.echo(f"error: set SEARCHBUS_{name.upper()}: a registry needs it.", err=True)
-            raise typer.Exit(1)
-    typer.echo(encode(server_json(settings, settings.base_url(settings.port))))
