@@ -64,6 +64,11 @@ def test_limits(monkeypatch):
     found = read_sitemap(body.encode())
     assert (len(found.pages), found.cut) == (3, True)
     assert read_sitemap(f"<urlset>{one.format('x' * 3000)}</urlset>".encode()).pages == []
+    monkeypatch.setattr(sitemaps, "MEAN_CHARS", 7)
+    found = read_sitemap(body.encode())
+    assert (len(found.pages), found.cut) == (2, True)
+    found = read_sitemap(b"http://a.org/1\nhttp://a.org/2\n")
+    assert (len(found.pages), found.cut) == (1, True)
     monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", 100)
     body = "<urlset>" + " " * 200_000 + one.format(1) + "</urlset>"
     assert read_sitemap(gzip.compress(body.encode())) == Sitemap(cut=True)

@@ -1,7 +1,7 @@
 """The addresses of a sitemap (sitemaps.org 0.9): XML or lines of text, also in gzip.
 
-It is read piece by piece, and only as far as the limits admit. A
-document type is refused, since it may define entities: without one there is nothing to expand.
+It is read piece by piece, and only as far as the limits admit. A document type is refused, since it
+may define entities: without one there is nothing to expand.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import msgspec
 
 MAX_ADDRESSES = 10_000
 MAX_ADDRESS_CHARS = 2_000
+MEAN_CHARS = 200
+"""Addresses of one sitemap have no more characters on average."""
 MAX_SITEMAP_BYTES = 50 * 2**20
 """The most of one sitemap without its compression: the limit of the protocol."""
 _PIECE_BYTES = 64 * 1024
@@ -68,8 +70,15 @@ def read_sitemap(body: bytes, *, most: int | None = None) -> Sitemap:
 
 def _read_lines(body: bytes, most: int) -> Sitemap:
     lines = body.decode("utf-8-sig", "replace").split()
-    pages = [(line[:MAX_ADDRESS_CHARS], "") for line in lines[:most]]
-    return Sitemap(pages, cut=len(lines) > most)
+    found = Sitemap(cut=len(lines) > most)
+    left_chars = MEAN_CHARS * most
+    for line in lines[:most]:
+        left_chars -= len(line)
+        if left_chars < 0:
+            found.cut = True
+            break
+        found.pages.append((line[:MAX_ADDRESS_CHARS], ""))
+    return found
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
@@ -101,6 +110,7 @@ class _Reader:
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
         self._depth = 0
+        self._left_chars = MEAN_CHARS * most
         self._field = ""
         self._texts: dict[str, str] = {}
 
@@ -129,5 +139,7 @@ class _Reader:
             self.found.sitemaps.append(address)
         else:
             self.found.pages.append((address, texts.get("lastmod", "").strip()[:40]))
-        if len(self.found.pages) + len(self.found.sitemaps) >= self._most:
+        self._left_chars -= len(address)
+        count = len(self.found.pages) + len(self.found.sitemaps)
+        if count >= self._most or self._left_chars <= 0:
             raise _FullError

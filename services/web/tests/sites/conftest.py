@@ -101,7 +101,7 @@ class FakeRetrieval:
     def __init__(self) -> None:
         self.collections: dict[str, dict[str, NewDocument]] = {}
         self.stores: list[str] = []
-        self.failure: Fault | None = None
+        self.failures: list[Fault] = []
 
     def pages(self, collection: str = "docs") -> dict[str, str]:
         """Path → title of the documents."""
@@ -121,8 +121,8 @@ class FakeRetrieval:
 
     @endpoint(required_roles=(OPERATOR_ROLE,))
     async def ingest(self, call: Call, request: IngestRequest) -> IngestReply:
-        if self.failure is not None:
-            raise self.failure
+        if self.failures:
+            raise self.failures.pop()
         kept = self.collections.setdefault(request.collection, {})
         results = []
         for document in request.documents:

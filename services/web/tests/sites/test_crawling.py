@@ -288,10 +288,17 @@ async def test_documents_that_cannot_be_stored_end_the_crawl(sites):
     """With the failure of the retrieval service; the next call goes on."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
     await sites.start()
-    sites.documents.failure = Fault("storage_full", "The disk is full.")
+    sites.documents.failures = [Fault("storage_full", "The disk is full.")]
     with pytest.raises(Fault, match="disk is full"):
         await sites.crawl()
-    sites.documents.failure = None
+    assert (await sites.crawl())["stored"] == 2
+
+
+async def test_crawl_waits_for_a_retrieval_service_that_is_away(sites):
+    """For a while; no page is lost."""
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    await sites.start()
+    sites.documents.failures = [Fault("unavailable", "Away.") for _ in range(2)]
     assert (await sites.crawl())["stored"] == 2
 
 
@@ -354,3 +361,30 @@ async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(sites, monkeypatch)
         await sites.crawl()
         assert rates[0] == rate, delay
         await process.drain()
+
+
+async def test_answer_without_a_body_that_nobody_asked_for_is_a_failure(sites):
+    """A page that is not known cannot be unchanged."""
+    sites.site.pages = {"/": lambda _: Response(status_code=304)}
+    await sites.start()
+    report = await sites.crawl()
+    assert (report["failed"], report.get("unchanged", 0)) == (1, 0)
+    assert report["problems"][0]["status"] == "http_304"
+
+
+async def test_crawl_shares_the_cache_of_pages_and_not_its_rules(sites):
+    """A page that was read is not fetched again; what a crawl refuses is no answer for others."""
+    sites.site.pages = {
+        "/": html("Home", "/away"), "/away": lambda _: RedirectResponse("http://www.example.net/x"),
+        "/x": html("X"),
+    }  # fmt: skip
+    await sites.start()
+    read = {"toolset": "pages", "urls": [f"{SITE}/", f"{SITE}/away"]}
+    crawl, items = await asyncio.gather(
+        sites.crawl(maxAgeS=600), sites.web.call("read_page", **read)
+    )
+    assert crawl["problems"][0]["status"] == "other_site"
+    assert [item["status"] for item in items["items"]] == ["ok", "ok"]
+    before = sites.site.calls["/"]
+    assert (await sites.crawl(collection="other", maxAgeS=600))["stored"] == 1
+    assert sites.site.calls["/"] == before

@@ -24,6 +24,7 @@ from searchbus_contracts.queries import too_small
 from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT, marked, url_from
 from searchbus_passages import Ruler, beginning, count, holds, share
 from searchbus_upstream import Cached, Fetched, SharedCache
+from searchbus_upstream.cache import Fetch
 
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
@@ -181,16 +182,8 @@ class Extractor:
     async def visit(
         self, url: str, visit: Visit, *, timeout_s: float, caller: str, fresh_s: float
     ) -> ExtractedPage:
-        """One page with its facts, for a crawl; `unchanged` where the visit's headers say so.
-
-        A page that only asks whether it has changed is not shared with other callers.
-        """
+        """One page with its facts, for a crawl; `unchanged` where the visit's headers say so."""
         return await self._extract(url, timeout_s, caller, fresh_s, True, visit)
-
-    async def has(self, url: str, *, fresh_s: float) -> bool:
-        """Whether `visit` would send no request."""
-        fresh_s = min(fresh_s, self._fresh_s)
-        return await self._cache.stored(f"facts/{url}", fresh_s=fresh_s) is not None
 
     async def _extract(
         self,
@@ -213,8 +206,8 @@ class Extractor:
 
         try:
             kind = "facts" if with_facts else "page"
-            if visit is not None and visit.headers:
-                cached = Cached((await fetch()).value, int(time.time() * 1000))
+            if visit is not None:
+                cached = await self._visited(f"{kind}/{url}", visit, fetch, fresh_s)
             else:
                 cached = await self._cache.get(
                     f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
@@ -229,10 +222,22 @@ class Extractor:
             return _failed(requested, outcome)
         return _known(_page(requested, outcome.text, url, start), outcome, cached.made_ms)
 
+    async def _visited(self, key: str, visit: Visit, fetch: Fetch, fresh_s: float) -> Cached:
+        """The stored page, else one that no other caller waits for: a visit has its own rules."""
+        stored = None if visit.headers else await self._cache.stored(key, fresh_s=fresh_s)
+        if stored is not None:
+            return stored
+        fetched = await fetch()
+        if fetched.store:
+            await self._cache.store(key, fetched.value)
+        return Cached(fetched.value, int(time.time() * 1000))
+
     async def _outcome(
         self, url: str, left_s: float, caller: str, with_facts: bool, visit: Visit | None = None
     ) -> _PageOutcome:
         try:
+            if visit is not None:
+                left_s = min(left_s, await visit.begin())
             page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
             text = await self._pool.read(page, caller=caller)
         except FetchError as failure:

@@ -81,6 +81,9 @@ class Visit(Protocol):
 
     headers: Mapping[str, str]
 
+    async def begin(self) -> float:
+        """Called before the first request; the seconds that are left. Raises as `before`."""
+
     async def before(self, url: str, left_s: float) -> None:
         """Called before each request, redirects included; raises FetchError to refuse it."""
 
@@ -187,12 +190,15 @@ class Fetcher:
     async def fetch(
         self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
     ) -> PageBytes:
-        """Fetch a page; see `get`. One that has not changed since it was known has no bytes.
+        """Fetch a page; see `get`.
 
         Raises:
-            FetchError: with one of the statuses of the README; `unchanged` for 304.
+            FetchError: with one of the statuses of the README; `unchanged`, where a visit asked.
         """
-        return self._page(*await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit))
+        url, reply = await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
+        if reply.status == 304 and visit is not None and visit.headers:
+            raise FetchError("unchanged", "It has not changed.")
+        return self._page(url, reply)
 
     async def get(
         self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
@@ -267,9 +273,7 @@ class Fetcher:
     def _page(self, url: str, reply: HttpReply) -> PageBytes:
         if _is_challenge(reply):
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
-        if reply.status == 304:
-            raise FetchError("unchanged", "It has not changed.")
-        if reply.status >= 400 or reply.status < 200:
+        if reply.status >= 400 or reply.status < 200 or reply.status == 304:
             raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
         if reply.truncated:
             raise FetchError("unreachable", "The connection broke in the middle of it.")

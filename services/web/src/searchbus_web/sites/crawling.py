@@ -246,7 +246,7 @@ class Crawl:
                 return "fresh"
             headers = known.conditions
         page = await self.reader.page(
-            self.scope, url, left_s=self._left_s, caller=self.caller, fresh_s=self.max_age_s,
+            self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=self.max_age_s,
             headers=headers,
         )  # fmt: skip
         if page.status in REFUSALS or page.status in ("busy", "timeout"):

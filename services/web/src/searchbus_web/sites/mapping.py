@@ -6,13 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
 from searchbus_contracts import decode
 from searchbus_pages import Sitemap
 from searchbus_upstream import canonical_key
+from searchbus_upstream.text import inert, plain
 
 from ..extraction.extractor import ExtractedPage, Extractor
 from ..extraction.facts import Link
@@ -40,10 +43,10 @@ class FoundAddress(msgspec.Struct, omit_defaults=True, rename="camel"):
     """One address of a site."""
 
     url: str
-    origin: str
-    text: str = ""
-    last_modified: str = ""
-    depth: int = 0
+    origin: Annotated[str, Meta(description="sitemap or link")]
+    text: Annotated[str, Meta(description="Untrusted text of the link")] = ""
+    last_modified: Annotated[str, Meta(description="As the sitemap says")] = ""
+    depth: Annotated[int, Meta(description="Links away from url; 0: of a sitemap")] = 0
 
 
 class SiteAddresses(msgspec.Struct):
@@ -90,31 +93,21 @@ class SiteReader:
         scope: SiteScope,
         url: str,
         *,
-        left_s: float,
+        end_s: float,
         caller: str,
         fresh_s: float,
         headers: dict[str, str] | None = None,
     ) -> ExtractedPage:
         """A page in its turn; a failure is its status."""
-        visit = SiteVisit(self.politeness, scope, url, caller=caller, headers=headers)
-        end_s = asyncio.get_running_loop().time() + left_s
-        try:
-            if headers or not await self.extractor.has(url, fresh_s=fresh_s):
-                await self.politeness.turn(url, left_s, caller=caller)
-        except FetchError as failure:
-            return ExtractedPage(url, "", failure.status, failure.message)
-        left_s = max(0.001, end_s - asyncio.get_running_loop().time())
+        visit = SiteVisit(self.politeness, scope, url, caller=caller, end_s=end_s, headers=headers)
         return await self.extractor.visit(
-            url, visit, timeout_s=min(PAGE_TIMEOUT_S, left_s), caller=caller, fresh_s=fresh_s
+            url, visit, timeout_s=PAGE_TIMEOUT_S, caller=caller, fresh_s=fresh_s
         )
 
-    async def sitemap(self, scope: SiteScope, url: str, left_s: float, caller: str) -> Sitemap:
+    async def sitemap(self, scope: SiteScope, url: str, end_s: float, caller: str) -> Sitemap:
         """One sitemap; raises FetchError."""
-        end_s = asyncio.get_running_loop().time() + left_s
-        await self.politeness.turn(url, left_s, caller=caller)
-        visit = SiteVisit(self.politeness, scope, url, caller=caller, headers=_ACCEPT)
-        left_s = max(0.001, end_s - asyncio.get_running_loop().time())
-        timeout_s = min(PAGE_TIMEOUT_S, left_s)
+        visit = SiteVisit(self.politeness, scope, url, caller=caller, end_s=end_s, headers=_ACCEPT)
+        timeout_s = min(PAGE_TIMEOUT_S, await visit.begin())
         _, reply = await self.fetcher.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
         if reply.status != 200:
             raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
@@ -171,7 +164,7 @@ class SiteMapping:
 
     def _note(self, url: str, message: str) -> None:
         if len(self.found.notes) < _MAX_NOTES:
-            self.found.notes.append(f"{url[:300]}: {message}")
+            self.found.notes.append(f"{inert(plain(url, max_chars=300))}: {message}")
 
     async def _read_sitemaps(self) -> None:
         parts = urlsplit(self.scope.start)
@@ -197,7 +190,7 @@ class SiteMapping:
                 return
             asked.add(url)
             try:
-                sitemap = await self.reader.sitemap(self.scope, url, self._left_s, self.caller)
+                sitemap = await self.reader.sitemap(self.scope, url, self.end_s, self.caller)
             except FetchError as failure:
                 if url != usual or rules.sitemaps or failure.status != "http_404":
                     self._note(url, failure.message)
@@ -225,7 +218,7 @@ class SiteMapping:
                 return
             read += 1
             page = await self.reader.page(
-                self.scope, url, left_s=self._left_s, caller=self.caller, fresh_s=PAGE_FRESH_S
+                self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=PAGE_FRESH_S
             )
             if page.status != "ok" and not page.facts:
                 self._note(url, page.message or page.status)

@@ -6,6 +6,7 @@ While the store is away, each worker counts for itself.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Mapping
@@ -84,10 +85,11 @@ class Politeness:
 
 
 class SiteVisit:
-    """The requests for one page, whose first turn was taken; see `Visit`.
+    """The requests for one page or sitemap; see `Visit`.
 
     Args:
-        headers: make the request conditional.
+        end_s: of the loop's clock.
+        headers: make the request of a page conditional.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class SiteVisit:
         url: str,
         *,
         caller: str,
+        end_s: float,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.headers: Mapping[str, str] = headers or {}
@@ -105,6 +108,16 @@ class SiteVisit:
         self._caller = caller
         self._host = urlsplit(url).hostname
         self._url = url
+        self._end_s = end_s
+
+    async def begin(self) -> float:
+        """Wait for the turn of the host."""
+        await self._politeness.turn(self._url, self._left_s, caller=self._caller)
+        return max(0.001, self._left_s)
+
+    @property
+    def _left_s(self) -> float:
+        return self._end_s - asyncio.get_running_loop().time()
 
     async def before(self, url: str, left_s: float) -> None:
         """Refuse other sites; a redirect to another host of the site waits for its turn."""

@@ -76,21 +76,11 @@ class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
     ] = DEFAULT_TOKENS
 
 
-class SiteAddress(Struct, omit_defaults=True, rename="camel"):
-    """One address."""
-
-    url: str
-    origin: Annotated[str, Meta(description="sitemap or link")]
-    text: Annotated[str, Meta(description="Untrusted text of the link")] = ""
-    last_modified: Annotated[str, Meta(description="As the sitemap says")] = ""
-    depth: Annotated[int, Meta(description="Links away from url; 0: of a sitemap")] = 0
-
-
 class SiteMap(Struct, omit_defaults=True, rename="camel"):
     """Answer of map_site."""
 
     site: Annotated[str, Meta(description="Registrable domain")]
-    addresses: list[SiteAddress]
+    addresses: list[FoundAddress]
     total: Annotated[int, Meta(description="Addresses that were found")]
     truncated: Annotated[bool, Meta(description="Whether the site may have more than total")] = (
         False
@@ -279,7 +269,7 @@ def _shown(site: str, found: SiteAddresses, query: str, arguments: MapSite) -> S
         end = start + length
         return SiteMap(
             site,
-            [SiteAddress(a.url, a.origin, a.text, a.last_modified, a.depth) for a in page[:length]],
+            page[:length],
             len(addresses),
             found.cut,
             str(end) if end < len(addresses) else UNSET,
