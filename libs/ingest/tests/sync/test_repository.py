@@ -234,3 +234,16 @@ async def test_machine_without_git_is_told_so(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceUnreadableError, match="git is not installed"):
         await run()
+
+
+async def test_old_commits_take_no_space_for_ever(
+    run, repository, retrieval, tmp_path, monkeypatch
+):
+    """After some fetches the repository is fetched anew."""
+    monkeypatch.setattr(module, "MAX_PACKS", 2)
+    for number in range(6):
+        commit(repository, a_md=f"# Whales\n\nThey sing {number} songs.")
+        await run()
+        packs = list((tmp_path / "home.git").glob("objects/pack/*.pack"))
+        assert 1 <= len(packs) <= 3
+    assert any("5 songs" in d.text for d in retrieval.documents.values())

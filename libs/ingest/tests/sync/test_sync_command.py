@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest.sync import sync_command
 from searchbus_ingest.sync.jobs import Syncing, read_rows
 from searchbus_ingest.sync.sync_command import _Run
@@ -156,6 +158,11 @@ async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, ca
     )
     await asyncio.sleep(0.1)
     assert not retrieval.documents
+    damaged = Fault(ErrorCode.UNAVAILABLE, "keys.json is damaged. Delete it.")
+    with monkeypatch.context() as played:
+        played.setattr(sync_command, "find_bus", Mock(side_effect=damaged))
+        await until(lambda: "keys.json is damaged" in capsys.readouterr().err)
+        assert not work.done()
     bus["bus"] = there
     await until(lambda: len(retrieval.documents) == 3)
     file.write_text("[[")
@@ -169,7 +176,7 @@ async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, ca
 
 
 async def test_sources_are_synced_again_after_their_time(
-    bus, notes, retrieval, tmp_path, monkeypatch
+    bus, notes, retrieval, tmp_path, monkeypatch, capsys
 ):
     """A failure is tried again after a minute at most, and ends nothing."""
     monkeypatch.setattr(sync_command, "LOOK_EVERY_S", 0.01)
@@ -181,6 +188,9 @@ async def test_sources_are_synced_again_after_their_time(
     run = _Run(syncing, as_json=False, verbose=False)
     work = asyncio.create_task(run.keep(lambda: read_rows(file), file, tmp_path, wait=False))
     await until(lambda: run.code == 2)
+    with monkeypatch.context() as played:
+        played.setattr(syncing, "run", Mock(side_effect=ZeroDivisionError("ours")))
+        await until(lambda: "ZeroDivisionError: ours" in capsys.readouterr().err)
     away.rename(notes)
     await until(lambda: len(retrieval.documents) == 3)
     (notes / "d.md").write_text("Seals.")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -170,7 +171,8 @@ class Syncing:
             except Exception as error:
                 failed = self._read(row)
                 failed.failures, failed.problem = state.failures + 1, str(error)[:1000]
-                self._write(path, failed)
+                with suppress(OSError):  # the failure itself says more
+                    self._write(path, failed)
                 raise
             state.failures, state.problem = 0, ""
             if summary.held:

@@ -31,11 +31,14 @@ FETCH_TIMEOUT_S = 900.0
 READ_TIMEOUT_S = 120.0
 MAX_PACK_BYTES = 4 * 2**30
 """Size of any file that git may write."""
+MAX_PACKS = 50
+"""After so many fetches the repository is fetched anew, so that old files take no space."""
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}")
 _OPTIONS = (
     "core.hooksPath=/dev/null", "credential.helper=", "http.followRedirects=false",
-    "transfer.fsckObjects=true", "fetch.recurseSubmodules=false", "gc.auto=0", "protocol.version=2",
-    "http.lowSpeedLimit=1000", "http.lowSpeedTime=60", "core.fsmonitor=false",
+    "transfer.fsckObjects=true", "transfer.unpackLimit=1", "fetch.recurseSubmodules=false",
+    "gc.auto=0", "protocol.version=2", "core.fsmonitor=false", "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=60",
 )  # fmt: skip
 _KEPT = ("PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
 _PAGES_OF_FILES = frozenset({"github.com", "gitlab.com"})
@@ -103,7 +106,8 @@ class RepositorySource:
 
     async def _fetched(self) -> str:
         """The commit, which is in the bare repository now."""
-        if not (self._home / "HEAD").exists():
+        packs = sum(1 for _ in self._home.glob("objects/pack/*.pack"))  # one for each fetch
+        if not (self._home / "HEAD").exists() or packs > MAX_PACKS:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home.mkdir(parents=True)
             await self._git("init", "--bare", "--quiet", "--template=", timeout_s=READ_TIMEOUT_S)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import signal
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -17,6 +17,7 @@ import typer
 from searchbus_cli.output import echo, fail, print_error, tell
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime.config_file import WrongSettingsError
 from searchbus_runtime.files import file_stamp
 
 from ..ingest_command import quiet_libraries
@@ -34,8 +35,6 @@ from .jobs import (
 from .source import SourceUnreadableError
 from .state import SourceBusyError
 from .syncing import SyncSummary
-
-log = logging.getLogger("searchbus.sync")
 
 _USAGE = 2
 AT_ONCE = 4
@@ -99,14 +98,15 @@ def sync(
             row = _row(source, collection, name, every, tuple(include or ()))
             if every and not dry_run:
                 asyncio.run(_until_ended(run.keep(lambda: (row,), None, folder, wait=wait)))
-            else:
-                asyncio.run(run.once([row], progress=not dry_run))
+                return
+            asyncio.run(run.once([row], progress=not dry_run))
         elif once or dry_run:
             asyncio.run(run.once(read_rows(file), progress=False))
         else:
             if not wait:
                 read_rows(file)
             asyncio.run(_until_ended(run.keep(lambda: read_rows(file), file, folder, wait=wait)))
+            return
     except Fault as fault:
         raise fail(fault.failure.message, _USAGE) from None
     except KeyboardInterrupt:
@@ -138,7 +138,7 @@ async def _until_ended(work: Coroutine[Any, Any, None]) -> None:
     """Run until SIGTERM."""
     task = asyncio.create_task(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with suppress(asyncio.CancelledError):
+    with quiet_libraries(), suppress(asyncio.CancelledError):
         await task
 
 
@@ -151,12 +151,13 @@ class _Run:
         self._as_json = as_json
         self._verbose = verbose
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._told = ""
 
     async def once(self, rows: list[SourceRow] | tuple[SourceRow, ...], *, progress: bool) -> None:
         """Sync each source once."""
         for row in rows:
             report = ProgressReport() if progress else None
-            with report or nullcontext():
+            with quiet_libraries(), report or nullcontext():
                 await self._one(row, report.show if report else lambda summary: None)
 
     async def keep(
@@ -173,7 +174,7 @@ class _Run:
         try:
             while True:
                 stamp = file_stamp(file) if file is not None else None
-                if stamp != seen and not (wait and find_bus(folder) is None):
+                if stamp != seen and not (wait and not self._is_up(folder)):
                     seen, wait = stamp, False
                     self._follow(tasks, read)
                 for task in tasks.values():
@@ -184,6 +185,18 @@ class _Run:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def _is_up(self, folder: Path) -> bool:
+        """Whether there is a bus. What is wrong with its settings or keys is said once: with exit
+        code 2 this process would end the stack that it belongs to.
+        """
+        try:
+            return find_bus(folder) is not None
+        except (Fault, WrongSettingsError) as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                print_error(self._told)
+            return False
 
     def _follow(
         self, tasks: dict[SourceRow, asyncio.Task[None]], read: Callable[[], tuple[SourceRow, ...]]
@@ -205,8 +218,9 @@ class _Run:
             async with self._slots:
                 try:
                     ok = await self._one(row)
-                except Exception:  # a fault of ours on one source holds up no other
-                    log.exception("%s was not synced", row.name)
+                except Exception as error:  # a fault of ours on one source holds up no other
+                    print_error(f"{row.name}: {type(error).__name__}: {error}")
+                    traceback.print_exc()
                     ok = False
             every_s = seconds_of(row.every)
             await asyncio.sleep(every_s if ok else min(every_s, AFTER_FAILURE_S))
@@ -216,8 +230,7 @@ class _Run:
     ) -> bool:
         started_s = time.monotonic()
         try:
-            with quiet_libraries():
-                summary = await self._syncing.run(row, on_progress)
+            summary = await self._syncing.run(row, on_progress)
         except _FAILURES as error:
             self.code = 1 if isinstance(error, SourceBusyError) else _USAGE
             print_error(f"{row.name}: {error}")
