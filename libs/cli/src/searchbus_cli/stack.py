@@ -239,14 +239,13 @@ class Stack:
 
     def _needed(self) -> dict[str, StackService]:
         """The services beside the edge, in the order of their start."""
+        known = self._services
+        needed = set(known) if self.toolsets is None else needed_services(known, self.toolsets)
         services = {
-            name: s
-            for name, s in self._services.items()
-            if name != EDGE and s.is_wanted(self.data, self.config)
+            name: known[name]
+            for name in needed - {EDGE}
+            if known[name].is_wanted(self.data, self.config)
         }
-        if self.toolsets is not None:
-            needed = needed_services(self._services, self.toolsets)
-            services = {name: s for name, s in services.items() if name in needed}
         return dict(sorted(services.items(), key=lambda item: (item[1].rank, item[0])))
 
     def _edges(self, edge: StackService) -> Edges:
