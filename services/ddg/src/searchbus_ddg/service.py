@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from functools import partial
 
 from searchbus_bus import KeyValue, Worker
 from searchbus_contracts.engines import ENGINES
@@ -61,37 +62,28 @@ async def start(process: Process[DdgSettings]) -> None:
     leases = await process.bus.key_value(
         "ddg_leases", ttl_s=LEASE_TTL_S, max_bytes=_STATE_BYTES, timeout_s=_LEASE_TIMEOUT_S
     )
-    holder = secrets.token_hex(8)
-    egress = await _claim(leases, holder, process.settings)
-    if egress is not None:
+    holder, settings = secrets.token_hex(8), process.settings
+    find = partial(
+        claim, leases, settings.ddg_egress, holder,
+        index=settings.worker_index, place=settings.ddg_place,
+    )  # fmt: skip
+    if (egress := await find()) is not None:
         await _serve(process, egress, holder, leases)
         return
     log.warning(
         "every egress has a worker already; this one is on standby. To use it, add addresses: "
         'SEARCHBUS_DDG_EGRESS=\'["direct", "http://proxy:3128"]\''
     )
-    task = asyncio.get_running_loop().create_task(_standby(process, holder, leases))
-    process.resources.callback(task.cancel)
 
+    async def stand_by() -> None:
+        free = None
+        while free is None:
+            await asyncio.sleep(_STANDBY_S)
+            free = await find()
+        log.info("an egress is free: this worker takes over its lease")
+        await _serve(process, free, holder, leases)
 
-async def _standby(process: Process[DdgSettings], holder: str, leases: KeyValue) -> None:
-    while True:
-        await asyncio.sleep(_STANDBY_S)
-        egress = await _claim(leases, holder, process.settings)
-        if egress is not None:
-            log.info("an egress is free: this worker takes over its lease")
-            await _serve(process, egress, holder, leases)
-            return
-
-
-async def _claim(leases: KeyValue, holder: str, settings: DdgSettings) -> str | None:
-    return await claim(
-        leases,
-        settings.ddg_egress,
-        holder,
-        index=settings.worker_index,
-        place=settings.ddg_place,
-    )
+    process.resources.callback(asyncio.get_running_loop().create_task(stand_by()).cancel)
 
 
 async def _serve(
