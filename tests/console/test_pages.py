@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -243,6 +244,28 @@ async def test_keyboard_alone_reaches_everything(serve_console, visit):
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await page.wait_for_selector("h1 >> text=whisper")
+    await tab.check()
+
+
+async def test_page_that_is_still_read_does_not_take_the_focus(serve_console, visit):
+    """Whoever writes into its filter meanwhile goes on there."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    await page.wait_for_selector(".page.overview h1")
+    held = asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/console/api/catalogue?*", hold)
+    await tab.go("catalogue")
+    await page.keyboard.press("/")
+    held.set()
+    await page.wait_for_selector("tbody tr")
+    await page.wait_for_timeout(200)
+    assert await page.evaluate("document.activeElement.matches('[data-search]')")
     await tab.check()
 
 

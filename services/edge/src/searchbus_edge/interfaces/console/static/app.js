@@ -131,5 +131,7 @@ if (token) {
   history.replaceState(null, "", "#/overview");
 }
 app.live.addEventListener("change", drawState);
-addEventListener("hashchange", () => { app.me ? show().then(() => main.focus({ preventScroll: true })) : start(); });
+// Whoever already writes into a field of the new page keeps the focus there.
+const focusPage = () => main.contains(document.activeElement) || main.focus({ preventScroll: true });
+addEventListener("hashchange", () => { app.me ? show().then(focusPage) : start(); });
 start();
