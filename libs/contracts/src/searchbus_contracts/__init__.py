@@ -68,7 +68,7 @@ __all__ = [
     "ResourceTemplate", "Subjects", "TextContent", "ToolAnnotations", "ToolCall",
     "ToolDescriptor", "ToolEvent", "ToolReply", "canonical", "check_query", "convert", "decode",
     "decode_catalog", "doc", "encode", "input_schema", "is_token", "json_schema",
-]  # fmt: skip  # fmt: skip
+]  # fmt: skip
 
 VERSION = "0.1.0"
 """The version of all packages, which are released together; as in every pyproject.toml."""

@@ -31,7 +31,7 @@ __all__ = [
     "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key", "count_limit",
     "is_public_host", "is_public_url", "retry_after_s", "upstream_span", "with_retries",
     "without_trackers",
-]  # fmt: skip  # fmt: skip
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
     __name__,

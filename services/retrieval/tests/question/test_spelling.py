@@ -34,7 +34,9 @@ def test_only_plain_words_are_doubtful():
 
 
 def test_only_whole_words_are_replaced():
-    """The rest of the question stays as it was written."""
+    """The rest of the question stays as it was written, quotations too."""
+    quoted = 'the inflaton of "the inflaton"'
+    assert with_words(quoted, {"inflaton": "inflation"}) == 'the inflation of "the inflaton"'
     assert with_words("Inflaton, inflaton; inflatons", {"inflaton": "inflation"}) == (
         "Inflaton, inflation; inflatons"
     )

@@ -9,6 +9,7 @@ from string import ascii_lowercase
 _WORD = re.compile(r"(?<![\w'\u2019-])[a-z]{5,20}(?![\w'\u2019-])")
 """In small letters only: a name that no passage has is another matter than a misspelt word."""
 _QUOTED = re.compile(r"[\"\u201c\u201d][^\"\u201c\u201d]*[\"\u201c\u201d]")
+_WORD_OR_QUOTED = re.compile(rf"{_QUOTED.pattern}|{_WORD.pattern}")
 MOST_WORDS = 3
 """Each costs some 15 ms; a text with more unknown words is in another language."""
 
@@ -39,5 +40,5 @@ def _edits(word: str) -> Iterator[str]:
 
 
 def with_words(question: str, corrected: Mapping[str, str]) -> str:
-    """The question with other words in place of some."""
-    return _WORD.sub(lambda match: corrected.get(match[0], match[0]), question)
+    """The question with other words in place of some, outside of quotes."""
+    return _WORD_OR_QUOTED.sub(lambda match: corrected.get(match[0], match[0]), question)
