@@ -32,7 +32,7 @@ class Text(Struct):
 
 '''
 TOOL = '''\
-    @tool(title="Reverse a text", annotations=_ANNOTATIONS)
+    @tool(title="Reverse a text", annotations=READ_ONLY_OUTSIDE)
     async def reverse(self, call: Call, arguments: Text) -> str:
         """Write a text from its last letter to its first."""
         return arguments.text[::-1]
