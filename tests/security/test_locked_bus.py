@@ -47,11 +47,11 @@ async def as_service(bus: LockedBus, name: str) -> Bus:
 
 FORBIDDEN: list[tuple[str, str, str]] = [
     ("ddg", "publish", "sb.v1.tool.web.web_search"), ("ddg", "publish", "sb.v1.retrieval.search"),
-    ("ddg", "publish", "sb.v1.retrieval.delete"), ("ddg", "publish", "$KV.sb_web_pace.x"),
+    ("ddg", "publish", "sb.v1.retrieval.ingest"), ("ddg", "publish", "sb.v1.retrieval.delete"), ("ddg", "publish", "$KV.sb_web_pace.x"),
     ("ddg", "publish", "$JS.API.STREAM.DELETE.KV_sb_ddg_leases"), ("ddg", "publish", "$JS.API.STREAM.PURGE.KV_sb_ddg_answers"),
     ("ddg", "subscribe", "sb.v1.tool.web.*"), ("ddg", "subscribe", "sb.v1.tool.>"), ("ddg", "subscribe", ">"),
-    ("ddg", "subscribe", "_INBOX_edge.>"), ("web", "subscribe", "sb.v1.ddg.*"), ("web", "publish", "sb.v1.retrieval.ingest"),
-    ("web", "publish", "sb.v1.ctl.cancel.retrieval"), ("web", "subscribe", "_INBOX_cli.>"),
+    ("ddg", "subscribe", "_INBOX_edge.>"), ("web", "subscribe", "sb.v1.ddg.*"), ("web", "publish", "sb.v1.retrieval.search"),
+    ("web", "publish", "sb.v1.ctl.cancel.attach"), ("web", "subscribe", "_INBOX_cli.>"),
     ("web", "publish", "$KV.sb_ddg_leases.x"), ("retrieval", "publish", "sb.v1.tool.ddg.web_search"),
     ("retrieval", "publish", "$JS.API.STREAM.CREATE.evil"), ("retrieval", "subscribe", "sb.v1.toolindex.search"),
     ("toolindex", "publish", "sb.v1.retrieval.search"), ("toolindex", "subscribe", "sb.v1.tool.fomc.*"),
