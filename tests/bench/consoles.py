@@ -1,7 +1,8 @@
 """What open consoles cost the calls beside them: 20 event streams of operators at one edge.
 
-Quiet and busy rounds alternate, so that the machine's noise meets both; the result is the median of
-the ratios of neighbours.
+Quiet and busy rounds alternate, so that the noise of the machine meets both; the result is the
+median of the ratios of neighbours. The p99 of one round varies threefold on a machine that does
+other work: hence so many rounds, and the CPU of a call beside it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .progress import progress
 __all__ = ["run"]
 
 CONSOLES = 20
-ROUNDS = 9
+ROUNDS = 25
 REQUESTS = 1000
 IN_FLIGHT = 4
 _IDLE_S = 10.0
