@@ -15,6 +15,7 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
+from searchbus_contracts.copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.ingest import (
     Chunk,
@@ -23,6 +24,8 @@ from searchbus_contracts.ingest import (
     IngestReply,
     IngestRequest,
     NewDocument,
+    RebuildReply,
+    RebuildRequest,
 )
 from searchbus_contracts.retrieval import (
     Document,
@@ -136,3 +139,27 @@ async def test_who_stores_documents_needs_the_roles_of_the_collection_too(ask):
     notes = IngestRequest(collection=MEMORY, documents=(document,))
     with pytest.raises(Fault, match="collection: searchbus_memory"):
         await ask(ingest, notes, IngestReply, insider)
+
+
+async def test_copies_and_rebuilds_need_the_roles_of_the_collection_too(ask):
+    """The operator's role alone neither reads nor replaces it; the commands have every role."""
+    outsider = Actor(subject="o", roles=(OPERATOR_ROLE,))
+
+    async def asked(verb, message, reply, actor):
+        return await ask(ask.subjects.endpoint("retrieval", verb), message, reply, actor)
+
+    for roles in ((OPERATOR_ROLE, "ROLE_HR"), ("*",)):
+        insider = Actor(subject="i", roles=roles)
+        whole = await asked("export", ExportRequest(collection="hr"), ExportReply, insider)
+        for verb, message, reply in (
+            ("export", ExportRequest(collection="hr"), ExportReply),
+            ("rebuild", RebuildRequest(collection="hr", step="begin"), RebuildReply),
+            ("restore", RestoreRequest(collection="hr", copy=whole.collection, points=whole.points),
+             RestoreReply),
+            ("rebuild", RebuildRequest(collection="hr", step="end"), RebuildReply),
+        ):  # fmt: skip
+            with pytest.raises(Fault, match="There is no collection 'hr'"):
+                await asked(verb, message, reply, outsider)
+            await asked(verb, message, reply, insider)
+    document = await asked("get", GetRequest(document_id="d", collection="hr"), Document, HR)
+    assert "Salaries" in document.text

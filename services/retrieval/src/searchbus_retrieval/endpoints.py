@@ -183,17 +183,20 @@ class RetrievalEndpoints:
     @endpoint(required_roles=WRITERS)
     async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
         """Begin a copy of a collection, or put it in its place."""
+        self._access.require(call.actor, request.collection)
         step = {"begin": self._library.begin_rebuild, "end": self._library.end_rebuild}
         return RebuildReply(documents=await step[request.step](request.collection))
 
     @endpoint(required_roles=WRITERS)
     async def export(self, call: Call, request: ExportRequest) -> ExportReply:
         """The next documents of a collection, for a copy."""
+        self._access.require(call.actor, request.collection)
         return await self._library.copies.read(request.collection, request.cursor)
 
     @endpoint(required_roles=WRITERS)
     async def restore(self, call: Call, request: RestoreRequest) -> RestoreReply:
         """Store points of a copy beside a collection."""
+        self._access.require(call.actor, request.collection)
         points = await asyncio.to_thread(points_of, request.copy, request.points)
         await self._library.copies.store(request.collection, request.copy, points)
         return RestoreReply(points=len(points))
