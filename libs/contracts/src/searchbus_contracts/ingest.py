@@ -100,6 +100,18 @@ class RebuildReply(Struct, frozen=True, kw_only=True):
     documents: int
 
 
+_FEW = 2
+"""So many documents are deleted also where they are more than half."""
+
+
+def are_most(gone: int, documents: int) -> bool:
+    """Whether so many documents seem gone that they are kept until a person agrees.
+
+    A source that fails often looks as if all of it was gone.
+    """
+    return gone > max(_FEW, documents // 2)
+
+
 NAMESPACE = uuid.UUID("6f0c3d52-6f3b-5a35-9d0e-3f5b8f0a7c11")
 """Namespace of every id (RFC 4122, version 5)."""
 _INDEX_VERSION = 1

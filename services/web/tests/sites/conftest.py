@@ -102,6 +102,8 @@ class FakeRetrieval:
         self.collections: dict[str, dict[str, NewDocument]] = {}
         self.stores: list[str] = []
         self.failures: list[Fault] = []
+        self.refused: set[str] = set()
+        self.refusals = 0
 
     def pages(self, collection: str = "docs") -> dict[str, str]:
         """Path → title of the documents."""
@@ -126,6 +128,13 @@ class FakeRetrieval:
         kept = self.collections.setdefault(request.collection, {})
         results = []
         for document in request.documents:
+            if document.url in self.refused:
+                self.refusals += 1
+                refused = IngestResult(
+                    document_id=document.document_id, outcome="refused", reason="It is refused."
+                )
+                results.append(refused)
+                continue
             old = kept.get(document.document_id)
             same = old is not None and revision_of(old) == revision_of(document)
             outcome: Any = "unchanged" if same else "replaced" if old else "stored"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 
 import pytest
@@ -166,6 +167,46 @@ async def test_endless_links_end_at_the_limits(sites):
     assert answer["truncated"]
     assert answer["total"] <= mapping.MAX_ADDRESSES
     assert sites.site.calls.total() <= mapping.MAX_MAP_PAGES + 2
+
+
+async def test_map_that_the_limits_have_cut_is_kept(sites, monkeypatch):
+    """Nobody would get more of it."""
+    monkeypatch.setattr(mapping, "MAX_MAP_PAGES", 1)
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A", "/b"), "/b": html("B")}
+    await sites.start()
+    for _ in range(2):
+        assert (await sites.map(depth=2))["truncated"]
+    assert sites.site.calls["/"] == 1
+
+
+@pytest.mark.parametrize("refusing", ["/a", "/sitemap.xml"])
+async def test_map_that_a_refusal_has_cut_is_not_kept(sites, refusing):
+    """The next caller gets the whole map."""
+    pages = {
+        "/sitemap.xml": sitemap(f"{SITE}/s"), "/": html("Home", "/a"), "/a": html("A", "/b"),
+        "/b": html("B"),
+    }  # fmt: skip
+    sites.site.pages = pages | {
+        refusing: lambda _: Response(status_code=429, headers={"retry-after": "0"})
+    }
+    await sites.start()
+    answer = await sites.map(depth=2)
+    assert answer["truncated"]
+    sites.site.pages = pages
+    answer = await sites.map(depth=2)
+    assert (found(answer), answer.get("truncated", False)) == (["/s", "/", "/a", "/b"], False)
+
+
+async def test_map_that_the_time_of_its_caller_has_cut_is_not_kept(sites):
+    """The next caller has more time."""
+    sites.site.gates["/a"] = asyncio.Event()
+    sites.site.pages = {"/": html("Home", "/a"), "/a": html("A", "/b"), "/b": html("B")}
+    await sites.start()
+    answer = await sites.map(depth=2, timeout_s=3.0)
+    assert (found(answer), answer["truncated"]) == (["/", "/a"], True)
+    sites.site.gates["/a"].set()
+    answer = await sites.map(depth=2)
+    assert (found(answer), answer.get("truncated", False)) == (["/", "/a", "/b"], False)
 
 
 @pytest.mark.parametrize(

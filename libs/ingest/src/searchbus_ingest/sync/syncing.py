@@ -18,7 +18,7 @@ import msgspec
 
 from searchbus_bus import Bus
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.ingest import NewDocument, document_id, revision_of
+from searchbus_contracts.ingest import NewDocument, are_most, document_id, revision_of
 
 from ..sending import SYNCED_FROM, Retrieval, Summary, delete, send, stored_documents
 from ..sources.item import Item
@@ -30,8 +30,6 @@ MAX_DOCUMENTS = 1_000_000
 """The id of each is kept in memory."""
 MAX_CHANGES = 1000
 """Changes that a dry run names."""
-FEW = 2
-"""So many documents are deleted also where they are more than half."""
 _SAVE_EVERY_S = 30.0
 
 
@@ -230,7 +228,7 @@ class Sync:
         remedy = "If that is right, sync once with --allow-deletes."
         if not listing.entries:
             return f"the source is empty. {remedy}"
-        if len(gone) > max(FEW, total // 2):
+        if are_most(len(gone), total):
             return f"they are more than half of the {total} documents. {remedy}"
         return ""
 

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -31,7 +31,7 @@ from ..providers.tavily import Tavily
 from .fetching import Fetcher, FetchError, Visit
 from .outline import part_of
 from .pool import ReaderPool
-from .reading import FactsQuestion, PageBytes
+from .reading import FactsQuestion, PageBytes, PageReply
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -64,8 +64,6 @@ class ExtractedPage:
         start: where the requested part begins, in characters of the text.
         fetched_ms: when the page was fetched, in milliseconds of the epoch.
         facts: of the page, as JSON, where they were asked for.
-        final_url: after redirects.
-        etag, modified: by which the site recognizes a page that has not changed.
     """
 
     url: str
@@ -76,9 +74,7 @@ class ExtractedPage:
     start: int = 0
     fetched_ms: int = 0
     facts: bytes = b""
-    final_url: str = ""
-    etag: str = ""
-    modified: str = ""
+    reply: PageReply = field(default_factory=PageReply)
 
 
 class WebExtractItem(Struct, omit_defaults=True):
@@ -112,9 +108,7 @@ class _PageOutcome(Struct, omit_defaults=True):
     status: str = "ok"
     message: str | None = None
     facts: bytes = b""
-    url: str = ""
-    etag: str = ""
-    modified: str = ""
+    reply: PageReply = PageReply()
 
 
 class Extractor:
@@ -250,7 +244,7 @@ class Extractor:
         facts = await self._pool.read_json(FactsQuestion(page), caller=caller)
         if isinstance(facts, str):
             return _PageOutcome(status=facts, message=_PROBLEMS[facts])
-        found = _PageOutcome(text.text, "ok", None, facts, page.url, page.etag, page.modified)
+        found = _PageOutcome(text.text, "ok", None, facts, page.reply)
         if text.problem is not None and b'"items":[]' in facts:
             found.status, found.message = text.problem, _PROBLEMS[text.problem]
         return found
@@ -285,10 +279,7 @@ def _failed(requested: str, outcome: _PageOutcome) -> ExtractedPage:
 
 
 def _known(page: ExtractedPage, found: _PageOutcome, fetched_ms: int) -> ExtractedPage:
-    return replace(
-        page, fetched_ms=fetched_ms, facts=found.facts, final_url=found.url, etag=found.etag,
-        modified=found.modified,
-    )  # fmt: skip
+    return replace(page, fetched_ms=fetched_ms, facts=found.facts, reply=found.reply)
 
 
 def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:

@@ -28,13 +28,14 @@ from searchbus_upstream import (
 from searchbus_upstream.guard import ALLOWED_PORTS
 
 from .pool import ReaderPool
-from .reading import PageBytes, RobotsAnswer, RobotsQuestion
+from .reading import PageBytes, PageReply, RobotsAnswer, RobotsQuestion
 
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
 _PER_HOST = 2
 _MAX_VALIDATOR_CHARS = 200
+_MAX_ROBOTS_CHARS = 1_000
 _HEADERS = {
     "User-Agent": USER_AGENT,
     "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.9,"
@@ -195,15 +196,17 @@ class Fetcher:
         Raises:
             FetchError: with one of the statuses of the README; `unchanged`, where a visit asked.
         """
-        url, reply = await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
+        url, reply, moved = await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
         if reply.status == 304 and visit is not None and visit.headers:
             raise FetchError("unchanged", "It has not changed.")
-        return self._page(url, reply)
+        return self._page(url, reply, moved)
 
     async def get(
         self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
-    ) -> tuple[str, HttpReply]:
-        """Send requests for a URL, following redirects; the last URL, and its reply.
+    ) -> tuple[str, HttpReply, bool]:
+        """Send requests for a URL, following redirects.
+
+        Returns the last URL, its reply, and whether there were redirects, all of them permanent.
 
         Args:
             caller: the stable id of whoever asks for the page.
@@ -212,6 +215,7 @@ class Fetcher:
             FetchError: there is no reply.
         """
         end_s = asyncio.get_running_loop().time() + timeout_s
+        redirects: set[int] = set()
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
             if visit is not None:
@@ -221,7 +225,8 @@ class Fetcher:
                 await visit.after(url, reply)
             location = reply.headers.get("location")
             if reply.status not in (301, 302, 303, 307, 308) or not location:
-                return url, reply
+                return url, reply, bool(redirects) and redirects <= {301, 308}
+            redirects.add(reply.status)
             target = _redirect_target(url, location)
             if url.startswith("https:") and target.startswith("http:"):
                 raise FetchError("blocked_by_policy", "It redirects from https to http.")
@@ -270,7 +275,7 @@ class Fetcher:
             except UpstreamUnreachableError as error:
                 raise self._unreachable(error) from None
 
-    def _page(self, url: str, reply: HttpReply) -> PageBytes:
+    def _page(self, url: str, reply: HttpReply, moved: bool) -> PageBytes:
         if _is_challenge(reply):
             raise FetchError("challenge", "The site asks for proof that no bot fetches it.")
         if reply.status >= 400 or reply.status < 200 or reply.status == 304:
@@ -283,11 +288,14 @@ class Fetcher:
             raise FetchError(
                 "unsupported_type", f"It is {media_type or 'of unknown type'}, which holds no text."
             )
-        etag, modified = (reply.headers.get(name, "") for name in ("etag", "last-modified"))
-        return PageBytes(
-            url, reply.body, media_type, _charset(content_type),
-            etag[:_MAX_VALIDATOR_CHARS], modified[:_MAX_VALIDATOR_CHARS],
+        etag, modified, robots = (
+            reply.headers.get(name, "") for name in ("etag", "last-modified", "x-robots-tag")
+        )
+        said = PageReply(
+            url, moved, etag[:_MAX_VALIDATOR_CHARS], modified[:_MAX_VALIDATOR_CHARS],
+            robots[:_MAX_ROBOTS_CHARS],
         )  # fmt: skip
+        return PageBytes(url, reply.body, media_type, _charset(content_type), said)
 
     def _unreachable(self, error: UpstreamUnreachableError) -> FetchError:
         problems = {

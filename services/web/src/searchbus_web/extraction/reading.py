@@ -39,21 +39,35 @@ _MAX_DELAY_S = 86_400.0
 _EMPTY_LINES = re.compile(r"\n{3,}")
 
 
+class PageReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the reply with a page says of it; texts may be empty.
+
+    Args:
+        url: after redirects.
+        moved: whether there were redirects, each of them permanent.
+        etag, modified, robots: of the headers ETag, Last-Modified and X-Robots-Tag.
+    """
+
+    url: str = ""
+    moved: bool = False
+    etag: str = ""
+    modified: str = ""
+    robots: str = ""
+
+
 class PageBytes(msgspec.Struct, array_like=True, tag="page"):
     """A page as it was fetched.
 
     Args:
         media_type: lower case, without parameters.
         charset: of the Content-Type header.
-        etag, modified: of the headers ETag and Last-Modified; may be empty.
     """
 
     url: str
     body: bytes
     media_type: str
     charset: str | None = None
-    etag: str = ""
-    modified: str = ""
+    reply: PageReply = PageReply()
 
 
 class RobotsQuestion(msgspec.Struct, array_like=True, tag="robots"):

@@ -14,12 +14,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from searchbus_bus import end_task
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.ingest import are_most
 from searchbus_upstream import canonical_key
 
 from ..extraction.extractor import ExtractedPage
 from .documents import MAX_KNOWN, SiteDocuments, StoredPage, hash_of_page
 from .mapping import PageLinks, SiteReader, followed
-from .politeness import REFUSALS
+from .politeness import LATER
 from .records import (
     BEAT_S,
     MAX_SEEN,
@@ -39,7 +40,8 @@ _MAX_PROBLEMS = 50
 _GONE = ("http_404", "http_410")
 _SKIPPED = ("robots", "other_site", "unsupported_type", "empty", "scanned", "blocked_by_policy")
 _OUTCOMES = (
-    "stored", "replaced", "unchanged", "fresh", "duplicates", "deleted", "skipped", "failed",
+    "stored", "replaced", "unchanged", "fresh", "duplicates", "deleted", "held", "skipped",
+    "failed",
 )  # fmt: skip
 OnPage = Callable[[int, str], Awaitable[None]]
 """Awaited with the number of pages that are done, and what became of the last one."""
@@ -64,6 +66,7 @@ class CrawlReport(Struct, omit_defaults=True, rename="camel"):
     fresh: Annotated[int, Meta(description="Documents younger than maxAgeS: not fetched")] = 0
     duplicates: Annotated[int, Meta(description="Pages with the text of another one")] = 0
     deleted: Annotated[int, Meta(description="Documents whose page is gone")] = 0
+    held: Annotated[int, Meta(description="Documents that were not deleted: see notes")] = 0
     skipped: Annotated[int, Meta(description="Pages that may not be stored, or have no text")] = 0
     failed: int = 0
     waiting: Annotated[int, Meta(description="Addresses that were not visited")] = 0
@@ -85,6 +88,7 @@ class Crawl:
         max_age_s: how old a document or a page of the cache may be.
         record: what was left of an earlier call, or a new one.
         end_s: of the loop's clock.
+        allow_deletes: whether more than half of the stored pages may be deleted.
     """
 
     reader: SiteReader
@@ -98,6 +102,7 @@ class Crawl:
     max_pages: int
     max_age_s: float
     end_s: float
+    allow_deletes: bool
     _queue: deque[tuple[str, int]] = field(default_factory=deque)
     _busy: dict[str, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
@@ -106,6 +111,8 @@ class Crawl:
     _known: dict[str, StoredPage] = field(default_factory=dict)
     _hashes: dict[str, str] = field(default_factory=dict)
     _twins: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+    _gone: dict[str, tuple[StoredPage, str]] = field(default_factory=dict)
     _again: set[str] = field(default_factory=set)
     _counts: Counter[str] = field(default_factory=Counter)
     _problems: list[CrawlProblem] = field(default_factory=list)
@@ -141,6 +148,7 @@ class Crawl:
         beat = asyncio.create_task(self._beat())
         try:
             await all_of(*(self._work() for _ in range(AT_ONCE)))
+            await self._delete_gone()
             record.open = False
         finally:
             await end_task(beat)
@@ -156,8 +164,11 @@ class Crawl:
         return self.end_s - asyncio.get_running_loop().time()
 
     def _recorded(self) -> CrawlRecord:
-        """The record as it is to be written: pages that are being visited wait again."""
-        self.record.waiting = [*self._busy.items(), *self._queue]
+        """The record as it is to be written: pages that are being visited wait again, and those
+        whose documents are to be deleted.
+        """
+        gone = ((page.url, page.depth) for page, _ in self._gone.values())
+        self.record.waiting = [*self._busy.items(), *gone, *self._queue]
         self.record.seen = bytes(self._seen_bytes)
         self.record.counts = dict(self._counts)
         return self.record
@@ -249,14 +260,16 @@ class Crawl:
             self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=self.max_age_s,
             headers=headers,
         )  # fmt: skip
-        if page.status in REFUSALS or page.status in ("busy", "timeout"):
+        if page.status in LATER:
             return self._refused(page, depth)
         self._refusals = 0
+        if known is not None and (page.facts or page.status in ("unchanged", *_GONE)):
+            self._answered.add(canonical_key(url))
         if page.status == "unchanged":
             return "unchanged"
         if page.status in _GONE and known is not None:
-            await self._delete(known)
-            return "deleted"
+            self._lose(known)
+            return "gone"
         if page.status != "ok" and not page.facts:
             return self._problem(url, page.status, page.message or "")
         return await self._read(page, depth, known)
@@ -264,12 +277,12 @@ class Crawl:
     async def _read(self, page: ExtractedPage, depth: int, known: StoredPage | None) -> str:
         """Follow the links of a page, and store it."""
         facts = PageLinks.of(page)
-        final = cleaned(page.final_url or page.url)
+        final = cleaned(page.reply.url or page.url)
         key = canonical_key(final)
         if key != canonical_key(page.url):
             mark = address_hash(key)
-            if known is not None:
-                await self._delete(known)  # it has moved
+            if known is not None and page.reply.moved and page.status == "ok":
+                self._lose(known)
             if mark in self._seen:
                 return "duplicates"
             self._seen.add(mark)
@@ -283,7 +296,7 @@ class Crawl:
             return self._problem(page.url, page.status, page.message or "")
         if facts.says("noindex"):
             if known is not None:
-                await self._delete(known)
+                self._lose(known)
             return self._problem(page.url, "noindex", "The page asks not to be stored.")
         if not self.scope.admits(final):
             return "skipped"
@@ -296,25 +309,50 @@ class Crawl:
         if self._hashes.setdefault(digest, key) != key:
             self._twins[digest] = (url, depth)
             if known is not None:
-                await self._delete(known)
+                self._lose(known, digest)
             return "duplicates"
+        self._gone.pop(key, None)
         if known is not None and known.content_hash == digest:
             return "unchanged"
         now = StoredPage(
-            url, digest, page.etag, page.modified, page.fetched_ms / 1000 or time.time(), depth
-        )
+            url, digest, page.reply.etag, page.reply.modified,
+            page.fetched_ms / 1000 or time.time(), depth,
+        )  # fmt: skip
         result = await self.documents.store(now, title, page.text)
         if result.outcome == "refused":
+            self._release(now)
             return self._problem(url, "refused", result.reason or "")
         if known is not None:
             self._release(known)
         self._known[key] = now
         return result.outcome
 
-    async def _delete(self, known: StoredPage) -> None:
-        await self.documents.delete(known)
-        self._known.pop(canonical_key(known.url), None)
+    def _lose(self, known: StoredPage, digest: str = "") -> None:
+        """The document is deleted at the end; with a digest, if another page has that text then."""
+        key = canonical_key(known.url)
+        self._answered.add(key)
+        self._gone[key] = (known, digest)
+        self._known.pop(key, None)
         self._release(known)
+
+    async def _delete_gone(self) -> None:
+        """Delete what is gone, unless it is so much that the site may be out of order."""
+        gone = [
+            page for key, (page, digest) in self._gone.items()
+            if not digest or self._hashes.get(digest, key) != key
+        ]  # fmt: skip
+        if not gone or self.keeper.lost:
+            return
+        if not self.allow_deletes and are_most(len(gone), len(self._answered)):
+            self._counts["held"] += len(gone)
+            self._notes.append(
+                f"{len(gone)} documents whose pages are gone stay: they are more than half of the "
+                f"{len(self._answered)} stored pages that were visited. "
+                "If that is right, crawl once with allowDeletes."
+            )
+        else:
+            self._counts["deleted"] += await self.documents.delete(gone)
+        self._gone.clear()
 
     def _release(self, known: StoredPage) -> None:
         """A text is no longer stored for this page: another page that has it may be."""

@@ -7,7 +7,7 @@ documents, and those of the collection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -142,12 +142,12 @@ class SiteDocuments:
         request = IngestRequest(collection=self.collection, documents=(document,), fields=_FIELDS)
         return (await self._ask("ingest", request, IngestReply)).results[0]
 
-    async def delete(self, page: StoredPage) -> None:
-        """Delete a page; raises Fault."""
-        # Never without an id, which would be the whole collection.
-        ids = (self._id(page.url),)
+    async def delete(self, pages: Sequence[StoredPage]) -> int:
+        """Delete pages, at least one; how many there were. Raises Fault."""
+        assert pages  # without ids it would be the whole collection
+        ids = tuple(self._id(page.url) for page in pages)
         request = DeleteRequest(collection=self.collection, document_ids=ids)
-        await self._ask("delete", request, DeleteReply)
+        return (await self._ask("delete", request, DeleteReply)).documents
 
     def _id(self, url: str) -> str:
         return document_id(self.collection, canonical_key(url))

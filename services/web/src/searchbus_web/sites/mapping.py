@@ -19,10 +19,10 @@ from searchbus_upstream.text import inert, plain
 
 from ..extraction.extractor import ExtractedPage, Extractor
 from ..extraction.facts import Link
-from ..extraction.fetching import Fetcher, FetchError
+from ..extraction.fetching import TOKEN, Fetcher, FetchError
 from ..extraction.pool import ReaderPool
 from ..extraction.reading import SitemapQuestion
-from .politeness import REFUSALS, Politeness, SiteVisit
+from .politeness import LATER, Politeness, SiteVisit
 from .scope import SiteScope, cleaned
 
 MAX_ADDRESSES = 2_000
@@ -53,12 +53,15 @@ class SiteAddresses(msgspec.Struct):
     """A map.
 
     Args:
-        cut: whether the site has more than the limits admit, or the time was not enough.
+        cut: whether the site has more than the limits admit, or it stopped early.
+        stopped: whether it stopped for want of time, or because the site refused: another caller
+            may find more.
     """
 
     addresses: list[FoundAddress] = []
     notes: list[str] = []
     cut: bool = False
+    stopped: bool = False
 
 
 class PageLinks(msgspec.Struct):
@@ -67,16 +70,27 @@ class PageLinks(msgspec.Struct):
     title: str = ""
     meta: dict[str, str] = {}
     links: list[Link] = []
+    header: str = ""
 
     @classmethod
     def of(cls, page: ExtractedPage) -> PageLinks:
         """The links of a page; none where it could not be read."""
-        return decode(page.facts, cls) if page.facts else cls()
+        links = decode(page.facts, cls) if page.facts else cls()
+        links.header = page.reply.robots
+        return links
 
     def says(self, word: str) -> bool:
-        """Whether the page tells robots `noindex` or `nofollow`."""
-        said = f"{self.meta.get('robots', '')},{self.meta.get('searchbus', '')}".lower()
-        return word in said or "none" in [part.strip() for part in said.split(",")]
+        """Whether the page or its header X-Robots-Tag tells robots `noindex` or `nofollow`.
+
+        A word of the header that follows another robot's name and a comma is obeyed too: several
+        headers arrive as one.
+        """
+        own = [part.strip().removeprefix(f"{TOKEN}:") for part in self.header.lower().split(",")]
+        said = [*(self.meta.get(name, "").lower() for name in ("robots", TOKEN)), *(
+            part for part in own if ":" not in part
+        )]  # fmt: skip
+        parts = ",".join(said)
+        return word in parts or "none" in [part.strip() for part in parts.split(",")]
 
 
 @dataclass(slots=True)
@@ -108,7 +122,7 @@ class SiteReader:
         """One sitemap; raises FetchError."""
         visit = SiteVisit(self.politeness, scope, url, caller=caller, end_s=end_s, headers=_ACCEPT)
         timeout_s = min(PAGE_TIMEOUT_S, await visit.begin())
-        _, reply = await self.fetcher.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
+        _, reply, _ = await self.fetcher.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
         if reply.status != 200:
             raise FetchError(f"http_{reply.status}", f"The site answers HTTP {reply.status}.")
         found = await self.pool.read_json(SitemapQuestion(reply.body), caller=caller)
@@ -159,10 +173,15 @@ class SiteMapping:
     @property
     def _left_s(self) -> float:
         left_s = self.end_s - asyncio.get_running_loop().time()
-        self.found.cut = self.found.cut or left_s <= 0
+        self._stop(left_s <= 0)
         return left_s
 
-    def _note(self, url: str, message: str) -> None:
+    def _stop(self, early: bool) -> None:
+        if early:
+            self.found.cut = self.found.stopped = True
+
+    def _note(self, url: str, message: str, status: str = "") -> None:
+        self._stop(status in LATER)
         if len(self.found.notes) < _MAX_NOTES:
             self.found.notes.append(f"{inert(plain(url, max_chars=300))}: {message}")
 
@@ -173,7 +192,7 @@ class SiteMapping:
                 self.scope.start, self._left_s, caller=self.caller
             )
         except FetchError as failure:
-            self._note("robots.txt", failure.message)
+            self._note("robots.txt", failure.message, failure.status)
             return
         usual = f"{parts.scheme}://{parts.netloc}/sitemap.xml"
         queue = deque((url, 0) for url in rules.sitemaps or [usual])
@@ -193,7 +212,7 @@ class SiteMapping:
                 sitemap = await self.reader.sitemap(self.scope, url, self.end_s, self.caller)
             except FetchError as failure:
                 if url != usual or rules.sitemaps or failure.status != "http_404":
-                    self._note(url, failure.message)
+                    self._note(url, failure.message, failure.status)
                 continue
             self.found.cut = self.found.cut or sitemap.cut
             # A sitemap may have thousands: other calls go on in between.
@@ -221,9 +240,8 @@ class SiteMapping:
                 self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=PAGE_FRESH_S
             )
             if page.status != "ok" and not page.facts:
-                self._note(url, page.message or page.status)
-                if page.status in (*REFUSALS, "busy"):
-                    self.found.cut = True
+                self._note(url, page.message or page.status, page.status)
+                if page.status in LATER and page.status != "timeout":
                     return
                 continue
             links = PageLinks.of(page)
@@ -241,8 +259,8 @@ PAGE_FRESH_S = 600.0
 
 def followed(page: ExtractedPage, links: PageLinks) -> Iterator[tuple[str, str]]:
     """Addresses and texts of the links that robots may follow; the page's own after redirects."""
-    if page.final_url and page.final_url != page.url:
-        yield page.final_url, links.title
+    if page.reply.url and page.reply.url != page.url:
+        yield page.reply.url, links.title
     if not links.says("nofollow"):
         for link in links.links:
             yield link.url, link.text

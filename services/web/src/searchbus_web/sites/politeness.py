@@ -30,6 +30,8 @@ _PAUSE_S = 30.0
 """After a refusal without Retry-After."""
 REFUSALS = ("challenge", "http_429", "http_503")
 """Statuses by which a site asks for fewer requests."""
+LATER = (*REFUSALS, "busy", "timeout")
+"""Statuses after which another call may get the page."""
 _MAX_HOSTS = 1_000
 
 

@@ -108,6 +108,10 @@ class CrawlSite(Struct, forbid_unknown_fields=True, rename="camel"):
             description="Pages that were stored less than these seconds ago are not fetched again",
         ),
     ] = 0
+    allow_deletes: Annotated[
+        bool,
+        Meta(description="Whether to delete documents also where most visited pages are gone"),
+    ] = False
     cursor: (
         Annotated[str, Meta(max_length=64, description="Goes on with a crawl that was truncated")]
         | UnsetType
@@ -163,7 +167,7 @@ class SiteTools(Toolset, name="sites"):
             found = await SiteMapping(
                 self._reader, scope, arguments.depth, call.actor.subject, end_s, on_step
             ).run()
-            return Fetched(encode(found), store=bool(found.addresses))
+            return Fetched(encode(found), store=bool(found.addresses) and not found.stopped)
 
         key = record_key(scope.start, arguments.depth, arguments.include, arguments.exclude)
         with self._place():
@@ -224,6 +228,7 @@ class SiteTools(Toolset, name="sites"):
                 max_pages=arguments.max_pages,
                 max_age_s=float(arguments.max_age_s),
                 end_s=_end_s(call),
+                allow_deletes=arguments.allow_deletes,
             ).run()  # fmt: skip
         if report.waiting and keeper.kept:
             report.cursor = key
