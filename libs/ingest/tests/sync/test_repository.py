@@ -219,6 +219,20 @@ async def test_home_that_is_damaged_is_made_anew(run, repository, retrieval, tmp
     assert (await run()).stored == 1
 
 
+async def test_fetch_that_was_killed_holds_up_no_later_one(run, repository, retrieval, tmp_path):
+    """git leaves its locks and half a pack then, which nothing else removes."""
+    await run()
+    home = tmp_path / "home.git"
+    left = [
+        home / name for name in ("shallow.lock", "refs/sync/now.lock", "objects/pack/tmp_pack_x")
+    ]
+    for path in left:
+        path.write_text("")
+    commit(repository, d_md="More.")
+    assert (await run()).stored == 1
+    assert not any(path.exists() for path in left)
+
+
 async def test_names_that_no_disk_has_are_named(run, repository, retrieval):
     """The others are stored."""
     blob = git(repository, "hash-object", "-w", "a.md").strip()

@@ -150,6 +150,30 @@ async def test_deleted_entries_are_deleted_and_old_ones_stay(run, internet, retr
     assert (await run(allow_deletes=True)).deleted == 0
 
 
+def atom(*rows: tuple[str, str, str]) -> str:
+    """Rows of a name, when it was published, and when it was updated."""
+    return "<feed>" + "".join(
+        f"<entry><id>{name}</id><title>{name}</title><content>Text {name}</content>"
+        f"<published>{published}</published><updated>{updated}</updated></entry>"
+        for name, published, updated in rows
+    ) + "</feed>"  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_old_entry_that_comes_back_deletes_none_that_left_the_end(
+    run, internet, retrieval, place
+):
+    """A feed may be sorted by the last change, and its oldest entry be one that was edited."""
+    rows = [(name, f"2026-03-0{n}", f"2026-03-0{n}") for n, name in enumerate("abc", 1)][::-1]
+    internet.files["/feed"] = atom(*rows)
+    await run()
+    rows[2:] = []
+    rows.insert(place, ("old", "2015-01-01", f"2026-03-0{4 - place}"))
+    internet.files["/feed"] = atom(*rows)
+    assert (await run()).deleted == 0
+    assert sorted(texts(retrieval)) == ["a", "b", "c", "old"]
+
+
 async def drip(every_s: float):
     while True:
         yield b"<rss>" + b" " * 2**16

@@ -46,6 +46,7 @@ class FeedEntry(NamedTuple):
         day: when it was published, YYYY-MM-DD; empty where that is unknown.
         text: HTML.
         whole: whether `text` is all of it, and not a summary.
+        changed: the day of its last change that is stated; as `day`.
     """
 
     key: str
@@ -54,6 +55,7 @@ class FeedEntry(NamedTuple):
     day: str
     text: str
     whole: bool
+    changed: str
 
 
 def read_feed(body: bytes, url: str, charset: str | None = None) -> list[FeedEntry]:
@@ -138,7 +140,8 @@ def _entry(element: ElementTree.Element, base: str) -> FeedEntry:
                or texts.get("updated") or "")  # fmt: skip
     key = guid or link or sha256(f"{title}\n{text}".encode()).hexdigest()
     whole = bool(content) or not link or len(summary) >= WHOLE_TEXT_CHARS
-    return FeedEntry(key[:1000], title, link, day, text, whole)
+    changed = max(day, _day(texts.get("updated", "")))
+    return FeedEntry(key[:1000], title, link, day, text, whole, changed)
 
 
 def _markup(element: ElementTree.Element) -> str:

@@ -158,10 +158,15 @@ class SiteSource:
 def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
     found = SourceListing([], stamp=page.stamp)
     for one in {entry.key: entry for entry in reversed(feed)}.values():
-        stamp = sha256("\0".join(map(str, one)).encode("utf-8", "replace")).hexdigest()[:32]
+        parts = map(str, one[:-1])  # some feeds call every entry changed each time
+        stamp = sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
         found.entries.append(SourceEntry(one.key, stamp, one))
-    # What is older than all entries has left the end of the feed, and is no deletion.
-    found.gone_after = min((e.day for e in feed if e.day), default="9999-12-31")
+    # What left the end of the feed is no deletion. It is not newer than the last change of the last
+    # entry, whether the feed is sorted by that or by the first day; in another order all may leave.
+    dated = [entry for entry in feed if entry.day]
+    days = [entry.day for entry in dated]
+    descending = days and days == sorted(days, reverse=True)
+    found.gone_after = dated[-1].changed if descending else "9999-12-31"
     return found
 
 
