@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -46,6 +48,45 @@ def test_what_came_before_a_fault_is_kept():
         found = read_sitemap(body)
         assert found.cut
         assert found.pages[:1] == [("http://a.org/?x=1&y=2", "2026-01-02")]
+
+
+LINES = b"".join(b"http://a.org/%d/%s\n" % (n, sha256(b"%d" % n).hexdigest().encode())
+                 for n in range(3000))  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [LINES, b"<urlset>" + LINES + b"</urlset>"])
+def test_gzip_that_is_cut_or_damaged_is_not_whole(body):
+    """Of lines, too, which have no end of their own; also far behind the first piece."""
+    packed = gzip.compress(body)
+    assert len(body) > len(packed) > 100_000
+    assert not read_sitemap(packed).cut
+    assert not read_sitemap(gzip.compress(body[:100_000]) + gzip.compress(body[100_000:])).cut
+    for at in (-4, -5000, len(packed) // 2):
+        assert read_sitemap(packed[:at]).cut
+        assert read_sitemap(packed[:at] + b"\xff" * 1000 + packed[at:]).cut
+    assert len(read_sitemap(gzip.compress(LINES)[:-5000]).pages) > 2000
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_above_the_limit_is_not_whole(pack, monkeypatch):
+    """Whether it came packed or not."""
+    monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", len(LINES) - 1)
+    assert read_sitemap(pack(LINES)).cut
+    monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", len(LINES))
+    assert read_sitemap(pack(LINES)) == Sitemap([(u, "") for u in LINES.decode().split()])
+
+
+@pytest.mark.parametrize(
+    "label", ["shift_jis", "gb2312", "euc-kr", "utf-16", "koi8-r", "foo", "x" * 99]
+)
+def test_every_encoding_is_read(label):
+    """As feeds are; an unknown one is detected."""
+    try:
+        codec = codecs.lookup(label).name
+    except LookupError:
+        codec = "utf-8"
+    body = f'<?xml version="1.0" encoding="{label}"?><urlset><url><loc>http://a.org/я</loc></url></urlset>'
+    assert read_sitemap(body.encode(codec)).pages == [("http://a.org/я", "")]
 
 
 @pytest.mark.parametrize("kind", ["INTERNAL", "SYSTEM"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -268,6 +269,21 @@ async def test_pages_that_are_gone_are_deleted_and_others_that_fail_stay(run, in
     summary = await run("/map")
     assert (summary.deleted, len(summary.failed)) == (3, 1)
     assert sorted(texts(retrieval)) == ["b", "e", "f"]
+
+
+@pytest.mark.parametrize("declared", ["utf-16", "shift_jis", "foo"])
+async def test_sitemap_of_any_encoding_is_followed(run, internet, retrieval, declared):
+    """Its kind is seen as well; what is damaged deletes nothing."""
+    url = internet.url
+    encoding = "utf-8" if declared == "foo" else declared
+    text = f"<?xml version='1.0' encoding='{declared}'?>" + sitemap((f"{url}/a", ""))
+    internet.files = {"/map": text.encode(encoding), "/a": PAGE.format("a")}
+    await run("/map")
+    assert list(texts(retrieval)) == ["a"]
+    packed = gzip.compress("\n".join(f"{url}/{n}" for n in range(3)).encode())
+    internet.files["/map"] = packed[:-12]
+    summary = await run("/map", allow_deletes=True)
+    assert (summary.deleted, len(retrieval.documents)) == (0, 1)
 
 
 async def test_index_of_sitemaps_is_followed_on_its_own_host(run, internet, retrieval):

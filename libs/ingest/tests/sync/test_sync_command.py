@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from unittest.mock import Mock
+from unittest.mock import ANY, Mock
 
 import pytest
 import typer
@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest.sync import sync_command
 from searchbus_ingest.sync.jobs import Syncing, read_rows
+from searchbus_ingest.sync.state import check
 from searchbus_ingest.sync.sync_command import _Run
 from searchbus_runtime import BusAddress
 from searchbus_testing import until
@@ -143,6 +144,23 @@ def test_sources_of_a_file_are_synced_once(run, notes, retrieval, tmp_path):
     assert done.exit_code == 2
     assert "nothing: No such file" in done.stderr
     assert "b: 3 stored" in done.stdout
+
+
+def test_fault_of_ours_in_one_source_holds_up_no_other(run, notes, tmp_path, monkeypatch):
+    """It is printed, remembered for `searchbus doctor`, and the exit code tells of it."""
+    sync_once = Syncing._sync
+
+    async def played(self, row, *rest):
+        if row.name == "a":
+            raise ZeroDivisionError("ours")
+        return await sync_once(self, row, *rest)
+
+    monkeypatch.setattr(Syncing, "_sync", played)
+    done = run("--file", write_file(tmp_path, "a", "b"), "--once")
+    assert done.exit_code == 2
+    assert "a: ZeroDivisionError: ours" in done.stderr
+    assert "b: 3 stored" in done.stdout
+    assert check(tmp_path / "data")[1:] == (False, ANY)
 
 
 async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, capsys):

@@ -1,16 +1,19 @@
 """The addresses of a sitemap (sitemaps.org 0.9): XML or lines of text, also in gzip.
 
-It is read piece by piece, and only as far as the limits admit. A document type is refused, since it
-may define entities: without one there is nothing to expand.
+It is read only as far as the limits admit. A document type is refused, since it may define
+entities: without one there is nothing to expand.
 """
 
 from __future__ import annotations
 
+import gzip
 import zlib
-from collections.abc import Iterator
+from io import BytesIO
 from xml.parsers import expat
 
 import msgspec
+
+from .charset import decode_text
 
 MAX_ADDRESSES = 10_000
 MAX_ADDRESS_CHARS = 2_000
@@ -18,7 +21,7 @@ MEAN_CHARS = 200
 """Addresses of one sitemap have no more characters on average."""
 MAX_SITEMAP_BYTES = 50 * 2**20
 """The most of one sitemap without its compression: the limit of the protocol."""
-_PIECE_BYTES = 64 * 1024
+_PIECE = 64 * 1024
 _GZIP = b"\x1f\x8b"
 
 
@@ -50,26 +53,29 @@ def read_sitemap(body: bytes, *, most: int | None = None) -> Sitemap:
         ValueError: it has a document type.
     """
     most = MAX_ADDRESSES if most is None else most
-    reader = _Reader(most)
-    pieces = _pieces(body)
-    try:
-        first = next(pieces, b"")
-    except zlib.error:
-        return Sitemap(cut=True)
-    if first.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(b"http"):
-        return _read_lines(b"".join((first, *pieces)), most)
-    try:
-        reader.parser.Parse(first, False)
-        for piece in pieces:
-            reader.parser.Parse(piece, False)
-        reader.parser.Parse(b"", True)
-    except (_FullError, expat.ExpatError, zlib.error):
-        reader.found.cut = True
-    return reader.found
+    body, cut = _unpacked(body)
+    text = decode_text(body, markup=True).lstrip()
+    found = (_read_lines if text[:4].lower() == "http" else _read_xml)(text, most)
+    found.cut |= cut
+    return found
 
 
-def _read_lines(body: bytes, most: int) -> Sitemap:
-    lines = body.decode("utf-8-sig", "replace").split()
+def _unpacked(body: bytes) -> tuple[bytes, bool]:
+    """The sitemap without its compression, and whether its end is missing."""
+    if not body.startswith(_GZIP):
+        return body[:MAX_SITEMAP_BYTES], len(body) > MAX_SITEMAP_BYTES
+    whole = bytearray()
+    try:
+        with gzip.open(BytesIO(body)) as file:
+            while len(whole) <= MAX_SITEMAP_BYTES and (piece := file.read1(_PIECE)):
+                whole += piece
+    except (EOFError, OSError, zlib.error):
+        return bytes(whole), True
+    return bytes(whole[:MAX_SITEMAP_BYTES]), len(whole) > MAX_SITEMAP_BYTES
+
+
+def _read_lines(text: str, most: int) -> Sitemap:
+    lines = text.split(None, most)
     found = Sitemap(cut=len(lines) > most)
     left_chars = MEAN_CHARS * most
     for line in lines[:most]:
@@ -81,18 +87,15 @@ def _read_lines(body: bytes, most: int) -> Sitemap:
     return found
 
 
-def _pieces(body: bytes) -> Iterator[bytes]:
-    """The sitemap without its compression, in pieces; the last one is missing where it is cut."""
-    if not body.startswith(_GZIP):
-        for start in range(0, min(len(body), MAX_SITEMAP_BYTES), _PIECE_BYTES):
-            yield body[start : start + _PIECE_BYTES]
-        return
-    engine = zlib.decompressobj(31)
-    left_bytes = MAX_SITEMAP_BYTES
-    while left_bytes > 0 and (piece := engine.decompress(body, _PIECE_BYTES)):
-        body = engine.unconsumed_tail
-        left_bytes -= len(piece)
-        yield piece
+def _read_xml(text: str, most: int) -> Sitemap:
+    reader = _Reader(most)
+    try:
+        for start in range(0, len(text), _PIECE):  # as text: its declaration has no effect
+            reader.parser.Parse(text[start : start + _PIECE], False)
+        reader.parser.Parse("", True)
+    except (_FullError, expat.ExpatError):
+        reader.found.cut = True
+    return reader.found
 
 
 class _Reader:

@@ -111,7 +111,7 @@ class RepositorySource:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home.mkdir(parents=True)
             await self._git("init", "--bare", "--quiet", "--template=", timeout_s=READ_TIMEOUT_S)
-        # A fetch that was killed leaves its locks, which no other process has: the source is claimed.
+        # A killed fetch leaves its locks. No other process has them: the source is claimed.
         for left in (*self._home.rglob("*.lock"), *self._home.glob("objects/pack/tmp_*")):
             left.unlink(missing_ok=True)
         address = f"file://{self._address}" if self._local else self._address

@@ -15,6 +15,7 @@ from searchbus_pages import (
     FeedError,
     Sitemap,
     TooComplexError,
+    decode_text,
     read_feed,
     read_sitemap,
 )
@@ -33,10 +34,10 @@ _FAILED_MAPS = 3
 """After so many the rest is not tried: each may take a minute."""
 _HEAD_BYTES = 4096
 _SITEMAP = re.compile(
-    rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:http|(?:<[?!][^<>]*>\s*)*<(?:\w{1,20}:)?(?:urlset|sitemapindex)\b)",
+    r"\s*(?:http|(?:<[?!][^<>]*>\s*)*<(?:\w{1,20}:)?(?:urlset|sitemapindex)\b)",
     re.I,
 )
-"""How a sitemap begins: packed, as lines of addresses, or with its first element."""
+"""How a sitemap begins that is not packed: as lines of addresses, or with its first element."""
 _CUT = "a sitemap has more pages than are read, or ends too early"
 _SUFFIXES = {
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt",
@@ -68,7 +69,7 @@ class SiteSource:
         """See `SyncSource`."""
         try:
             page = await self._client.get(self._url, max_bytes=MAX_LISTING_BYTES, known=known)
-            kind = "sitemap" if _SITEMAP.match(page.body[:_HEAD_BYTES]) else "feed"
+            kind = "sitemap" if _is_sitemap(page.body[:_HEAD_BYTES]) else "feed"
             if self._kind not in ("", kind):
                 raise SourceUnreadableError(f"{self._url} is a {kind}. Write {kind}+{self._url}.")
             if kind == "sitemap":
@@ -153,6 +154,10 @@ class SiteSource:
         yield await asyncio.to_thread(
             _document, entry, collection, body, suffix, charset or None, url, note
         )  # fmt: skip
+
+
+def _is_sitemap(head: bytes) -> bool:
+    return head.startswith(b"\x1f\x8b") or bool(_SITEMAP.match(decode_text(head, markup=True)))
 
 
 def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:

@@ -216,12 +216,7 @@ class _Run:
         await asyncio.sleep(self._syncing.due_s(row))
         while True:
             async with self._slots:
-                try:
-                    ok = await self._one(row)
-                except Exception as error:  # a fault of ours on one source holds up no other
-                    print_error(f"{row.name}: {type(error).__name__}: {error}")
-                    traceback.print_exc()
-                    ok = False
+                ok = await self._one(row)
             every_s = seconds_of(row.every)
             await asyncio.sleep(every_s if ok else min(every_s, AFTER_FAILURE_S))
 
@@ -234,6 +229,11 @@ class _Run:
         except _FAILURES as error:
             self.code = 1 if isinstance(error, SourceBusyError) else _USAGE
             print_error(f"{row.name}: {error}")
+            return False
+        except Exception as error:  # a fault of ours on one source holds up no other
+            self.code = _USAGE
+            print_error(f"{row.name}: {type(error).__name__}: {error}")
+            traceback.print_exc()
             return False
         if summary.failed or summary.held:
             self.code = max(self.code, 1)
