@@ -53,8 +53,8 @@ async def run(repository, retrieval, tmp_path):
     bus = await bus_with(retrieval)
     state = SyncState(name="s", collection="c", source="u")
 
-    async def run(address=str(repository), branch="", **options):
-        source = RepositorySource(address, branch, tmp_path / "home.git")
+    async def run(address=str(repository), branch="", include=(), **options):
+        source = RepositorySource(address, branch, tmp_path / "home.git", include)
         return await Sync(bus, source, state, **options).run()
 
     return run
@@ -72,6 +72,18 @@ async def test_files_of_the_last_commit_are_stored(run, repository, retrieval):
     (whales,) = (d for d in retrieval.documents.values() if d.title == "Whales")
     assert whales.url == f"file://{repository}/a.md".replace(" ", "%20").replace("é", "%C3%A9")
     assert {d.title for d in retrieval.documents.values()} == {"Whales", "b", "c"}
+
+
+async def test_include_chooses_files(run, repository, retrieval, tmp_path):
+    """By globs, as of a folder; other ones choose anew although no commit is new."""
+    commit(repository, e_bin="Not text.")
+    summary = await run(include=("*.md", "sub/**", "*.bin"))
+    assert paths(retrieval) == ["a.md", "sub/b.txt"]
+    assert [str(item) for item in summary.failed] == ["e.bin: unknown file type"]
+    assert (await run(include=("*.md", "sub/**"))).unchanged == 2
+    assert (await run()).stored == 1
+    assert (await run(include=("*.md", "*.py"))).deleted == 1
+    assert paths(retrieval) == ["a.md", "c.py"]
 
 
 async def test_only_changed_files_are_read_after_a_commit(run, repository, retrieval):

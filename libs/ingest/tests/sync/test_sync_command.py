@@ -109,6 +109,15 @@ def test_name_keeps_documents_when_the_folder_moves(run, notes, retrieval):
         (["nothing", "--collection", "c"], "No such file"),
         (["x", "--collection", "c", "--every", "1x"], "write 30s, 15m"),
         (["ftp://x", "--collection", "c"], "use a path"),
+        (
+            ["https://[oops/feed.xml", "--collection", "c"],
+            "source: https://[oops/feed.xml is not a",
+        ),
+        (
+            ["http://localhost:99999/feed", "--collection", "c"],
+            "source: http://localhost:99999/feed",
+        ),
+        (["https://a.example/f", "--collection", "c", "--include", "*.md"], "include: only files"),
         (["--file", "nothing.toml"], "cannot be read"),
     ],
 )

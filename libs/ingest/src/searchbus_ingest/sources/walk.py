@@ -114,12 +114,17 @@ def find_files(
             if not include or not name.left_out:
                 yield FoundFile(name.origin, path / name.origin, name)
             continue
-        if include and not any(_matches(name.split("/"), p.split("/")) for p in include):
+        if not is_included(name, include):
             continue
         skipped = _special(root, path / name, name)
         if skipped is None:
             skipped = _unsupported(name, suffixes, left_out=not include)
         yield FoundFile(name, path / name, skipped)
+
+
+def is_included(name: str, include: tuple[str, ...]) -> bool:
+    """Whether a path matches one of the patterns of `find_files`, or there are none."""
+    return not include or any(_matches(name.split("/"), p.split("/")) for p in include)
 
 
 def _walk(root: Path, below: str) -> Iterator[str | Item]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, cast
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -67,15 +68,27 @@ def read_rows(path: Path) -> tuple[SourceRow, ...]:
     seen = set()
     for row in rows:
         try:
-            seconds_of(row.every)
-            require_collection(row.collection)
-            address_of(row.source, path.absolute().parent)
+            require_valid(row, path.absolute().parent)
         except Fault as fault:
             raise _invalid(f"{path}: {row.name}: {fault.failure.message}") from None
         if (row.name, row.collection) in seen:
             raise _invalid(f"{path}: {row.name} is there twice. Give each source its own name.")
         seen.add((row.name, row.collection))
     return rows
+
+
+def require_valid(row: SourceRow, base: Path) -> None:
+    """Raises Fault where a field is wrong.
+
+    Args:
+        base: as of `address_of`.
+    """
+    if not is_token(row.collection):
+        raise _invalid("collection: use 1 to 64 letters, digits, _ and -.")
+    seconds_of(row.every)
+    kind, _ = address_of(row.source, base)
+    if row.include and kind not in ("folder", "git"):
+        raise _invalid("include: only files are chosen by it. Omit it for a feed or a sitemap.")
 
 
 def seconds_of(every: str) -> float:
@@ -85,12 +98,6 @@ def seconds_of(every: str) -> float:
     if not LEAST_EVERY_S <= found <= MOST_EVERY_S:
         raise _invalid(f"every={every[:20]}: write 30s, 15m, 6h or 1d; from 10 s to 30 days.")
     return float(found)
-
-
-def require_collection(name: str) -> None:
-    """Raises Fault where this cannot be the name of a collection."""
-    if not is_token(name):
-        raise _invalid("collection: use 1 to 64 letters, digits, _ and -.")
 
 
 def address_of(text: str, base: Path) -> tuple[str, str]:
@@ -108,7 +115,14 @@ def address_of(text: str, base: Path) -> tuple[str, str]:
     if rest.startswith(("http://", "https://")):
         if kind == "folder" or (kind == "git" and rest.startswith("http://")):
             raise _invalid(f"{text[:200]}: use https:// for git, and a path for a folder.")
-        if "@" in rest.split("/")[2]:  # it would stand in every document
+        try:
+            parts = urlsplit(rest)
+            usable = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise _invalid(f"source: {text[:200]} is not an address. Correct its host or port.")
+        if "@" in parts.netloc:  # it would stand in every document
             raise _invalid("source: use an address without user and password.")
         return kind, rest
     if "://" in rest or kind in ("feed", "sitemap"):
@@ -206,7 +220,7 @@ class Syncing:
             return FolderSource(Path(target), row.include)
         if kind == "git":
             address, _, branch = target.partition("#")
-            return RepositorySource(address, branch, home)
+            return RepositorySource(address, branch, home, row.include)
         client = SiteClient(target, self._routes(), self._pause_s)
         return SiteSource(target, cast(Kind, kind), client)
 

@@ -24,7 +24,7 @@ from searchbus_contracts import ErrorCode, Fault
 from ..sending import in_thread
 from ..sources.files import MAX_FILE_BYTES, SUFFIXES, read_files
 from ..sources.item import Item, Reason
-from ..sources.walk import FoundFile
+from ..sources.walk import FoundFile, is_included
 from .source import SourceEntry, SourceListing, SourceUnchangedError, SourceUnreadableError
 
 FETCH_TIMEOUT_S = 900.0
@@ -41,6 +41,7 @@ _OPTIONS = (
     "http.lowSpeedTime=60",
 )  # fmt: skip
 _KEPT = ("PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
+_UNKNOWN_TYPE = "unknown file type"
 _PAGES_OF_FILES = frozenset({"github.com", "gitlab.com"})
 
 
@@ -51,12 +52,15 @@ class RepositorySource:
         address: of https, or the absolute path of a local repository.
         branch: or tag; empty: what its HEAD names.
         home: folder of the bare repository.
+        include: as of `find_files`.
 
     Raises:
         Fault: invalid_argument; the address or the branch cannot be used.
     """
 
-    def __init__(self, address: str, branch: str, home: Path) -> None:
+    def __init__(
+        self, address: str, branch: str, home: Path, include: tuple[str, ...] = ()
+    ) -> None:
         self._local = address.startswith("/")
         if not self._local and (
             not address.startswith("https://") or "@" in urlsplit(address).netloc
@@ -71,6 +75,7 @@ class RepositorySource:
                 f"#{branch[:80]} is not a branch. Write the name of a branch or tag behind #.",
             )
         self._address, self._branch, self._home = address, branch or "HEAD", home
+        self._include = include
         self._base = self._page_base()
 
     def _page_base(self) -> str:
@@ -84,18 +89,22 @@ class RepositorySource:
     async def entries(self, known: str) -> SourceListing:
         """See `SyncSource`."""
         commit = await self._fetched()
-        if known and commit == known:
+        stamp = "\n".join((commit, *self._include))
+        if known == stamp:
             raise SourceUnchangedError
-        found = SourceListing([], stamp=commit)
+        found = SourceListing([], stamp=stamp)
         listing = await self._git("ls-tree", "-r", "-z", "-l", commit, timeout_s=READ_TIMEOUT_S)
         for row in filter(None, listing.split(b"\0")):
             about, _, raw = row.partition(b"\t")
             mode, _, blob, size = about.decode().split()
             name = raw.decode("utf-8", "replace")
+            if not is_included(name, self._include):
+                continue
             problem = _left_out(name, mode)
             if problem:
+                asked = bool(self._include) and problem == _UNKNOWN_TYPE
                 found.skipped.append(
-                    Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=True)
+                    Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=not asked)
                 )
             elif int(size) > MAX_FILE_BYTES:
                 problem = f"larger than {MAX_FILE_BYTES // 2**20} MiB, the limit of a file"
@@ -197,7 +206,7 @@ def _left_out(name: str, mode: str) -> str:
     if any(part.startswith(".") for part in name.split("/")):
         return "hidden files are not read"
     if Path(name).suffix.lower() not in SUFFIXES:
-        return "unknown file type"
+        return _UNKNOWN_TYPE
     return ""
 
 

@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from searchbus_cli.output import echo, fail, print_error, tell
@@ -29,7 +30,7 @@ from .jobs import (
     address_of,
     counts_of,
     read_rows,
-    require_collection,
+    require_valid,
     seconds_of,
 )
 from .source import SourceUnreadableError
@@ -119,12 +120,12 @@ def _row(
     source: str, collection: str, name: str, every: str, include: tuple[str, ...]
 ) -> SourceRow:
     """The source of a command line; raises Fault."""
-    require_collection(collection)
     kind, address = address_of(source, Path.cwd())
-    if every:
-        seconds_of(every)
     row = SourceRow(name or address, f"{kind}+{address}".lstrip("+"), collection, include=include)
-    return row if not every else SourceRow(row.name, row.source, collection, every, include)
+    if every:
+        row = msgspec.structs.replace(row, every=every)
+    require_valid(row, Path.cwd())
+    return row
 
 
 def _bus(folder: Path) -> BusAddress:
