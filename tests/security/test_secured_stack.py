@@ -7,18 +7,23 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx
 import psutil
 import pytest
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
-from searchbus_testing import Stack, eventually
+from searchbus_testing import Stack, eventually, until
+
+from .test_extensions import ask
 
 PAID_KEY = "tvly-canary-key-4711"
 WORD = "canaryquery0815"
 PASSWORD = "canary-proxy-password"
+SITE = "http://crawled.example.org/"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,7 @@ def secured_stack(start_stack, tmp_path_factory) -> Stack:
     """A stack with keys and permissions for each service and a paid key, which logs everything."""
     return start_stack(
         tmp_path_factory.mktemp("secured"), "--secure", "--fake-upstreams", "--scale", "ddg=2",
-        SEARCHBUS_LOG_LEVEL="debug", SEARCHBUS_TAVILY_API_KEYS=json.dumps([PAID_KEY]),
+        SEARCHBUS_LOG_LEVEL="debug", SEARCHBUS_TASK_AFTER_S="0.05", SEARCHBUS_TAVILY_API_KEYS=json.dumps([PAID_KEY]),
     )  # fmt: skip
 
 
@@ -46,6 +51,7 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
         ("web_extract_content", ['urls=["http://a.example.org/article"]']),
         ("web_find", ["query=okapi"]), ("engines", []), ("read_page", ['urls=["http://a.example.org/article"]']),
         ("page_data", ["url=http://a.example.org/product", 'schema={"properties": {"name": {}}}']),
+        ("map_site", [f"url={SITE}"]), ("crawl", [f"url={SITE}", "collection=crawled"]),
         ("find_tools", ["query=search the web"]),
         ("run_plan", ['steps=[{"id": "a", "tool": "search", "arguments": {"query": "okapi"}}]',
                       'output={"ids": "$.a.results[*].id"}']),
@@ -62,6 +68,26 @@ def test_whole_stack_runs_under_the_permissions(secured_stack, tmp_path):
     secret = json.loads((secured_stack.data / "secure" / "keys.json").read_text())
     assert secret["actor_private"] not in secured_stack.log
     assert (secured_stack.data / "secure" / "keys.json").stat().st_mode & 0o077 == 0
+
+
+async def test_crawl_becomes_a_task_by_the_general_rule(secured_stack):
+    """It declares no time of its own: the crawl of two pages takes longer than the edge waits."""
+    given = {"url": SITE, "collection": "crawled-as-a-task"}
+    async with httpx.AsyncClient(base_url=secured_stack.url, timeout=60) as http:
+        edge = SimpleNamespace(http=http)
+        created = await ask(edge, "tools/call", None, name="crawl", arguments=given)
+        assert created.json()["result"]["resultType"] == "task"
+        task_id = created.json()["result"]["taskId"]
+        found = {}
+
+        async def ended() -> bool:
+            nonlocal found
+            found = (await ask(edge, "tasks/get", None, taskId=task_id)).json()["result"]
+            return found["status"] != "working"
+
+        await until(ended, timeout_s=120)
+    assert found["status"] == "completed"
+    assert found["result"]["structuredContent"]["stored"] == 1
 
 
 async def test_secured_bus_refuses_a_client_without_keys(secured_stack):
