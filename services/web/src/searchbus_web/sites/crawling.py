@@ -15,6 +15,7 @@ from searchbus_bus import end_task
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import are_most
+from searchbus_contracts.tools import Name
 from searchbus_upstream import canonical_key
 
 from ..extraction.extractor import ExtractedPage
@@ -23,15 +24,16 @@ from .mapping import PageLinks, SiteReader, followed
 from .politeness import LATER
 from .records import (
     BEAT_S,
+    HASH_BYTES,
     MAX_SEEN,
     MAX_WAITING_BYTES,
     CrawlRecord,
     RecordKeeper,
     address_hash,
-    hashes_of,
 )
-from .scope import SiteScope, cleaned
+from .scope import Globs, SiteScope, SiteUrl, cleaned
 
+MAX_PAGES = 500
 AT_ONCE = 2
 """Pages at the same time: one may be fetched while another one is stored."""
 MAX_REFUSALS = 3
@@ -45,6 +47,35 @@ _OUTCOMES = (
 )  # fmt: skip
 OnPage = Callable[[int, str], Awaitable[None]]
 """Awaited with the number of pages that are done, and what became of the last one."""
+
+
+class CrawlSite(Struct, forbid_unknown_fields=True, rename="camel"):
+    """Arguments of crawl."""
+
+    url: SiteUrl
+    collection: Annotated[
+        Name, Meta(description="Where the pages are stored; made where it is new")
+    ]
+    depth: Annotated[int, Meta(ge=0, le=10, description="How many links away from url")] = 2
+    max_pages: Annotated[int, Meta(ge=1, le=MAX_PAGES, description="The most pages of a call")] = 50
+    include: Globs = []
+    exclude: Globs = []
+    max_age_s: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * 86_400,
+            description="Pages that were stored less than these seconds ago are not fetched again",
+        ),
+    ] = 0
+    allow_deletes: Annotated[
+        bool,
+        Meta(description="Whether to delete documents also where most visited pages are gone"),
+    ] = False
+    cursor: (
+        Annotated[str, Meta(max_length=64, description="Goes on with a crawl that was truncated")]
+        | UnsetType
+    ) = UNSET
 
 
 class CrawlProblem(Struct):
@@ -85,12 +116,11 @@ class Crawl:
     """One call.
 
     Args:
-        max_age_s: how old a document or a page of the cache may be.
         record: what was left of an earlier call, or a new one.
         end_s: of the loop's clock.
-        allow_deletes: whether more than half of the stored pages may be deleted.
     """
 
+    arguments: CrawlSite
     reader: SiteReader
     documents: SiteDocuments
     scope: SiteScope
@@ -98,15 +128,10 @@ class Crawl:
     record: CrawlRecord
     on_page: OnPage
     caller: str
-    depth: int
-    max_pages: int
-    max_age_s: float
     end_s: float
-    allow_deletes: bool
     _queue: deque[tuple[str, int]] = field(default_factory=deque)
     _busy: dict[str, int] = field(default_factory=dict)
     _seen: set[bytes] = field(default_factory=set)
-    _seen_bytes: bytearray = field(default_factory=bytearray)
     _queue_bytes: int = 0
     _known: dict[str, StoredPage] = field(default_factory=dict)
     _hashes: dict[str, str] = field(default_factory=dict)
@@ -128,8 +153,8 @@ class Crawl:
             Fault: the documents cannot be stored; the crawl can be continued.
         """
         record = self.record
-        self._seen_bytes = bytearray(record.seen)
-        self._seen = hashes_of(record.seen)
+        starts = range(0, len(record.seen), HASH_BYTES)
+        self._seen = {record.seen[at : at + HASH_BYTES] for at in starts}
         self._counts.update(record.counts)
         self._begun = sum(self._counts.values()) - self._counts["fresh"]
         for url, depth in record.waiting:
@@ -141,7 +166,7 @@ class Crawl:
         self._add(self.scope.start, 0)
         if not record.open:
             for page in self._known.values():
-                if page.depth <= self.depth and self.scope.admits(page.url):
+                if page.depth <= self.arguments.depth and self.scope.admits(page.url):
                     self._add(page.url, page.depth)
         record.open = True
         await self.keeper.write(self._recorded())
@@ -159,17 +184,13 @@ class Crawl:
             )
         return self._report()
 
-    @property
-    def _left_s(self) -> float:
-        return self.end_s - asyncio.get_running_loop().time()
-
     def _recorded(self) -> CrawlRecord:
         """The record as it is to be written: pages that are being visited wait again, and those
         whose documents are to be deleted.
         """
         gone = ((page.url, page.depth) for page, _ in self._gone.values())
         self.record.waiting = [*self._busy.items(), *gone, *self._queue]
-        self.record.seen = bytes(self._seen_bytes)
+        self.record.seen = b"".join(self._seen)
         self.record.counts = dict(self._counts)
         return self.record
 
@@ -181,18 +202,14 @@ class Crawl:
 
     def _report(self) -> CrawlReport:
         waiting = len(self._queue)
+        if waiting and not self.keeper.kept:
+            self._notes.append("The key-value store is away: the crawl cannot be continued.")
         report = CrawlReport(
-            self.scope.site,
-            self.documents.collection,
-            waiting=waiting,
-            problems=self._problems,
-            truncated=bool(waiting) or self.record.dropped,
-            notes=self._notes,
-        )
+            self.scope.site, self.documents.collection, waiting=waiting, notes=self._notes,
+            problems=self._problems, truncated=bool(waiting) or self.record.dropped,
+        )  # fmt: skip
         for name in _OUTCOMES:
             setattr(report, name, self._counts[name])
-        if waiting and not self.keeper.kept:
-            report.notes.append("The key-value store is away: the crawl cannot be continued.")
         return report
 
     def _add(self, url: str, depth: int) -> None:
@@ -204,7 +221,6 @@ class Crawl:
             self.record.dropped = True
             return
         self._seen.add(mark)
-        self._seen_bytes += mark
         self._wait(url, depth)
 
     def _wait(self, url: str, depth: int) -> None:
@@ -227,8 +243,8 @@ class Crawl:
 
     def _is_over(self) -> bool:
         return (
-            self._left_s <= 0
-            or self._begun >= self.max_pages
+            asyncio.get_running_loop().time() >= self.end_s
+            or self._begun >= self.arguments.max_pages
             or self._refusals >= MAX_REFUSALS
             or self.keeper.lost
         )
@@ -253,11 +269,11 @@ class Crawl:
         known = self._known.get(canonical_key(url))
         headers: dict[str, str] = {}
         if known is not None and self.record.conditional:
-            if time.time() - known.fetched_s < self.max_age_s:
+            if time.time() - known.fetched_s < self.arguments.max_age_s:
                 return "fresh"
             headers = known.conditions
         page = await self.reader.page(
-            self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=self.max_age_s,
+            self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=self.arguments.max_age_s,
             headers=headers,
         )  # fmt: skip
         if page.status in LATER:
@@ -286,9 +302,8 @@ class Crawl:
             if mark in self._seen:
                 return "duplicates"
             self._seen.add(mark)
-            self._seen_bytes += mark
             known = self._known.get(key)
-        if depth < self.depth:
+        if depth < self.arguments.depth:
             for address, _ in followed(page, facts):
                 if self.scope.admits(address):
                     self._add(cleaned(address), depth + 1)
@@ -343,7 +358,7 @@ class Crawl:
         ]  # fmt: skip
         if not gone or self.keeper.lost:
             return
-        if not self.allow_deletes and are_most(len(gone), len(self._answered)):
+        if not self.arguments.allow_deletes and are_most(len(gone), len(self._answered)):
             self._counts["held"] += len(gone)
             self._notes.append(
                 f"{len(gone)} documents whose pages are gone stay: they are more than half of the "

@@ -32,6 +32,8 @@ MAX_NESTING = 2
 """Sitemap indexes inside of indexes."""
 MAX_MAP_PAGES = 20
 """Pages whose links are read for one map."""
+FRESH_S = 600.0
+"""How old a map may be, and a page whose links are read for it."""
 PAGE_TIMEOUT_S = 20.0
 _MAX_NOTES = 10
 _ACCEPT = {"Accept": "application/xml,text/xml,text/plain,application/gzip,*/*;q=0.5"}
@@ -146,7 +148,6 @@ class SiteMapping:
     caller: str
     end_s: float
     on_step: OnStep
-    most: int = MAX_ADDRESSES
     found: SiteAddresses = field(default_factory=SiteAddresses)
     _seen: set[str] = field(default_factory=set)
 
@@ -163,7 +164,7 @@ class SiteMapping:
         key = canonical_key(url)
         if key in self._seen or not self.scope.admits(url):
             return False
-        if len(self.found.addresses) >= self.most:
+        if len(self.found.addresses) >= MAX_ADDRESSES:
             self.found.cut = True
             return False
         self._seen.add(key)
@@ -173,15 +174,15 @@ class SiteMapping:
     @property
     def _left_s(self) -> float:
         left_s = self.end_s - asyncio.get_running_loop().time()
-        self._stop(left_s <= 0)
+        self._stop(early=left_s <= 0)
         return left_s
 
-    def _stop(self, early: bool) -> None:
-        if early:
-            self.found.cut = self.found.stopped = True
+    def _stop(self, *, early: bool) -> None:
+        self.found.cut |= early
+        self.found.stopped |= early
 
     def _note(self, url: str, message: str, status: str = "") -> None:
-        self._stop(status in LATER)
+        self._stop(early=status in LATER)
         if len(self.found.notes) < _MAX_NOTES:
             self.found.notes.append(f"{inert(plain(url, max_chars=300))}: {message}")
 
@@ -197,7 +198,7 @@ class SiteMapping:
         usual = f"{parts.scheme}://{parts.netloc}/sitemap.xml"
         queue = deque((url, 0) for url in rules.sitemaps or [usual])
         asked: set[str] = set()
-        while queue and len(self.found.addresses) < self.most:
+        while queue and len(self.found.addresses) < MAX_ADDRESSES:
             url, nesting = queue.popleft()
             if url in asked:
                 continue
@@ -214,7 +215,7 @@ class SiteMapping:
                 if url != usual or rules.sitemaps or failure.status != "http_404":
                     self._note(url, failure.message, failure.status)
                 continue
-            self.found.cut = self.found.cut or sitemap.cut
+            self.found.cut |= sitemap.cut
             # A sitemap may have thousands: other calls go on in between.
             for number, (address, modified) in enumerate(sitemap.pages):
                 self._add(address, "sitemap", "", modified, 0)
@@ -225,19 +226,19 @@ class SiteMapping:
             elif sitemap.sitemaps:
                 self._note(url, "Its sitemap indexes are nested too deeply.")
             await self.on_step(len(self.found.addresses), url)
-        self.found.cut = self.found.cut or bool(queue)
+        self.found.cut |= bool(queue)
 
     async def _read_links(self) -> None:
         queue = deque([(self.scope.start, 0)])
         read = 0
-        while queue and len(self.found.addresses) < self.most:
+        while queue and len(self.found.addresses) < MAX_ADDRESSES:
             url, depth = queue.popleft()
             if read >= MAX_MAP_PAGES or self._left_s <= 0:
                 self.found.cut = True
                 return
             read += 1
             page = await self.reader.page(
-                self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=PAGE_FRESH_S
+                self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=FRESH_S
             )
             if page.status != "ok" and not page.facts:
                 self._note(url, page.message or page.status, page.status)
@@ -251,10 +252,6 @@ class SiteMapping:
                 if new and depth + 1 < self.depth:
                     queue.append((cleaned(address), depth + 1))
             await self.on_step(len(self.found.addresses), url)
-
-
-PAGE_FRESH_S = 600.0
-"""How old a page may be whose links are read for a map."""
 
 
 def followed(page: ExtractedPage, links: PageLinks) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ STOPPED_S = 3 * BEAT_S
 MAX_WAITING_BYTES = 256 * 1024
 """The most of all addresses that wait: the record stays below the store's limit."""
 MAX_SEEN = 20_000
-_HASH_BYTES = 8
+HASH_BYTES = 8
 
 
 class CrawlRecord(msgspec.Struct, array_like=True):
@@ -68,12 +68,7 @@ def record_key(*parts: object) -> str:
 
 def address_hash(key: str) -> bytes:
     """What `CrawlRecord.seen` has of an address."""
-    return hashlib.sha256(key.encode("utf-8", "replace")).digest()[:_HASH_BYTES]
-
-
-def hashes_of(seen: bytes) -> set[bytes]:
-    """The hashes in `CrawlRecord.seen`."""
-    return {seen[at : at + _HASH_BYTES] for at in range(0, len(seen), _HASH_BYTES)}
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()[:HASH_BYTES]
 
 
 class CrawlStore:
@@ -115,6 +110,11 @@ class CrawlStore:
         return found, RecordKeeper(lease, runner)
 
 
+def _running() -> Fault:
+    message = "This crawl is running already. Wait until it has ended."
+    return Fault(ErrorCode.OVERLOADED, message, retry_after_ms=30_000)
+
+
 class RecordKeeper:
     """Writes the record of one call.
 
@@ -134,25 +134,14 @@ class RecordKeeper:
         if self.lost:
             return
         record.runner = "" if ended else self._runner
-        self._lease.value = _packed(record, self._runner)
+        packed = zlib.compress(msgspec.msgpack.encode(record), 1)
+        self._lease.value = self._runner.encode() + packed
         try:
             self.lost = await self._lease.write() is not None
             self.kept = not self.lost
         except Fault as fault:
             self.kept = False
             log.warning("a crawl is not kept: %s", fault.failure.message)
-
-
-def _running() -> Fault:
-    return Fault(
-        ErrorCode.OVERLOADED,
-        "This crawl is running already. Wait until it has ended.",
-        retry_after_ms=30_000,
-    )
-
-
-def _packed(record: CrawlRecord, writer: str) -> bytes:
-    return writer.encode() + zlib.compress(msgspec.msgpack.encode(record), 1)
 
 
 def _unpacked(value: bytes) -> CrawlRecord | None:

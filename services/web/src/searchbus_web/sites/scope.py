@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import is_public_url, without_trackers
@@ -18,6 +21,22 @@ from ..providers.base import registrable_domain
 MAX_GLOBS = 20
 MAX_GLOB_CHARS = 200
 MAX_ADDRESS_CHARS = 1_000
+SiteUrl = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ADDRESS_CHARS,
+        description="An address of the site; the registrable domain is the site",
+    ),
+]
+Globs = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=MAX_GLOB_CHARS)]],
+    Meta(
+        max_length=MAX_GLOBS,
+        description="Patterns such as /docs/* for the path, or https://docs.example.org/*; only * "
+        "is special",
+    ),
+]
 _NO_TEXT = re.compile(
     r"\.(?:7z|aac|apk|avi|avif|bin|bmp|bz2|css|deb|dmg|eot|exe|flac|gif|gz|ico|iso|jar|jpe?g|js|m4a|"
     r"m4v|map|mjs|mkv|mov|mp[34]|mpe?g|msi|og[agv]|otf|png|rar|rpm|svg|tar|tgz|tiff?|ttf|wasm|wav|"

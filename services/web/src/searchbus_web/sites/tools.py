@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
@@ -14,40 +15,20 @@ from searchbus_bus import Bus, Call, Toolset
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, decode, encode
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query, too_small
-from searchbus_contracts.tools import Name
 from searchbus_passages import DEFAULT_TOKENS, bm25, count, holds, terms
 from searchbus_upstream import Fetched, SharedCache
 
 from ..tools import MAX_QUERY_CHARS, ROLE, web_tool
-from .crawling import Crawl, CrawlReport
+from .crawling import MAX_PAGES, Crawl, CrawlReport, CrawlSite
 from .documents import SiteDocuments
-from .mapping import FoundAddress, SiteAddresses, SiteMapping, SiteReader
+from .mapping import FRESH_S, FoundAddress, SiteAddresses, SiteMapping, SiteReader
 from .records import CrawlRecord, CrawlStore, record_key
-from .scope import MAX_ADDRESS_CHARS, MAX_GLOB_CHARS, MAX_GLOBS, SiteScope
+from .scope import Globs, SiteScope, SiteUrl
 
-MAX_PAGES = 500
 MAX_RUNNING = 16
 """Maps and crawls of one worker at a time: a quarter of what it does at once."""
-_MAP_FRESH_S = 600.0
 _RESERVE_SHARE, _MAX_RESERVE_S = 0.1, 25.0
 """What is kept of the caller's time for the page that is visited last, and for the answer."""
-
-SiteUrl = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_ADDRESS_CHARS,
-        description="An address of the site; the registrable domain is the site",
-    ),
-]
-Globs = Annotated[
-    list[Annotated[str, Meta(min_length=1, max_length=MAX_GLOB_CHARS)]],
-    Meta(
-        max_length=MAX_GLOBS,
-        description="Patterns such as /docs/* for the path, or https://docs.example.org/*; only * "
-        "is special",
-    ),
-]
 
 
 class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -87,35 +68,6 @@ class SiteMap(Struct, omit_defaults=True, rename="camel"):
     )
     cursor: Annotated[str, Meta(description="For the addresses that follow")] | UnsetType = UNSET
     notes: Annotated[list[str], Meta(description="What could not be read")] = []
-
-
-class CrawlSite(Struct, forbid_unknown_fields=True, rename="camel"):
-    """Arguments of crawl."""
-
-    url: SiteUrl
-    collection: Annotated[
-        Name, Meta(description="Where the pages are stored; made where it is new")
-    ]
-    depth: Annotated[int, Meta(ge=0, le=10, description="How many links away from url")] = 2
-    max_pages: Annotated[int, Meta(ge=1, le=MAX_PAGES, description="The most pages of a call")] = 50
-    include: Globs = []
-    exclude: Globs = []
-    max_age_s: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=30 * 86_400,
-            description="Pages that were stored less than these seconds ago are not fetched again",
-        ),
-    ] = 0
-    allow_deletes: Annotated[
-        bool,
-        Meta(description="Whether to delete documents also where most visited pages are gone"),
-    ] = False
-    cursor: (
-        Annotated[str, Meta(max_length=64, description="Goes on with a crawl that was truncated")]
-        | UnsetType
-    ) = UNSET
 
 
 class SiteTools(Toolset, name="sites"):
@@ -172,7 +124,7 @@ class SiteTools(Toolset, name="sites"):
         key = record_key(scope.start, arguments.depth, arguments.include, arguments.exclude)
         with self._place():
             cached = await self._cache.get(
-                f"map/{key}", fetch, fresh_s=_MAP_FRESH_S, stale_s=_MAP_FRESH_S,
+                f"map/{key}", fetch, fresh_s=FRESH_S, stale_s=FRESH_S,
                 timeout_s=call.remaining_s,
             )  # fmt: skip
         found = decode(cached.value, SiteAddresses)
@@ -214,6 +166,7 @@ class SiteTools(Toolset, name="sites"):
                     "Unknown cursor. Omit it to start anew, or send the other arguments as before.",
                 )
             report = await Crawl(
+                arguments,
                 reader=self._reader,
                 documents=SiteDocuments(
                     self._bus, call.actor, arguments.collection, scope.site,
@@ -224,11 +177,7 @@ class SiteTools(Toolset, name="sites"):
                 record=record,
                 on_page=lambda pages, text: call.progress(pages, arguments.max_pages, text),
                 caller=call.actor.subject,
-                depth=arguments.depth,
-                max_pages=arguments.max_pages,
-                max_age_s=float(arguments.max_age_s),
                 end_s=_end_s(call),
-                allow_deletes=arguments.allow_deletes,
             ).run()  # fmt: skip
         if report.waiting and keeper.kept:
             report.cursor = key
@@ -264,7 +213,8 @@ def _shown(site: str, found: SiteAddresses, query: str, arguments: MapSite) -> S
     """The part of a map that was asked for, as much as fits the budget."""
     addresses = found.addresses
     if query:
-        scores = bm25(set(terms(query)), [_words(address) for address in addresses])
+        words = [terms(f"{unquote(a.url)} {a.text}".replace("_", " ")) for a in addresses]
+        scores = bm25(set(terms(query)), words)
         ranked = sorted(zip(scores, addresses, strict=True), key=lambda pair: -pair[0])
         addresses = [address for _, address in ranked]
     start = int(arguments.cursor or 0)
@@ -281,16 +231,10 @@ def _shown(site: str, found: SiteAddresses, query: str, arguments: MapSite) -> S
             found.notes,
         )
 
-    low, high = 0, len(page)
-    while low < high:  # the most addresses that fit
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(encode(answer(middle)), arguments.max_tokens) else (
-            low, middle - 1,
-        )  # fmt: skip
-    if page and not low:
+    most = bisect_left(
+        range(1, len(page) + 1), True,
+        key=lambda length: not holds(encode(answer(length)), arguments.max_tokens),
+    )  # fmt: skip
+    if page and not most:
         raise too_small(arguments.max_tokens, count(encode(answer(1)).decode()))
-    return answer(low)
-
-
-def _words(address: FoundAddress) -> list[str]:
-    return terms(f"{unquote(address.url)} {address.text}".replace("_", " "))
+    return answer(most)
