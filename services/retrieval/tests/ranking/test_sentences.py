@@ -40,6 +40,7 @@ def test_beginnings_are_those_of_every_form():
     [
         ("The limit was raised in May 2004. A counterparty has $5.", 0.5),
         ("The limit was raised to 3-1/2 percent.", 0.5),
+        ("It rose by 25. The limit is old.", 0.0),
         ("The limit of no counterparty was raised in 1999.", 0.0),
     ],
 )

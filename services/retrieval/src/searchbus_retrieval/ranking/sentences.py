@@ -14,7 +14,7 @@ from searchbus_vectors import terms
 
 _WORD = re.compile(r"\w+")
 _END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
-_FIGURE = r"(?P<figure>(?<![\w.,/-])[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d[\d,./-]*)"
+_FIGURE = r"(?P<figure>(?<![\w.,/-])[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
 """A number, but no year."""
 _ASKS_FOR_FIGURE = re.compile(
     r"\bhow\s+(?:much|many|far|large|big|high|low|long|fast|steep|deep)\b|\b(?:size|amount|level|number)\s+of\b"
