@@ -317,6 +317,69 @@ async def test_robots_txt_is_obeyed_for_pages(run, internet, retrieval):
     assert len((await run("/map")).failed) == 2
 
 
+@pytest.mark.parametrize(
+    ("rules", "read"),
+    [
+        ("Disallow: /*.htm$", ["a.html", "b/c"]),
+        ("Allow: /\nDisallow: /b/", ["a.html", "a.htm"]),
+        ("Disallow: /\nAllow: /b", ["b/c"]),
+        ("Disallow: /\n\nUser-agent: searchbus-sync\nDisallow: /a.html", ["a.htm", "b/c"]),
+    ],
+)
+async def test_rules_of_robots_txt_are_read_as_rfc_9309_says(run, internet, retrieval, rules, read):
+    """The longest one that matches counts, and they have wildcards."""
+    pages = {f"/{name}": PAGE.format(name) for name in ("a.html", "a.htm", "b/c")}
+    internet.files = pages | {"/map": sitemap(*((f"{internet.url}{p}", "") for p in pages))}
+    internet.robots = Response(f"User-agent: *\n{rules}\n")
+    await run("/map")
+    assert sorted(texts(retrieval)) == sorted(read)
+
+
+async def test_robots_txt_that_takes_gigabytes_allows_nothing(run, internet, retrieval):
+    """Each of many groups has each of many rules."""
+    internet.files = {"/map": sitemap((f"{internet.url}/a", "")), "/a": PAGE.format("a")}
+    agents = "".join(f"user-agent:a{n}\n" for n in range(13_000))
+    internet.robots = Response(agents + "allow:/a\n" * 25_000)
+    summary = await run("/map")
+    assert "robots.txt: it has too many rules" in str(summary.failed[0])
+
+
+async def test_robots_txt_that_fails_is_asked_for_once(run, internet, retrieval):
+    """In one sync; the next one asks again."""
+    urls = [f"{internet.url}/{n}" for n in range(9)]
+    internet.files = {"/map": sitemap(*((url, "") for url in urls))}
+    internet.robots = Response(status_code=500)
+    assert len((await run("/map")).failed) == 9
+    assert internet.requests == {"/map": 1, "/robots.txt": 1}
+    await run("/map")
+    assert internet.requests["/robots.txt"] == 2
+
+
+async def silent(scope, receive, send):
+    await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("status", [None, 429, 503])
+async def test_host_that_fails_again_and_again_is_left_alone(
+    run, internet, retrieval, monkeypatch, status
+):
+    """The rest of its pages fail without a request; one that comes begins the count anew."""
+    monkeypatch.setattr(fetching, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(fetching, "_DEFAULT_PAUSE_S", 0.0)
+    failing = Response(status_code=status) if status else silent
+    names = [*"abc", "good", *"defghijk"]
+    internet.files = {f"/{name}": failing for name in names} | {
+        "/good": PAGE.format("good"),
+        "/map": sitemap(*((f"{internet.url}/{name}", "") for name in names)),
+    }
+    summary = await run("/map")
+    assert list(texts(retrieval)) == ["good"]
+    assert len(summary.failed) == 11
+    assert "5 requests in a row" in str(summary.failed[-1])
+    asked = [name for name in names if internet.requests[f"/{name}"]]
+    assert asked == [*"abc", "good", *"defgh"]
+
+
 async def test_files_without_text_are_skipped(run, internet, retrieval):
     """Only HTML and plain text are read of strangers."""
     internet.files = {

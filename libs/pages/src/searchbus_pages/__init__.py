@@ -1,8 +1,9 @@
-"""The text of pages: bytes of any charset to text, HTML to Markdown; feeds and sitemaps."""
+"""The text of pages: bytes of any charset to text, HTML to Markdown; feeds, sitemaps, robots.txt."""
 
 from .charset import decode_text, detect_charset, looks_binary
 from .feeds import FeedEntry, FeedError, read_feed
 from .html import HtmlText, TooComplexError, check_html, read_html
+from .robots import read_robots
 from .sitemaps import Sitemap, read_sitemap
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "looks_binary",
     "read_feed",
     "read_html",
+    "read_robots",
     "read_sitemap",
 ]

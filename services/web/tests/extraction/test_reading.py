@@ -161,6 +161,8 @@ def test_robots_txt_is_read_as_well():
     """Undecodable bytes do no harm."""
     rules = b"User-agent: *\nDisallow: /a\xff*b\n"
     assert answer(RobotsQuestion(rules, "http://e.org/c", "searchbus")) == RobotsAnswer(True)
+    groups = b"user-agent: a\n" * 5000
+    assert answer(RobotsQuestion(groups, "http://e.org/c", "x")) == RobotsAnswer(False)
     assert answer(RobotsQuestion(b"User-agent: *\nDisallow: /", "http://e.org/c", "x")) == (
         RobotsAnswer(False)
     )

@@ -8,12 +8,14 @@ allowlist SEARCHBUS_WEB_ROUTES.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
-from urllib.robotparser import RobotFileParser
 
 from searchbus_contracts import VERSION
+from searchbus_pages import TooComplexError, read_robots
 from searchbus_upstream import (
     GuardedBackend,
     HttpClient,
@@ -28,6 +30,9 @@ from searchbus_upstream import (
 
 from .source import SourceUnchangedError
 
+if TYPE_CHECKING:
+    from protego import Protego
+
 TOKEN = "searchbus-sync"  # noqa: S105  (the product token of our User-Agent)
 USER_AGENT = f"{TOKEN}/{VERSION} (+https://github.com/searchbus/searchbus; one request a second)"
 TIMEOUT_S = 60.0
@@ -35,6 +40,8 @@ MAX_REDIRECTS = 5
 MAX_PAUSE_S = 120.0
 """The longest pause that a site may ask for (Retry-After)."""
 _DEFAULT_PAUSE_S = 30.0
+MAX_FAILURES = 5
+"""Requests in a row that a host may fail; each may take a minute, or two with its pause."""
 _MAX_ROBOTS_BYTES = 512 * 1024
 _MAX_STAMP_CHARS = 1000
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -88,7 +95,9 @@ class SiteClient:
         self._client = HttpClient("sync", backend=self._backend)
         self._pause_s = pause_s
         self._next_s: dict[str, float] = {}
-        self._robots: dict[str, RobotFileParser] = {}
+        self._failures: Counter[str] = Counter()
+        self._robots: dict[str, Protego | str] = {}
+        """By origin; or why it cannot be read."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -135,24 +144,29 @@ class SiteClient:
     async def _require_polite(self, url: str) -> None:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        rules = self._robots.get(origin)
-        if rules is None:
-            rules = RobotFileParser()
-            try:
-                page = await self.get(f"{origin}/robots.txt", max_bytes=_MAX_ROBOTS_BYTES)
-                rules.parse(page.body.decode("utf-8", "replace").splitlines())
-            except PageUnavailableError as error:
-                # RFC 9309, 2.3.1: without the file everything is allowed; where the server fails
-                # to give it, nothing.
-                if not error.lasts:
-                    raise PageUnavailableError(f"the site's robots.txt: {error}") from None
-                rules.parse([])
-            self._robots[origin] = rules
-        if not rules.can_fetch(TOKEN, url):
+        if origin not in self._robots:
+            self._robots[origin] = await self._rules(origin)
+        rules = self._robots[origin]
+        if isinstance(rules, str):
+            raise PageUnavailableError(f"the site's robots.txt: {rules}")
+        if not rules.can_fetch(url, TOKEN):
             raise PageUnavailableError("the site's robots.txt asks not to fetch it", 403)
+
+    async def _rules(self, origin: str) -> Protego | str:
+        try:
+            page = await self.get(f"{origin}/robots.txt", max_bytes=_MAX_ROBOTS_BYTES)
+            return await asyncio.to_thread(read_robots, page.body)
+        except TooComplexError as error:
+            return str(error)
+        except PageUnavailableError as error:
+            # RFC 9309, 2.3.1: without the file everything is allowed; where the server fails to
+            # give it, nothing.
+            return read_robots(b"") if error.lasts else str(error)
 
     async def _send(self, url: str, known: str, max_bytes: int) -> HttpReply:
         host = urlsplit(url).netloc
+        if self._failures[host] >= MAX_FAILURES:
+            raise PageUnavailableError(f"its host failed {MAX_FAILURES} requests in a row")
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._next_s.get(host, 0.0) - loop.time()))
         etag, mark, modified = known.partition("\n")
@@ -163,14 +177,18 @@ class SiteClient:
                 HttpRequest("GET", url, headers=headers), timeout_s=TIMEOUT_S, max_bytes=max_bytes
             )
         except UpstreamTimeoutError as error:
+            self._failures[host] += 1
             raise PageUnavailableError(str(error)) from None
         except UpstreamUnreachableError as error:
             if error.kind == "address":
                 raise PageUnavailableError("its address is not of the public web", 403) from None
+            self._failures[host] += error.kind in ("connection", "dns", "tls")
             raise PageUnavailableError(f"it cannot be reached: {error}") from None
         finally:
             self._next_s[host] = loop.time() + self._pause_s
-        if reply.status in (429, 503):
+        failed = reply.status in (429, 503)
+        self._failures[host] = self._failures[host] + 1 if failed else 0
+        if failed:
             pause_s = min(MAX_PAUSE_S, retry_after_s(reply.headers) or _DEFAULT_PAUSE_S)
             self._next_s[host] = loop.time() + max(self._pause_s, pause_s)
         return reply

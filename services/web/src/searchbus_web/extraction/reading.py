@@ -211,9 +211,12 @@ def clean_text(text: str) -> str:
 
 
 def _read_robots(question: RobotsQuestion) -> RobotsAnswer:
-    from protego import Protego
+    from searchbus_pages import read_robots
 
-    rules = Protego.parse(question.rules.decode("utf-8", "replace"))
+    try:
+        rules = read_robots(question.rules)
+    except TooComplexError:
+        return RobotsAnswer(False)
     delay_s = rules.crawl_delay(question.token) or 0.0
     sitemaps = [url[:_MAX_URL_CHARS] for url in islice(rules.sitemaps, _MAX_SITEMAPS)]
     # A delay may be `nan` too, which is not above anything.
