@@ -1,4 +1,4 @@
-"""The text of pages: bytes of any charset to text, HTML to Markdown; feeds, sitemaps, robots.txt."""
+"""The text of pages: bytes of any charset to text, HTML to Markdown; what lists or forbids them."""
 
 from .charset import decode_text, detect_charset, looks_binary
 from .feeds import FeedEntry, FeedError, read_feed
