@@ -86,9 +86,9 @@ async def run(internet, retrieval):
     bus = await bus_with(retrieval)
     state = SyncState(name="s", collection="c", source="u")
 
-    async def run(path="/feed", kind="", **options):
+    async def run(path="/feed", kind="", routes=None, **options):
         url = f"{internet.url}{path}"
-        source = SiteSource(url, kind, SiteClient(url, {}, 0.0))
+        source = SiteSource(url, kind, SiteClient(url, routes or {}, 0.0))
         try:
             return await Sync(bus, source, state, **options).run()
         finally:
@@ -342,6 +342,20 @@ async def test_robots_txt_that_takes_gigabytes_allows_nothing(run, internet, ret
     internet.robots = Response(agents + "allow:/a\n" * 25_000)
     summary = await run("/map")
     assert "robots.txt: it has too many rules" in str(summary.failed[0])
+
+
+async def test_robots_txt_of_few_origins_are_kept(run, internet, retrieval, monkeypatch):
+    """A feed may lead to thousands of them, each with half a megabyte."""
+    monkeypatch.setattr(fetching, "_MAX_ORIGINS", 2)
+    port = internet.url.rpartition(":")[2]
+    hosts = [f"{n}.localhost" for n in "aabaca"]
+    links = [f"http://{host}:{port}/{n}" for n, host in enumerate(hosts)]
+    internet.files = {f"/{n}": PAGE.format(n) for n in range(6)} | {
+        "/feed": rss(*(item(str(n), link=link) for n, link in enumerate(reversed(links))))
+    }
+    await run(routes={"*.localhost": f"127.0.0.1:{port}"})
+    assert len(retrieval.documents) == 6
+    assert internet.requests["/robots.txt"] == 4
 
 
 async def test_robots_txt_that_fails_is_asked_for_once(run, internet, retrieval):

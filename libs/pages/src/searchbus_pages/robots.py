@@ -9,8 +9,8 @@ from .html import TooComplexError
 if TYPE_CHECKING:
     from protego import Protego
 
-MAX_PAIRS = 2_000_000
-"""Each of many groups may have each of many rules: so many take 140 MB and two seconds."""
+MAX_PAIRS = 1_000_000
+"""Each of many groups may have each of many rules: so many take 70 MB and a second."""
 
 
 def read_robots(body: bytes) -> Protego:

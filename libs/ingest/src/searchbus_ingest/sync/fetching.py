@@ -11,7 +11,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from searchbus_contracts import VERSION
@@ -30,9 +29,6 @@ from searchbus_upstream import (
 
 from .source import SourceUnchangedError
 
-if TYPE_CHECKING:
-    from protego import Protego
-
 TOKEN = "searchbus-sync"  # noqa: S105  (the product token of our User-Agent)
 USER_AGENT = f"{TOKEN}/{VERSION} (+https://github.com/searchbus/searchbus; one request a second)"
 TIMEOUT_S = 60.0
@@ -43,6 +39,8 @@ _DEFAULT_PAUSE_S = 30.0
 MAX_FAILURES = 5
 """Requests in a row that a host may fail; each may take a minute, or two with its pause."""
 _MAX_ROBOTS_BYTES = 512 * 1024
+_MAX_ORIGINS = 64
+"""Whose robots.txt is kept, as bytes: with hostile rules one takes 70 MB."""
 _MAX_STAMP_CHARS = 1000
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -96,7 +94,7 @@ class SiteClient:
         self._pause_s = pause_s
         self._next_s: dict[str, float] = {}
         self._failures: Counter[str] = Counter()
-        self._robots: dict[str, Protego | str] = {}
+        self._robots: dict[str, bytes | str] = {}
         """By origin; or why it cannot be read."""
 
     async def close(self) -> None:
@@ -145,23 +143,27 @@ class SiteClient:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if origin not in self._robots:
+            if len(self._robots) == _MAX_ORIGINS:
+                del self._robots[next(iter(self._robots))]
             self._robots[origin] = await self._rules(origin)
         rules = self._robots[origin]
         if isinstance(rules, str):
             raise PageUnavailableError(f"the site's robots.txt: {rules}")
-        if not rules.can_fetch(url, TOKEN):
+        try:
+            robots = await asyncio.to_thread(read_robots, rules)
+        except TooComplexError as error:
+            raise PageUnavailableError(f"the site's robots.txt: {error}") from None
+        if not robots.can_fetch(url, TOKEN):
             raise PageUnavailableError("the site's robots.txt asks not to fetch it", 403)
 
-    async def _rules(self, origin: str) -> Protego | str:
+    async def _rules(self, origin: str) -> bytes | str:
         try:
             page = await self.get(f"{origin}/robots.txt", max_bytes=_MAX_ROBOTS_BYTES)
-            return await asyncio.to_thread(read_robots, page.body)
-        except TooComplexError as error:
-            return str(error)
         except PageUnavailableError as error:
             # RFC 9309, 2.3.1: without the file everything is allowed; where the server fails to
             # give it, nothing.
-            return read_robots(b"") if error.lasts else str(error)
+            return b"" if error.lasts else str(error)
+        return page.body
 
     async def _send(self, url: str, known: str, max_bytes: int) -> HttpReply:
         host = urlsplit(url).netloc
