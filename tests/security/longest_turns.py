@@ -53,7 +53,7 @@ async def test_web() -> None:
         for name, (body, media_type) in PAGES.items():
 
             class Fetcher:
-                async def fetch(self, url, *, timeout_s, caller, page=(body, media_type)):
+                async def fetch(self, url, *, timeout_s, page=(body, media_type), **_):
                     return PageBytes(url, *page, None)
 
             extractor = Extractor(Fetcher(), pool, SharedCache())

@@ -67,7 +67,7 @@ async def test_no_page_blocks_the_loop(name, monkeypatch):
     body, media_type = PAGES[name]
 
     class Fetcher:
-        async def fetch(self, url, *, timeout_s, caller):
+        async def fetch(self, url, **_):
             return PageBytes(url, body, media_type, None)
 
     async with ReaderPool(1, timeout_s=30.0) as pool:
