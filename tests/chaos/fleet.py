@@ -92,7 +92,8 @@ class Fleet:
     def start(self, module: str, *arguments: str, **settings: object) -> subprocess.Popen[bytes]:
         """Start a service's package, or another module, as a process."""
         service = module.removeprefix("searchbus_")
-        run = [module] if service == module else ["searchbus_runtime", service]
+        is_service = (ROOT / "services" / service).is_dir()
+        run = ["searchbus_runtime", service] if is_service else [module]
         given = {"nats_url": self.nats_url, **self._settings, **settings}
         process = subprocess.Popen(
             [sys.executable, "-m", *run, *arguments], cwd=ROOT, stdout=self._log,
