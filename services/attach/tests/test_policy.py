@@ -31,22 +31,27 @@ ASKING = {"approve": True}
 def viewed(new_world):
     """A gateway whose tool `echo` has a view: `world = await viewed(max_rows=3)`."""
 
-    async def make(approve: bool = False, broker: Any = None, **results: Any) -> Any:
-        world = await new_world(broker=broker, plain=plain_keys())
+    async def make(approve: bool = False, **results: Any) -> Any:
+        world = await new_world(plain=plain_keys())
         lines = [world.path.read_text(), "[servers.plain.view.tools.echo]"]
         lines += [f"approve = {json.dumps(approve)}"]
         lines += ["[servers.plain.view.tools.echo.results]"] if results else []
         lines += [f"{key} = {json.dumps(value)}" for key, value in results.items()]
         world.path.write_text("\n".join(lines))
         await world.until_up()
-        # All workers have one file, which was without a view while this one began.
-        worlds.append(world)
-        await until(lambda: all(one.gateway._attached["plain"].view.tools for one in worlds))
+        # It may have read the file while that had no view yet.
+        await until(lambda: world.gateway._attached["plain"].view.tools)
         await world.until_up()
         return world
 
-    worlds: list[Any] = []
     return make
+
+
+async def second_worker(new_world: Any, world: Any) -> Any:
+    """Another worker with the file of the first."""
+    other = await new_world(broker=world.broker)
+    await other.until_up()
+    return other
 
 
 async def echo(world: Any, text: Any, **options: Any) -> ToolReply:
@@ -76,10 +81,10 @@ async def test_fields_are_kept_and_rows_limited(viewed):
     assert (await echo(world, "plain words")).content[0].text == "plain words"
 
 
-async def test_rest_of_a_result_is_a_resource_of_its_caller(viewed):
+async def test_rest_of_a_result_is_a_resource_of_its_caller(viewed, new_world):
     """Page by page, on any worker; to another caller there is none."""
     world = await viewed(max_tokens=600)
-    other = await viewed(max_tokens=600, broker=world.broker)
+    other = await second_worker(new_world, world)
     reply = await echo(world, ROWS)
     first = json.loads(reply.content[0].text)
     assert 0 < len(first["results"]) < 40
