@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from searchbus_bus.live import live_parts
 from searchbus_contracts import Actor
 from searchbus_upstream import HttpReply
 from searchbus_web.providers import tavily
@@ -47,6 +49,21 @@ async def test_search_has_the_filters_as_parameters(fake_client):
         "month", ["a.org"], ["b.org"],
     )  # fmt: skip
     assert "secret" not in str(body)
+
+
+@pytest.mark.parametrize(
+    ("usage", "credits"), [(b'{"credits": 2}', 2.0), (b'{"credits": "x"}', 1.0), (b"null", 1.0)]
+)
+async def test_key_shows_the_credits_that_it_has_used(fake_client, usage, credits):
+    """Those that Tavily reports, else those of its prices; to whoever looks at the process."""
+    body = b'{"results": [], "usage": ' + usage + b"}"
+    key = f"key of test {credits}, {len(usage)}"  # keys of other tests may still be there
+    provider = tavily.Tavily(fake_client(body, body), "https://api.tavily.example/", [key])
+    name = f"Tavily-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    for number in (1, 2):
+        await provider.search(Query("cats", 7), actor=ACTOR, timeout_s=60.0)
+        used = [part.numbers["credits"] for part in live_parts() if part.name == name]
+        assert used == [number * credits]
 
 
 async def test_limits_of_the_api_become_notes(fake_client):

@@ -18,7 +18,7 @@ import msgspec
 from opentelemetry import metrics
 from pydantic import Field
 
-from searchbus_bus import KeyValue
+from searchbus_bus import KeyValue, spend
 from searchbus_bus.live import LiveParts
 from searchbus_bus.telemetry import count_refused_credential
 from searchbus_contracts import ErrorCode, Fault
@@ -77,10 +77,13 @@ class _Key:
         self.secret = secret
         self.pace = SharedPace(kv, f"pace-{digest}", rate_per_s=rate_per_s, burst=2, name=self.name)
         self.breaker = Breaker(self.name, max_cooldown_s=COOLDOWN_S)
+        self.credits = 0.0
         _live_keys.watch(self)
 
 
-_live_keys: LiveParts[_Key] = LiveParts(lambda key: key.breaker.part("key"))
+_live_keys: LiveParts[_Key] = LiveParts(
+    lambda key: key.breaker.part("key", {"credits": key.credits})
+)
 
 
 class ApiProvider(Provider):
@@ -200,6 +203,9 @@ class ApiProvider(Provider):
                 fault = self._refused_inside(reply.body)
             else:
                 key.breaker.succeeded()
+                if cost := self.cost_of(decoded):
+                    key.credits += cost
+                    spend(cost)
                 return decoded
         if reply.status in (401, 403, 432, 433) or fault.code == ErrorCode.QUOTA_EXHAUSTED:
             key.breaker.refused(COOLDOWN_S)
@@ -229,6 +235,11 @@ class ApiProvider(Provider):
             retryable=False,
             retry_after_ms=int(wait_s * 1000),
         )
+
+    @classmethod
+    def cost_of(cls, reply: Any) -> float:
+        """What a decoded reply cost at the provider: credits, or requests; 0: nothing is paid."""
+        return 0.0
 
     @classmethod
     def refusal(cls, reply: HttpReply) -> Fault | None:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from pydantic import Field, SecretStr
 
-from searchbus_bus import spend
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
 from searchbus_upstream import HttpReply, HttpRequest
@@ -90,7 +89,6 @@ class Brave(ApiProvider):
                 _Reply,
                 timeout_s=timeout_s,
             )
-            spend(1.0)
             rows += [
                 Result(row.title or "", row.url, row.description or "", iso_date(row.page_age))
                 for row in self.read_rows(reply.rows, _Row)
@@ -98,6 +96,11 @@ class Brave(ApiProvider):
             if len(rows) >= query.limit or len(reply.rows) < size:
                 break
         return SearchResults(tuple(rows[: query.limit]))
+
+    @classmethod
+    def cost_of(cls, reply: Any) -> float:
+        """Each request is paid for alike."""
+        return 1.0
 
     @classmethod
     def refusal(cls, reply: HttpReply) -> Fault | None:

@@ -10,7 +10,6 @@ import msgspec
 from opentelemetry import metrics
 from pydantic import Field, SecretStr
 
-from searchbus_bus import spend
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
 from searchbus_upstream import HttpReply, HttpRequest
@@ -105,7 +104,6 @@ class Tavily(ApiProvider):
         reply = await self.call(
             lambda key: self._request("/search", key, body), TavilyReply, timeout_s=timeout_s
         )
-        _spend(reply.usage, 1.0)
         rows = tuple(
             Result(row.title or "", row.url, row.content or "", iso_date(row.published_date))
             for row in self.read_rows(reply.results, _Row)
@@ -121,7 +119,6 @@ class Tavily(ApiProvider):
         reply = await self.call(
             lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
-        _spend(reply.usage, len(reply.results) / 5)
         texts = {p.url: p.raw_content for p in self.read_rows(reply.results, _Page)}
         failed = reply.failed_results if isinstance(reply.failed_results, list) else []
         errors = {str(f.get("url")): str(f.get("error")) for f in failed if isinstance(f, dict)}
@@ -138,6 +135,16 @@ class Tavily(ApiProvider):
         }
         content = msgspec.json.encode(body)
         return HttpRequest("POST", f"{self._base_url}{path}", headers=headers, content=content)
+
+    @classmethod
+    def cost_of(cls, reply: TavilyReply | ExtractReply) -> float:
+        """The credits that Tavily reports, else those of its price list."""
+        usage = reply.usage
+        cost = usage.get("credits") if isinstance(usage, dict) else None
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost):
+            cost = 1.0 if isinstance(reply, TavilyReply) else len(reply.results) / 5
+        _credits.add(max(0.0, cost))
+        return max(0.0, cost)
 
     @classmethod
     def refusal(cls, reply: HttpReply) -> Fault | None:
@@ -157,12 +164,3 @@ class Tavily(ApiProvider):
                 retryable=False,
             )
         return None
-
-
-def _spend(usage: Any, list_price: float) -> None:
-    """Count the credits that Tavily reports, else those of its price list."""
-    cost = usage.get("credits") if isinstance(usage, dict) else None
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not math.isfinite(cost):
-        cost = list_price
-    _credits.add(max(0.0, cost))
-    spend(max(0.0, cost))
