@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.ranking.sentences import Sentences, asks_for_figure, beginnings
+from searchbus_retrieval.ranking.sentences import Sentences, asks_for_number, beginnings
 
 RARITY = {"limit": 4.0, "counterparty": 6.0, "raised": 2.0}
 
@@ -46,7 +46,7 @@ def test_beginnings_are_those_of_every_form():
 )
 def test_sentence_without_the_number_that_is_asked_for_says_nothing(text, share):
     """A year is no such number."""
-    assert Sentences(RARITY, figure=True).share_in(text) == pytest.approx(share)
+    assert Sentences(RARITY, with_number=True).share_in(text) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_sentence_without_the_number_that_is_asked_for_says_nothing(text, share)
 )  # fmt: skip
 def test_questions_for_a_number_are_told_by_their_words(question, asks):
     """How much, to what, the size of something."""
-    assert asks_for_figure(question) == asks
+    assert asks_for_number(question) == asks

@@ -77,7 +77,7 @@ def claimed(path: Path) -> Iterator[None]:
 
 
 def read_state(path: Path, name: str, collection: str, source: str) -> SyncState:
-    """The state of a source; an empty one where there is none that can be used."""
+    """The state of a source; empty where the file is missing, damaged or of another one."""
     fresh = SyncState(name=name, collection=collection, source=source)
     with suppress(OSError, ValueError):
         found = msgspec.json.decode(path.read_bytes(), type=SyncState)

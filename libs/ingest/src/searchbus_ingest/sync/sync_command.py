@@ -120,6 +120,10 @@ def _row(
     source: str, collection: str, name: str, every: str, include: tuple[str, ...]
 ) -> SourceRow:
     """The source of a command line; raises Fault."""
+    if not collection:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT, "Name the collection to keep in sync: --collection NAME."
+        )
     kind, address = address_of(source, Path.cwd())
     row = SourceRow(name or address, f"{kind}+{address}".lstrip("+"), collection, include=include)
     if every:
@@ -228,8 +232,9 @@ class _Run:
         try:
             summary = await self._syncing.run(row, on_progress)
         except _FAILURES as error:
-            self.code = 1 if isinstance(error, SourceBusyError) else _USAGE
-            print_error(f"{row.name}: {error}")
+            self.code = max(self.code, 1 if isinstance(error, SourceBusyError) else _USAGE)
+            text = str(error)  # which begins with the address, the usual name
+            print_error(text if text.startswith(row.name) else f"{row.name}: {text}")
             return False
         except Exception as error:  # a fault of ours on one source holds up no other
             self.code = _USAGE

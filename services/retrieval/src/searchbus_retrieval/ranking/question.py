@@ -27,7 +27,7 @@ from ..question.words import (
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
 from .preferences import AskedFacts, dated, in_order, preferences, wanted_type, within
-from .sentences import Sentences, asks_for_figure, beginnings
+from .sentences import Sentences, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
@@ -37,7 +37,7 @@ QUANTITIES_LIFT = 0.3
 """For every quantity of the query, and as much again if the document has them all."""
 NAMES_LIFT = 0.4
 """For every rare name of the query."""
-SENTENCE_LIFT, FIGURE_LIFT = 0.3, 0.45
+SENTENCE_LIFT, NUMBER_LIFT = 0.3, 0.45
 """For a sentence with every word of the query; where it asks for a number, one with a number."""
 SHORT_LOSS, _LEAST_CHARS = 0.4, 120
 """For a passage of fewer characters, such as a closing line."""
@@ -110,7 +110,7 @@ class Question:
         self.words = list(dict.fromkeys(words))
         self.own_words = list(beginnings(query).values())
         self._sentences = Sentences({})
-        self._sentence_lift = FIGURE_LIFT if asks_for_figure(query) else SENTENCE_LIFT
+        self._sentence_lift = NUMBER_LIFT if asks_for_number(query) else SENTENCE_LIFT
         self.may_quote = self._phrase.is_long
         self.candidates = _CANDIDATES if self._order is None else _MORE_CANDIDATES
         self._names: list[str] = []
@@ -139,7 +139,7 @@ class Question:
         self._rarity = rarity
         self._sentences = Sentences(
             {word: rarity.get(word, 0.0) for word in self.own_words},
-            figure=asks_for_figure(self.query),
+            with_number=asks_for_number(self.query),
         )
         starts = self._order.words if self._order is not None else {}
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}

@@ -14,9 +14,9 @@ from searchbus_vectors import terms
 
 _WORD = re.compile(r"\w+")
 _END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
-_FIGURE = r"(?P<figure>(?<![\w.,/-])[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
+_NUMBER = r"(?P<number>(?<![\w.,/-])[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
 """A number, but no year."""
-_ASKS_FOR_FIGURE = re.compile(
+_ASKS_FOR_NUMBER = re.compile(
     r"\bhow\s+(?:much|many|far|large|big|high|low|long|fast|steep|deep)\b|\b(?:size|amount|level|number)\s+of\b"
     r"|\b(?:what|which)\s+(?:\w+\s+){0,2}(?:amount|rate|size|share|percentage|percent|level|figure|number|pace|cap"
     r"|total|value|price|range|limit)\b|\bto\s+what\b|\bwhat\s+was\s+the\s+(?:\w+\s+){0,3}(?:rate|forecast)\b",
@@ -24,9 +24,9 @@ _ASKS_FOR_FIGURE = re.compile(
 )
 
 
-def asks_for_figure(question: str) -> bool:
+def asks_for_number(question: str) -> bool:
     """Whether a number answers the question."""
-    return _ASKS_FOR_FIGURE.search(question) is not None
+    return _ASKS_FOR_NUMBER.search(question) is not None
 
 
 def beginnings(text: str) -> dict[str, str]:
@@ -45,11 +45,11 @@ class Sentences:
 
     Args:
         rarity: word of the question, in small letters → the best score that any passage has for it.
-        figure: whether only sentences with a number count.
+        with_number: whether only sentences with a number count.
     """
 
-    def __init__(self, rarity: Mapping[str, float], *, figure: bool = False) -> None:
-        self._figure = figure
+    def __init__(self, rarity: Mapping[str, float], *, with_number: bool = False) -> None:
+        self._with_number = with_number
         self._weights = {
             start: rarity[word]
             for start, word in beginnings(" ".join(rarity)).items()
@@ -57,7 +57,7 @@ class Sentences:
         }
         self._all = sum(self._weights.values())
         longest_first = sorted(map(re.escape, self._weights), key=len, reverse=True)
-        self._pattern = re.compile(rf"\b(?:{'|'.join(longest_first)})|{_END}|{_FIGURE}")
+        self._pattern = re.compile(rf"\b(?:{'|'.join(longest_first)})|{_END}|{_NUMBER}")
 
     def share_in(self, text: str) -> float:
         """The most of the question's words, by rarity, that a sentence has; 0 to 1."""
@@ -65,14 +65,14 @@ class Sentences:
             return 0.0
         best = 0.0
         there: set[str] = set()
-        counts = not self._figure
+        counts = not self._with_number
         for match in self._pattern.finditer(text.lower() + "\n\n"):
-            if match["figure"] is not None:
+            if match["number"] is not None:
                 counts = True
             elif match["end"] is None:
                 there.add(match[0])
             else:
                 if there and counts:
                     best = max(best, sum(map(self._weights.__getitem__, there)))
-                there, counts = set(), not self._figure
+                there, counts = set(), not self._with_number
         return best / self._all

@@ -143,8 +143,9 @@ class SiteDocuments:
         return (await self._ask("ingest", request, IngestReply)).results[0]
 
     async def delete(self, pages: Sequence[StoredPage]) -> int:
-        """Delete pages, at least one; how many there were. Raises Fault."""
-        assert pages  # without ids it would be the whole collection
+        """Delete pages; how many there were. Raises Fault."""
+        if not pages:  # a request without ids deletes the whole collection
+            return 0
         ids = tuple(self._id(page.url) for page in pages)
         request = DeleteRequest(collection=self.collection, document_ids=ids)
         return (await self._ask("delete", request, DeleteReply)).documents
