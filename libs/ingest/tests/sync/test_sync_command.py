@@ -105,7 +105,7 @@ def test_name_keeps_documents_when_the_folder_moves(run, notes, retrieval):
     [
         ([], "Give a source, or --file"),
         (["x", "--file", "y"], "Give a source, or --file"),
-        (["x"], "Name the collection"),
+        (["x"], "Give the collection"),
         (["x", "--collection", "a@b"], "collection: use 1 to 64"),
         (["nothing", "--collection", "c"], "No such file"),
         (["x", "--collection", "c", "--every", "1x"], "write 30s, 15m"),

@@ -122,7 +122,7 @@ def _row(
     """The source of a command line; raises Fault."""
     if not collection:
         raise Fault(
-            ErrorCode.INVALID_ARGUMENT, "Name the collection to keep in sync: --collection NAME."
+            ErrorCode.INVALID_ARGUMENT, "Give the collection to keep in sync: --collection NAME."
         )
     kind, address = address_of(source, Path.cwd())
     row = SourceRow(name or address, f"{kind}+{address}".lstrip("+"), collection, include=include)
