@@ -344,14 +344,8 @@ class Processes:
     async def wait_until(
         self, done: Callable[[], bool | Awaitable[bool]], *, timeout_s: float, otherwise: str
     ) -> None:
-        """Wait for a condition.
-
-        Args:
-            otherwise: what the error says where the condition does not hold in time.
-
-        Raises:
-            StackError: that, or a process cannot be kept running.
-        """
+        """Wait for a condition; raises StackError(`otherwise`), or where a process cannot be kept
+        running."""
         give_up_s = time.monotonic() + timeout_s
         while True:
             self.raise_for_dead()
@@ -363,11 +357,7 @@ class Processes:
             await asyncio.sleep(_POLL_S)
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`.
-
-        Raises:
-            StackError: a process cannot be kept running.
-        """
+        """Wait for `stop`; raises StackError where a process cannot be kept running."""
         loop = asyncio.get_running_loop()
         events = [loop.create_task(event.wait()) for event in (stop, self._one_ended)]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)

@@ -66,11 +66,8 @@ class FileChange:
         return found[0] if found[1] or found[0] in self.texts else '"…"'
 
     def write(self) -> Path | None:
-        """Change the file; returns the backup of what was there.
-
-        Raises:
-            ClientFileError: it cannot be written, or is another one by now.
-        """
+        """Change the file; returns the backup of what was there. Raises ClientFileError, also where
+        it changed meanwhile."""
         # A link of a person who keeps all settings in one folder stays one.
         target = Path(os.path.realpath(self.path))
         after = self.after or b""
@@ -93,20 +90,14 @@ class FileChange:
 
 
 def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
-    """The entry that starts searchbus by a command: a new one, or the present one with it.
-
-    Raises:
-        ClientFileError: the file is not JSON, or not that of such a client.
-    """
+    """The entry that starts searchbus by a command, new or present; raises ClientFileError for the
+    wrong file."""
     return _planned_entry(client, command_entry(client, command))
 
 
 def planned_address(client: Client, url: str, key: str = "") -> FileChange:
-    """The entry of searchbus at an address, as `planned_entry`.
-
-    Args:
-        key: as for `address_entry`.
-    """
+    """The entry of searchbus at an address, with `address_entry`'s key; raises as
+    `planned_entry`."""
     return _planned_entry(client, address_entry(client, url, key))
 
 
@@ -136,11 +127,8 @@ def _with(present: dict[str, Any], entry: dict[str, Any], client: Client) -> dic
 
 
 def written_entry(client: Client) -> dict[str, Any]:
-    """The entry of searchbus as the client reads it now.
-
-    Raises:
-        ClientFileError: as `planned_entry`, or there is no such entry.
-    """
+    """The entry of searchbus as the client reads it now; raises as `planned_entry`, or where it is
+    missing."""
     found: list[dict[str, Any]] = []
 
     def read(text: str) -> str:
@@ -154,11 +142,7 @@ def written_entry(client: Client) -> dict[str, Any]:
 
 
 def planned_removal(client: Client) -> FileChange:
-    """The client's settings without the entries that start searchbus.
-
-    Raises:
-        ClientFileError: as `planned_entry`.
-    """
+    """The client's settings without the entries that start searchbus; raises as `planned_entry`."""
 
     def change(text: str) -> str:
         for name, _ in _entries(client, text):
@@ -169,11 +153,7 @@ def planned_removal(client: Client) -> FileChange:
 
 
 def other_servers(client: Client) -> list[str]:
-    """Names of a client's servers, without searchbus itself.
-
-    Raises:
-        ClientFileError: as `planned_entry`.
-    """
+    """Names of a client's servers, without searchbus itself; raises as `planned_entry`."""
     names: list[str] = []
 
     def read(text: str) -> str:

@@ -95,11 +95,7 @@ def connect(
 
 
 def named_client(name: str, option: str) -> Client:
-    """A client by its name. Raises typer.Exit where there is none.
-
-    Args:
-        option: that named it, such as `--client `, for the message.
-    """
+    """A client by its name, which `option` gave; raises typer.Exit where there is none."""
     found = CLIENTS.get(ALIASES.get(name, name))
     if found is None:
         known = nearest(name, [*CLIENTS, *ALIASES])
@@ -156,11 +152,8 @@ def _tell_check(client: Client, entry: Mapping[str, Any]) -> None:
 
 
 def try_entry(entry: Mapping[str, Any], timeout_s: float = CHECK_S) -> tuple[str, int]:
-    """Use an entry as a client does; returns the server's name and how many tools it lists.
-
-    Raises:
-        McpError: what went wrong, and what the command printed last.
-    """
+    """Use an entry as a client; the server's name and its number of tools. Raises McpError with the
+    last output."""
     reached = _by_command if "command" in entry else _by_address
     with reached(entry, timeout_s) as request:
         client = {"name": "searchbus-connect", "version": VERSION}

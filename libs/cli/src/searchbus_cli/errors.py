@@ -2,11 +2,7 @@
 
 
 class StackError(RuntimeError):
-    """The stack cannot start or continue.
-
-    Args:
-        code: exit code of the command.
-    """
+    """The stack cannot start or continue; `code` is the exit code of the command."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)

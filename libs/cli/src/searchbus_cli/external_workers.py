@@ -92,12 +92,7 @@ spec:
 
 
 def external_workers(out: Path) -> dict[str, Service]:
-    """Name → declaration of the workers that earlier runs admitted.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds something else.
-    """
+    """Name → declaration of the workers that earlier runs admitted; raises OSError, ValueError."""
     try:
         return declarations_from_json((out / _FILE).read_bytes())
     except FileNotFoundError:
@@ -145,11 +140,7 @@ def declare_worker(
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:
-    """Write the three files.
-
-    Raises:
-        OSError: one cannot be written.
-    """
+    """Write the three files; raises OSError."""
     commands = [
         " ".join([
             f"searchbus nats-config --out /keys --worker {name}",

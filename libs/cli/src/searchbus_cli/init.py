@@ -40,12 +40,8 @@ _SELF = (sys.executable, "-m", "searchbus_cli")
 
 @dataclass
 class Plan:
-    """What is written when the questions are answered.
-
-    Args:
-        keys: provider → its key.
-        imported: files of clients whose servers are attached.
-    """
+    """What is written after the answers: provider → key, and the clients' files whose servers are
+    attached."""
 
     documents: Path | None = None
     keys: dict[str, str] = field(default_factory=dict)

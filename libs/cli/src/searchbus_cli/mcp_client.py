@@ -45,11 +45,7 @@ class McpHttp:
         self._http = httpx.Client(timeout=timeout_s, trust_env=False, transport=transport)
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send one request and return its result.
-
-        Raises:
-            McpError: with the server's message.
-        """
+        """Send one request and return its result; raises McpError with the server's message."""
         body = {
             "jsonrpc": "2.0",
             "id": 1,
@@ -78,11 +74,7 @@ class McpHttp:
         return result
 
     def pages(self, method: str, key: str) -> list[dict[str, Any]]:
-        """All items of a list method, from all its pages.
-
-        Args:
-            key: of the items in a result, e.g. "tools".
-        """
+        """All items of a list method (`key` in its results, e.g. "tools"), from all its pages."""
         items: list[dict[str, Any]] = []
         cursor = None
         while True:
@@ -102,11 +94,8 @@ class McpHttp:
 
 
 def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> McpHttp:
-    """An endpoint of an edge, or of the running stack where no address is given.
-
-    Raises:
-        typer.Exit: no stack runs on the data folder, which is printed.
-    """
+    """An endpoint at an address, or of the running stack; prints the error and raises typer.Exit
+    without one."""
     if url is None:
         folder = data_folder(data)
         state = read_state(folder)

@@ -73,11 +73,7 @@ def print_error(message: str) -> None:
 
 
 def fail(message: str, code: int = 1) -> typer.Exit:
-    """Print an error and return what to raise: `raise fail("…")`.
-
-    Args:
-        message: what happened, and what to do.
-        code: of the exit: 2 for wrong arguments, 1 for anything else.
-    """
+    """Print what happened and what to do; `raise fail("…")`. Code 2: wrong arguments; 1: anything
+    else."""
     print_error(message)
     return typer.Exit(code)

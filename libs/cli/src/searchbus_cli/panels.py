@@ -25,11 +25,8 @@ _PLAIN_CORNERS = ("+", "-", "+", "|", "+", "+")
 
 
 def print_help(group: Any, context: Any, panels: Mapping[str, Sequence[str]]) -> None:
-    """Print usage, options and commands of a group.
-
-    Args:
-        panels: title → names of commands, in the order in which they are shown.
-    """
+    """Print usage, options and commands of a group; `panels`: title → commands in the order
+    shown."""
     width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
     typer.secho(f"\n {group.get_usage(context)}\n", bold=True)
     for paragraph in (group.help or "").split("\n\n"):

@@ -75,12 +75,8 @@ class Security:
         return cls(path, services, keys)
 
     def read_again(self) -> bool:
-        """Whether the file holds other keys than before, since one is rotated.
-
-        Raises:
-            StackError: the file is damaged; the keys of before stay.
-            OSError: it cannot be read.
-        """
+        """Whether a rotation changed the file's keys; raises OSError, StackError (damaged; the keys
+        stay)."""
         stamp = file_stamp(self._path)
         if stamp is not None and stamp == self._stamp:
             return False
@@ -104,11 +100,7 @@ class Security:
         )
 
     def environment(self, name: str) -> dict[str, str]:
-        """The settings with which a service joins the bus.
-
-        Raises:
-            KeyError: it is not one of the services.
-        """
+        """The settings with which a service joins the bus; raises KeyError for any other."""
         found = {
             "SEARCHBUS_NATS_NKEY_SEED": self._keys.seeds[name],
             "SEARCHBUS_NATS_INBOX_PREFIX": inbox_prefix(name),
@@ -193,20 +185,13 @@ def new_seed() -> str:
 
 
 def public_keys(seeds: str) -> str:
-    """The public key of a seed, or of two with a blank between them; see `accounts`.
-
-    Raises:
-        ValueError: one of them is not a seed, or there is none.
-    """
+    """The public key of a seed, or of two with a blank between; raises ValueError. See
+    `accounts`."""
     return " ".join(public_key(seed) for seed in seeds.split() or [""])
 
 
 def public_key(seed: str) -> str:
-    """The public key of a seed; the server knows users by it.
-
-    Raises:
-        ValueError: it is not a seed.
-    """
+    """The public key of a seed; the server knows users by it. Raises ValueError."""
     try:
         key: bytes = nkeys.from_seed(seed.encode()).public_key
     except nkeys.NkeysError as error:

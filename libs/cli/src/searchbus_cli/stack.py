@@ -94,11 +94,7 @@ class Stack:
         return self._processes.children
 
     async def start(self) -> None:
-        """Start everything and wait until the edge is ready.
-
-        Raises:
-            StackError: with what to do.
-        """
+        """Start everything and wait until the edge is ready; raises StackError with what to do."""
         services = find_services(self.extra)
         self._check_scale(services)
         check_port(self.host, self.port)
@@ -156,11 +152,7 @@ class Stack:
         self._state_file.remove()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`.
-
-        Raises:
-            StackError: a process cannot be kept running.
-        """
+        """Wait for `stop`; raises StackError where a process cannot be kept running."""
         starting = asyncio.get_running_loop().create_task(self._start_wanted())
         try:
             await self._processes.wait(stop)

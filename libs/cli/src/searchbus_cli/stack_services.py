@@ -94,11 +94,8 @@ def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
 def needed_services(
     services: Mapping[str, StackService], toolsets: Iterable[str]
 ) -> frozenset[str]:
-    """Names of the services that toolsets need, by their declarations; the edge is one of them.
-
-    Args:
-        toolsets: EVERYTHING is all of them.
-    """
+    """Names of the services that toolsets (or EVERYTHING) need by their declarations, the edge
+    included."""
     declared = {n: s.declaration for n, s in services.items() if s.declaration is not None}
     needed = (needed_for(None if t == EVERYTHING else t, declared) for t in toolsets)
     # A module without a declaration was named on the command line: it is wanted.

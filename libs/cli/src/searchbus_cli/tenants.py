@@ -31,12 +31,8 @@ def tenant_folder(out: Path, name: str) -> Path:
 
 
 def read_tenants(out: Path) -> dict[str, str]:
-    """Name → prefix of the tenants that earlier runs admitted, and of the installation itself.
-
-    Raises:
-        OSError: the file cannot be read.
-        StackError: it is damaged.
-    """
+    """Name → prefix of admitted tenants and of the installation itself; raises OSError, StackError
+    (damaged)."""
     try:
         return msgspec.json.decode((out / FILE).read_bytes(), type=dict[str, str])
     except FileNotFoundError:

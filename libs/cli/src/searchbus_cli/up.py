@@ -243,11 +243,7 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 class ClientFollower:
-    """Runs what the clients of a stack want, and ends the stack with the last of them.
-
-    Args:
-        stop: set when no client is left.
-    """
+    """Runs what the clients of a stack want; with the last of them it sets `stop`."""
 
     def __init__(self, stack: Stack, pipe: ClientPipe, stop: asyncio.Event) -> None:
         self._stack = stack

@@ -86,11 +86,7 @@ def command_entry(client: Client, command: Sequence[str]) -> dict[str, Any]:
 
 
 def address_entry(client: Client, url: str, key: str = "") -> dict[str, Any]:
-    """The entry of a server at an address.
-
-    Args:
-        key: what it sends as a bearer token; empty: none.
-    """
+    """The entry of a server at an address, with a bearer token unless `key` is empty."""
     kind = {"type": "http"} if client.typed else {}
     headers = {"headers": {"Authorization": f"Bearer {key}"}} if key else {}
     return {**kind, client.address: url, **headers}

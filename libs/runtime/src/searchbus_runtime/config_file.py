@@ -42,11 +42,8 @@ _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class WrongSettingsError(RuntimeError):
-    """Settings that cannot be used.
-
-    Args:
-        faults: a line for each: which file, line or variable, what is wrong, what to do.
-    """
+    """Settings that cannot be used: a line per fault says where it is, what is wrong, what to
+    do."""
 
     def __init__(self, *faults: str) -> None:
         # Names in a file may hold line feeds and what a terminal obeys.
@@ -157,11 +154,8 @@ def named_config() -> Path | None:
 
 
 def use_config(path: Path | None) -> None:
-    """Use a configuration file in this process and in those that it starts: `--config FILE`.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """Use a configuration file here and in started processes: `--config FILE`; raises
+    WrongSettingsError."""
     if path is not None:
         read_config_file(path)
         os.environ[CONFIG] = str(path.absolute())
@@ -186,11 +180,8 @@ def find_config(folder: Path) -> ConfigFile | None:
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a configuration file.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """Read a configuration file; raises WrongSettingsError where it cannot be read, or is not
+    TOML."""
     # Imported here: most starts have no such file.
     import tomllib
 

@@ -114,11 +114,8 @@ def configured_path(name: str, service: str, folder: Path) -> Path | None:
 
 
 def secret_files() -> list[Path]:
-    """The files in the folder SEARCHBUS_SECRETS_DIR.
-
-    Raises:
-        WrongSettingsError: there is no such folder, or it cannot be read.
-    """
+    """The files in the folder SEARCHBUS_SECRETS_DIR; raises WrongSettingsError where it cannot be
+    read."""
     named = os.environ.get(SECRETS_DIR)
     if not named:
         return []

@@ -61,11 +61,8 @@ def write_config(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def config_text(settings: Settings | None = None) -> str:
-    """A configuration file in which every setting is a comment that shows its default.
-
-    Args:
-        settings: by default those of searchbus's own services.
-    """
+    """A configuration file in which every setting (of our services) is a comment that shows its
+    default."""
     lines = [_HEAD]
     for service, table in (settings or listed_settings()).items():
         if service != SHARED:

@@ -56,11 +56,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...] | None:
-    """Changes with the content of a file, and with who may read it; None where there is no file.
-
-    Raises:
-        OSError: its folder cannot be read.
-    """
+    """Changes with a file's content and readers; None without a file. Raises OSError for its
+    folder."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -71,11 +68,8 @@ def file_stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def damage(*reads: Callable[[], object]) -> list[str]:
-    """What is wrong with files, a sentence for each that cannot be used.
-
-    Args:
-        reads: each reads one file; an absent one is not damaged.
-    """
+    """A sentence for each file that cannot be used. `reads` read one file each; an absent one is
+    fine."""
     found = []
     for read in reads:
         try:

@@ -32,11 +32,8 @@ class Health:
         self._ready[name] = check
 
     def add_detail(self, name: str, read: Callable[[], Any]) -> None:
-        """Add a value to what /readyz says, where it is not empty; it changes no outcome.
-
-        Args:
-            read: returns what JSON can hold.
-        """
+        """Add a value to what /readyz says (what JSON can hold), if it is not empty; it changes no
+        outcome."""
         self._details[name] = read
 
     def details(self) -> dict[str, Any]:
@@ -62,11 +59,8 @@ async def _safely(check: Check) -> bool:
 
 
 async def respond(health: Health, path: str, accept: str = "") -> Answer:
-    """The answer for one of the three paths; 404 for another.
-
-    Args:
-        accept: the request's header: OpenMetrics, which Prometheus asks for, has exemplars.
-    """
+    """The answer for one of the three paths, else 404. OpenMetrics, which Prometheus accepts, has
+    exemplars."""
     if path == "/metrics":
         encode, content_type = choose_encoder(accept)
         return 200, content_type, encode(REGISTRY)

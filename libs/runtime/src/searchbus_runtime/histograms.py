@@ -43,11 +43,8 @@ _OVERFLOW = (("otel.metric.overflow", True),)
 
 
 class LightHistogram(Histogram):
-    """A histogram of seconds, cumulative since its start.
-
-    Args:
-        bounds: upper bounds of the buckets; a last one has none.
-    """
+    """A histogram of seconds since its start, by the upper bounds of its buckets; a last one has
+    none."""
 
     def __init__(
         self, scope: InstrumentationScope, name: str, description: str, bounds: Sequence[float]
@@ -178,11 +175,7 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 class LightMeterProvider(MeterProvider):
-    """The SDK's provider; a histogram of seconds with bounds of its own is a light one.
-
-    Args:
-        options: of the SDK's provider.
-    """
+    """The SDK's provider; a histogram of seconds with bounds of its own is a light one."""
 
     def __init__(self, histograms: Histograms, **options: Any) -> None:
         super().__init__(**options)

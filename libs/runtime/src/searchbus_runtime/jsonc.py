@@ -63,11 +63,7 @@ def without_comments(text: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """The value of a text.
-
-    Raises:
-        JsonTextError: it is not JSON, or too deep.
-    """
+    """The value of a text; raises JsonTextError where it is not JSON, or too deep."""
     try:
         return json.loads(without_comments(text))
     except json.JSONDecodeError as error:
@@ -94,11 +90,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """The text without a member; the same text where there is no such member.
-
-    Raises:
-        JsonTextError: as `with_member`.
-    """
+    """The text without a member, if it has one; raises as `with_member`."""
     content = parse(text)
     place = content
     for name in path[:-1]:

@@ -32,11 +32,8 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
 
 
 def adopt_orphans(adopt: bool) -> bool:
-    """Whether descendants whose parent ends become children of this process from now on.
-
-    Returns:
-        False where the system cannot do it.
-    """
+    """Whether descendants whose parent ends become children of this process; False: the system
+    cannot."""
     return _libc is not None and _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) == 0
 
 

@@ -36,11 +36,8 @@ harmful one whose hashes begin with the same dozen."""
 
 
 class Pin(Struct, frozen=True, kw_only=True):
-    """One approved tool, whole, so that it stays listed while another definition is held.
-
-    Args:
-        sha256: `fingerprint` of the tool.
-    """
+    """One approved tool and its `fingerprint`, whole, to stay listed while another definition is
+    held."""
 
     sha256: str
     tool: ToolDescriptor
@@ -86,11 +83,8 @@ class Held:
         return len(digits) >= DIGITS and self.sha256.startswith(digits)
 
     def difference(self, name: str) -> Iterator[str]:
-        """What differs from the approved definition, line by line.
-
-        Args:
-            name: what the lines call this definition.
-        """
+        """What differs from the approved definition, line by line; the lines call this definition
+        `name`."""
         import difflib  # here: services do not need it
 
         old = [] if self.approved is None else _lines(self.approved)

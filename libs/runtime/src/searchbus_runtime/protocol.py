@@ -241,11 +241,8 @@ class ConnectionLimits:
 
 
 class ConnectionWatch:
-    """Counts the connections of one server and closes those that are too slow.
-
-    Args:
-        interval_s: between two looks at all connections.
-    """
+    """Counts the connections of one server; every `interval_s` it closes those that are too
+    slow."""
 
     def __init__(self, limits: ConnectionLimits, *, interval_s: float = 1.0) -> None:
         self._limits = limits

@@ -26,11 +26,7 @@ RETIRED_S = 120.0
 
 
 def values_of(text: str) -> tuple[str, ...]:
-    """The values of a file's text: one a line, or a list as JSON.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The values of a file's text: one a line, or a list as JSON; raises ValueError for none."""
     if text.lstrip().startswith("["):
         found = json.loads(text)
         values = tuple(value for value in found if isinstance(value, str) and value)

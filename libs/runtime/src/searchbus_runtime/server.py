@@ -108,11 +108,7 @@ async def _serve(server: _Server, listener: socket.socket) -> None:
 
 
 class HttpServer:
-    """A running server; made by `start` or `serving`.
-
-    Args:
-        host, port: the address it is bound to.
-    """
+    """A running server at the bound host and port; made by `start` or `serving`."""
 
     def __init__(
         self,

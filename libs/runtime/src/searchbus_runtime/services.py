@@ -29,11 +29,7 @@ class ServiceDeclarationError(TypeError):
 
 
 def installed_services() -> dict[str, Service]:
-    """Name → declaration of every installed service, sorted by name.
-
-    Raises:
-        ServiceDeclarationError: an entry point does not lead to a `Service` of that name.
-    """
+    """Name → declaration of every installed service, sorted; raises ServiceDeclarationError."""
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return {entry.name: _declaration(entry) for entry in found}
 
@@ -90,20 +86,12 @@ def declared_in(module: str) -> Service | None:
 
 
 def settings_class(service: Service) -> Any:
-    """The settings class of a declared service.
-
-    Raises:
-        ServiceDeclarationError: it names none that exists.
-    """
+    """The settings class of a declared service; raises ServiceDeclarationError."""
     return _load(service, "settings")
 
 
 def run_service(service: Service) -> int:
-    """Run a declared service until SIGTERM; returns the exit code.
-
-    Raises:
-        ServiceDeclarationError: it names no `start`, or one that does not exist.
-    """
+    """Run a declared service until SIGTERM; its exit code. Raises ServiceDeclarationError."""
     from .secrecy import take_settings
 
     take_settings()

@@ -123,11 +123,7 @@ def extra_settings() -> dict[str, tuple[str, ...]]:
 
 
 def with_names(settings: Settings, names: Mapping[str, Iterable[str]]) -> Settings:
-    """Settings and those of which only the names are known.
-
-    Args:
-        names: service → names of its settings.
-    """
+    """Settings, and those of which `names` (by service) is all that is known."""
     return {
         **settings,
         **{

@@ -68,11 +68,7 @@ class UnusableFolderError(RuntimeError):
 
 
 def open_data_folder(given: Path | None = None) -> Path:
-    """The data folder; where it is missing it is made for its owner alone.
-
-    Raises:
-        UnusableFolderError: it is a file, or must not be made or written.
-    """
+    """The data folder, made for its owner alone where it is missing; raises UnusableFolderError."""
     folder = data_folder(given)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -160,11 +156,7 @@ _READ_BYTES = 4096
 
 
 def make_pipe(data: Path) -> int:
-    """Open the stack's end, to be its standard input; returns the descriptor.
-
-    Raises:
-        OSError: the folder cannot hold a pipe.
-    """
+    """Open the stack's end, to be its standard input; its descriptor. Raises OSError."""
     path = data / PIPE
     with suppress(FileExistsError):
         os.mkfifo(path, 0o600)
@@ -172,11 +164,8 @@ def make_pipe(data: Path) -> int:
 
 
 def join_clients(data: Path, toolset: str | None) -> int | None:
-    """Count as a client until the returned descriptor is closed.
-
-    Returns:
-        `None` where no stack counts its clients: none runs, or it runs without them.
-    """
+    """Count as a client until the returned descriptor is closed; None where no stack counts its
+    clients."""
     try:
         descriptor = os.open(data / PIPE, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # no pipe, or nobody reads it
@@ -199,11 +188,7 @@ def counts_clients(data: Path) -> bool:
 
 
 class ClientPipe:
-    """The stack's end of the pipe.
-
-    Args:
-        descriptor: of the end that `make_pipe` opened.
-    """
+    """The stack's end of the pipe that `make_pipe` opened."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)

@@ -58,11 +58,7 @@ def read_spans(path: Path) -> Iterator[SpanRecord]:
 
 
 def read_newest(path: Path, most_bytes: int) -> Iterator[SpanRecord]:
-    """The spans at the end of both files, in order of writing.
-
-    Args:
-        most_bytes: how much is read; of the first line that this cuts, nothing.
-    """
+    """The spans in the last `most_bytes` of both files, in order of writing, without a cut line."""
     parts = []
     for part in (path, path.with_name(path.name + ".1")):
         try:

@@ -13,11 +13,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    """The text with its control characters as escapes, e.g. `\\x1b`.
-
-    Args:
-        one_line: line feeds are shown as escapes too.
-    """
+    r"""The text with its control characters as escapes, e.g. `\x1b`; in `one_line`, line feeds
+    too."""
     shown = _CONTROLS.sub(_escape, text)
     return shown.replace("\n", "\\n") if one_line else shown
 

@@ -311,11 +311,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
         return self
 
     def base_url(self, port: int) -> str:
-        """Where clients reach this edge.
-
-        Args:
-            port: the bound port.
-        """
+        """Where clients reach this edge, by the bound port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{port}").rstrip("/")
 

@@ -40,11 +40,8 @@ async def shared_files(bus: Bus, settings: EdgeSettings) -> AsyncIterator[Mappin
 
 
 def pinning(settings: EdgeSettings, shared: Mapping[str, SharedFile]) -> Pinning | None:
-    """What holds changed definitions; None where the settings hold none.
-
-    Args:
-        shared: new definitions are approved only while the pins of all edges are known.
-    """
+    """What holds changed definitions, if anything; where `shared`, it waits for the pins of all
+    edges."""
     if not settings.hold_changes or settings.pin_file is None:
         return None
     file = shared.get(PINS)

@@ -65,11 +65,8 @@ class IndexFinder:
         )
 
     async def find(self, request: FindRequest, actor: Actor) -> FindReply:
-        """One page of the matches that the actor may use.
-
-        Raises:
-            Fault: invalid_query; invalid_argument if the catalogue has changed since `generation`.
-        """
+        """One page of the matches for the actor; raises Fault(invalid_query, or invalid_argument
+        after a change)."""
         # Lines stay: each is a sentence.
         check_query(request.query, max_chars=MAX_FIND_CHARS)
         query = request.query.strip()

@@ -167,12 +167,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class IndexDifference:
-    """What changes of a service.
-
-    Args:
-        gone: of entries that are indexed and no longer offered.
-        changed: entries that are new, or not indexed so.
-    """
+    """What changes of a service: what is `gone`, and what is new or indexed otherwise."""
 
     gone: Sequence[Key]
     changed: Mapping[Key, IndexEntry]

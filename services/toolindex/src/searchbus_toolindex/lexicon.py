@@ -41,12 +41,8 @@ class _Posting:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What BM25 counts over the visible slots.
-
-    Args:
-        number: of visible slots.
-        norms: by slot, how much its length weakens a term.
-    """
+    """What BM25 counts over the visible slots: their number, and how much its length weakens
+    each."""
 
     visible: Mask
     number: int

@@ -91,11 +91,7 @@ _NOTHING = Ranking(np.zeros(0, dtype=np.intp), *np.zeros((2, 0), dtype=np.float3
 
 
 class Ranker:
-    """Ranks the entries of an index.
-
-    Raises:
-        ValueError: no gate is fitted to the index's model.
-    """
+    """Ranks the entries of an index; raises ValueError without a gate for the index's model."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -104,11 +100,8 @@ class Ranker:
     def facets(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope
     ) -> list[Facet]:
-        """Each of the query's texts, compared with every slot; cosines are estimated.
-
-        Args:
-            vectors: text → vector, for each of the query's texts.
-        """
+        """Each of the query's texts, by its vector, compared with every slot; cosines are
+        estimated."""
         cohort = self._index.cohort
         number = len(set(query.terms(query.whole)))
         asked = [vectors[text] for text in query.texts]
@@ -133,11 +126,7 @@ class Ranker:
         return found
 
     def rank(self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope) -> Ranking:
-        """Rank the visible entries that probably serve the query.
-
-        Args:
-            vectors: text → vector, for each of the query's texts.
-        """
+        """Rank the visible entries that probably serve the query, by the vectors of its texts."""
         judged = self._judge(query, vectors, scope, MIN_SCORE - _MARGIN)
         if judged is None:
             return _NOTHING

@@ -93,11 +93,7 @@ class TextFeatures:
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """The fitted model.
-
-    Args:
-        weights: of `FEATURES`.
-    """
+    """The fitted model, with weights of `FEATURES`."""
 
     weights: tuple[float, ...]
     intercept: float
@@ -179,11 +175,7 @@ def features(
 
 @cache
 def load_gate(model: str) -> Gate:
-    """The gate of a model.
-
-    Raises:
-        ValueError: none is fitted for this model; the message says how.
-    """
+    """The gate of a model; raises ValueError that says how to fit one."""
     text = files(__package__).joinpath("gate.json").read_bytes()
     gates = msgspec.json.decode(text, type=dict[str, Gate])
     if model not in gates:
@@ -255,11 +247,7 @@ def balanced(vector: Vector, terms: int) -> Vector:
 
 
 def fused(facets: Sequence[Facet], best: Sequence[Best]) -> list[Floats]:
-    """Scores by facet and slot; 1 for an entry that is best in both meaning and words.
-
-    Args:
-        facets: of the whole query first.
-    """
+    """Scores by facet (the whole query first) and slot; 1 is best in both meaning and words."""
     common = max(found.cosine for found in best)
     short = brevity(facets[0].text.terms)
     words = WORDS_WEIGHT + (SPOKEN_WORDS_WEIGHT - WORDS_WEIGHT) * short
@@ -285,11 +273,8 @@ def combine(*, whole: Floats, sentences: Sequence[Floats], readings: Sequence[Fl
 
 
 def supported(scores: Floats, toolsets: NDArray[np.int32], terms: int) -> Floats:
-    """Scores with a share of the best of their toolset: a task takes several tools of a server.
-
-    Args:
-        terms: of the whole query.
-    """
+    """Scores by a share of their toolset's best: a task takes several tools. `terms`: of the whole
+    query."""
     best = np.full(int(toolsets.max()) + 1, -np.inf, dtype=np.float32)
     np.maximum.at(best, toolsets, scores)
     weight = TOOLSET_WEIGHT * (1 - brevity(terms))

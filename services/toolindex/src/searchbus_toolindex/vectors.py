@@ -25,11 +25,8 @@ T = TypeVar("T", bound=np.generic)
 
 
 class VectorTable:
-    """Vectors of unit length; a row without one has the cosine 0.
-
-    Args:
-        penalty: the product of a row's vector with it is taken from its cosines.
-    """
+    """Vectors of unit length; a row without one has the cosine 0. Times `penalty` is taken from
+    cosines."""
 
     def __init__(self, penalty: Vector) -> None:
         self._penalty = penalty

@@ -65,12 +65,8 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A service without instances.
-
-    Args:
-        since_s: seconds of the epoch; `None`: it was not seen since this process started.
-        announced: whether its last instance announced that it stops.
-    """
+    """A service without instances since `since_s` (of the epoch; None: never seen); `announced` its
+    stop."""
 
     service: str
     since_s: float | None
@@ -142,11 +138,7 @@ class Presence:
         self._services.setdefault(service, _Service()).instances[identity] = instance
 
     def remove(self, service: str, identity: str, *, announced: bool) -> None:
-        """Remove an instance.
-
-        Args:
-            announced: whether it announced that it stops; else it was lost.
-        """
+        """Remove an instance that announced its stop, or was lost."""
         known = self._services.get(service)
         if known is None or known.instances.pop(identity, None) is None:
             return
@@ -224,11 +216,8 @@ class Owners:
         self._refused: set[tuple[str, str]] = set()
 
     def update(self, offered: Mapping[str, Collection[str]]) -> dict[str, str]:
-        """Assign the toolsets that are offered now; each toolset that its owner offers → owner.
-
-        Args:
-            offered: service → its toolsets, of all services that are listed.
-        """
+        """Assign the toolsets that listed services offer now; each toolset that its owner offers →
+        owner."""
         self._release(offered)
         owners: dict[str, str] = {}
         refused: set[tuple[str, str]] = set()

@@ -47,11 +47,7 @@ class KeyValue(Protocol):
         """Replace the value of that revision; None where another write came first."""
 
     async def delete(self, key: str, revision: int | None = None) -> None:
-        """Delete a key; a missing one is no error.
-
-        Args:
-            revision: delete that one only; a later write stays.
-        """
+        """Delete a key, or only this revision of it; a missing one is no error."""
 
     async def keys(self) -> list[str]:
         """Every key, sorted; one that was deleted may be among them for two seconds."""

@@ -53,11 +53,8 @@ class Authenticator:
         """Whether requests need no credential."""
 
     async def identify(self, authorization: str, path: str) -> Actor:
-        """The caller of a request to `path`; raises UnauthenticatedError.
-
-        Args:
-            authorization: the header, empty where it is missing.
-        """
+        """The caller of a request to `path` by its `authorization`, which may be empty; raises
+        UnauthenticatedError."""
         if self.open:
             return self._default_actor
         scheme, _, credential = authorization.partition(" ")

@@ -40,11 +40,8 @@ _SIGNATURE_BYTES = 16
 
 @lru_cache(maxsize=64)
 def derived_key(key: bytes, purpose: str) -> bytes:
-    """The key of one purpose, 32 bytes.
-
-    Args:
-        key: shared by all edges of a deployment (`STATE_KEY`).
-    """
+    """The key of one purpose, 32 bytes, from the key that the edges of a deployment share
+    (`STATE_KEY`)."""
     return hashlib.sha256(f"searchbus/{purpose}/".encode() + key).digest()
 
 
@@ -120,12 +117,7 @@ def load_key(folder: Path | None) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged.
-    """
+    """The key of a file; raises OSError, and ValueError for a damaged one."""
     key = path.read_bytes()
     if len(key) < _KEY_BYTES:
         raise ValueError(

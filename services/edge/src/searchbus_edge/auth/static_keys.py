@@ -36,11 +36,8 @@ _unreadable = metrics.get_meter("searchbus.edge").create_counter(
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """One key without the key itself. Times are seconds of the epoch; 0: it does not expire.
-
-    Args:
-        endpoints: below `/mcp`, where alone it is valid; empty for everywhere.
-    """
+    """One key without the key itself, valid at `endpoints` (empty: all). Times are seconds of the
+    epoch; 0: never."""
 
     id: str
     name: str
@@ -58,12 +55,7 @@ class KeyFile:
         self.path = path
 
     def read(self) -> list[KeyRecord]:
-        """All records, none where the file does not exist.
-
-        Raises:
-            ValueError: the file is damaged.
-            OSError: it cannot be read.
-        """
+        """All records, none without a file; raises OSError, and ValueError for a damaged file."""
         try:
             text = self.path.read_text()
         except FileNotFoundError:
@@ -137,11 +129,7 @@ _NOBODY: tuple[KeyRecord | None, Actor] = (None, Actor())
 
 
 class StaticKeys:
-    """Verifies keys against a file.
-
-    Args:
-        clock: seconds of the epoch.
-    """
+    """Verifies keys against a file; `clock` gives seconds of the epoch."""
 
     def __init__(self, file: KeyFile, *, clock: Callable[[], float] = time.time) -> None:
         _unreadable.add(0)

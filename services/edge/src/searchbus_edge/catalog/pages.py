@@ -17,11 +17,7 @@ T = TypeVar("T")
 
 
 class Pages:
-    """Pages of what a view holds.
-
-    Args:
-        page_size: items per page.
-    """
+    """Pages of what a view holds, `page_size` items each."""
 
     def __init__(self, cursors: Cursors, *, page_size: int) -> None:
         self._cursors = cursors
@@ -30,11 +26,7 @@ class Pages:
     def tools(
         self, actor: Actor, view: View, cursor: str | None, *, views: bool = False
     ) -> types.ListToolsResult:
-        """A page of the tools that the actor may call.
-
-        Args:
-            views: whether the client shows views of tools.
-        """
+        """A page of the tools that the actor may call; `views`: the client shows views of tools."""
         page, following = self.listed_tools(actor, view, cursor)
         tools = [render.tool(t, views=views) for t in page]
         return types.ListToolsResult(tools=tools, next_cursor=following)

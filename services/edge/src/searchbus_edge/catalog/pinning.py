@@ -172,11 +172,7 @@ def held_changes(directory: Directory, pins: Pins) -> list[HeldChange]:
 
 
 class HeldChanges:
-    """What differs from a file of pins.
-
-    Args:
-        file: None where nothing is held.
-    """
+    """What differs from a file of pins; without a file nothing is held."""
 
     def __init__(self, directory: Directory, file: PinFile | None) -> None:
         self._directory = directory

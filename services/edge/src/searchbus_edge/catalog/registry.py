@@ -83,11 +83,8 @@ class Offers:
     def following(
         self, listing: Listing, pins: int, review: Review, *, left_out: Collection[str]
     ) -> Offers:
-        """The offers of another listing; what is as before stays the same object.
-
-        Args:
-            left_out: toolsets that are not looked at.
-        """
+        """The offers of another listing, without `left_out`; what is as before stays the same
+        object."""
         owned: dict[str, list[str]] = defaultdict(list)
         for toolset, service in listing.owners.items():
             if toolset not in left_out:
@@ -309,11 +306,7 @@ class Registry:
         offers: Offers,
         everything: View | None,
     ) -> View:
-        """Merge the offers.
-
-        Args:
-            everything: the view of `/mcp`, for any other.
-        """
+        """Merge the offers; `everything` is the view of `/mcp`, for any other."""
         if toolset in self._joined:
             assert everything is not None
             return everything.part(toolset, self._joined[toolset])

@@ -62,11 +62,8 @@ VIEW_KEY = "dev.searchbus/view"
 
 
 def tool(listed: ListedTool, *, views: bool = False) -> types.Tool:
-    """A tool as tools/list shows it: its schemas as clients read them.
-
-    Args:
-        views: whether the client shows views.
-    """
+    """A tool as tools/list shows it: its schemas as clients read them, its view where clients show
+    them."""
     descriptor = listed.descriptor
     meta = descriptor.meta
     if meta is not None and VIEW_KEY in meta:

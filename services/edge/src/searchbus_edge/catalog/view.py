@@ -33,21 +33,15 @@ back."""
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """The validator of a tool's arguments; it never fetches a schema from a file or an address.
-
-    Raises:
-        ValueError: the schema is not valid.
-    """
+    """The validator of a tool's arguments, which fetches nothing; raises ValueError for an invalid
+    schema."""
     return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=PATTERN_OPTIONS)
 
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool under the name that an endpoint lists.
-
-    Args:
-        held: why calls are refused, while the service describes it in a way that nobody approved.
-    """
+    """A tool under the name that an endpoint lists; `held` says why calls are refused, if they
+    are."""
 
     name: str
     descriptor: ToolDescriptor
@@ -209,11 +203,8 @@ class View:
 
 
 class MadeOf(Generic[K, V]):
-    """What was made of one version of a view, which the next version makes worthless.
-
-    Args:
-        most: how many items are kept; with one more, all are made again.
-    """
+    """What was made of one version of a view, which the next version makes worthless; `most` items,
+    then all are made again."""
 
     def __init__(self, most: int) -> None:
         self._most = most

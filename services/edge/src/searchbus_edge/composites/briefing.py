@@ -144,11 +144,7 @@ async def focused(
 
 
 def offset_of(cursor: str | None) -> int:
-    """The number of sources before a page.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """The number of sources before a page; raises Fault(invalid_argument)."""
     if cursor is None:
         return 0
     if re.fullmatch(r"[1-9][0-9]?", cursor, re.ASCII) is None:

@@ -69,11 +69,8 @@ class FetchedDocument(Struct):
 
 
 def fit(part: Part, fetched: FetchedSource, most: int) -> FetchedDocument:
-    """The document with as many whole sentences of its text as fit.
-
-    Raises:
-        Fault: invalid_argument; the budget is too small for the document without its text.
-    """
+    """As many whole sentences of the document as fit; raises Fault(invalid_argument) where none
+    can."""
     wanted = fetched.chars if part.end is None else min(part.end, fetched.chars)
 
     def document(length: int) -> FetchedDocument:

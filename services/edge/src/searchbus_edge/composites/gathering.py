@@ -96,12 +96,8 @@ Coverage = Annotated[
 def cover(
     names: Iterable[str], found: Mapping[str, SourceHits], failures: Mapping[str, Failure]
 ) -> list[SourceCoverage]:
-    """What the named sources and their parts gave.
-
-    Args:
-        found: of the sources that answered.
-        failures: of all others.
-    """
+    """What the named sources and their parts gave: `found` of those that answered, `failures` of
+    all others."""
     coverage: list[SourceCoverage] = []
     for name in names:
         if name not in found:

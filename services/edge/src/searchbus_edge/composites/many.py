@@ -76,11 +76,8 @@ class ManyResults(Struct, omit_defaults=True):
 
 
 class Many(Toolset, name=BULK):
-    """Asks the sources of the connector several queries at once.
-
-    Args:
-        sources: in the order of their importance, with their weights; 0 leaves a source out.
-    """
+    """Asks the connector's sources, in order of importance with weights (0 leaves one out), several
+    queries at once."""
 
     def __init__(self, sources: Sequence[tuple[Source, float]]) -> None:
         self._sources = [source for source, weight in sources if weight > 0]

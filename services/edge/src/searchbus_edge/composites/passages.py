@@ -81,11 +81,7 @@ def candidates(question: str, text: str, snippet: str = "") -> list[PassageCandi
 
 
 def chosen(found: Sequence[PassageCandidate], cosines: Sequence[float] | None = None) -> list[str]:
-    """The passages that answer, best first.
-
-    Args:
-        cosines: of each to the question; without them their words decide.
-    """
+    """The passages that answer, best first; without cosines to the question their words decide."""
     most = max((candidate.share for candidate in found), default=0.0)
     floor = max(_LEAST_SHARE, _SHARE_OF_BEST * most)
     scores = {c.text: c.share for c in found if c.share >= floor}
@@ -142,11 +138,8 @@ def _shingles(passage: str) -> set[tuple[str, ...]]:
 
 
 class Similarity:
-    """How near texts are to a question, by the model of the retrieval service.
-
-    Args:
-        directory: shows whether the service is available.
-    """
+    """How near texts are to a question, by the model of the retrieval service, if that is
+    available."""
 
     def __init__(self, bus: Bus, directory: Directory) -> None:
         self._bus = bus

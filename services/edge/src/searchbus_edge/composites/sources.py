@@ -36,11 +36,8 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A passage as it is shown; without an anchor where its text is not known whole.
-
-    Args:
-        sure: whether it answers, as far as its source can tell; else one of its sentences has to.
-    """
+    """A passage as it is shown; without an anchor where its text is not known whole. `sure`: see
+    `focus.Text`."""
 
     text: str
     anchor: Anchor | None = None

@@ -120,11 +120,8 @@ class BodyLimits:
             self._free_bytes += size
 
     def check(self, body: bytes, declared_bytes: int) -> HttpRefusal | None:
-        """Why a body is refused that is too large; None where it is allowed.
-
-        Args:
-            declared_bytes: that its tool allows; 0 where the usual limit holds.
-        """
+        """Why a body is refused that is too large; `declared_bytes`: allowed by its tool, 0 for the
+        usual limit."""
         if len(body) <= self.small_bytes:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:

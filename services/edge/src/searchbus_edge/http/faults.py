@@ -85,11 +85,8 @@ def shown(code: str) -> Shown:
 
 
 class HttpError(Exception):
-    """A failure with a status of its own, whatever the interface.
-
-    Args:
-        headers: of the answer, beside those that every one has.
-    """
+    """A failure with a status of its own, whatever the interface, and headers beside those of every
+    answer."""
 
     def __init__(self, status: int, failure: Failure, headers: Headers = ()) -> None:
         super().__init__(failure.message)

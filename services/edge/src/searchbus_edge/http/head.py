@@ -128,12 +128,8 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
 
 
 class Received(Struct):
-    """An admitted request; what handlers of MCP find in `ctx.request`.
-
-    Args:
-        actor: the identified caller.
-        caller: the identified caller, else the client's address.
-    """
+    """An admitted request, in `ctx.request` of MCP. `caller`: the actor's identity, else the
+    client's address."""
 
     head: Head
     actor: Actor

@@ -240,11 +240,8 @@ class ToolList:
         self._rendered_of: Any = None
 
     async def page(self, received: Received, query: str | None, cursor: str | None) -> bytes:
-        """A page as JSON; raises Fault.
-
-        Args:
-            query: what the caller wants to do; None lists all.
-        """
+        """A page as JSON: of all tools, or of those for what the caller wants to do; raises
+        Fault."""
         method = "tools/list" if query is None else "tools/search"
         view, actor = self._calls.everything, received.actor
         with self._calls.message(received, method):
@@ -282,11 +279,7 @@ class Accepted(NamedTuple):
 
 
 def form_of(accept: str) -> Accepted:
-    """The forms that an Accept header allows.
-
-    Raises:
-        HttpError: 406, where it allows none.
-    """
+    """The forms that an Accept header allows; raises HttpError(406) where it allows none."""
     types = media_types(accept) or {"*/*"}
     form = Accepted(
         *(

@@ -53,11 +53,8 @@ _NEEDS_MCP = "The tool needs input from the client while it runs. Call it over M
 
 
 class HttpCalls:
-    """The pipeline of an edge, for plain HTTP.
-
-    Args:
-        policy: the one of the MCP endpoints, so that all interfaces are limited together.
-    """
+    """The pipeline of an edge for plain HTTP; one policy with the MCP endpoints, so that limits
+    hold for both."""
 
     def __init__(self, registry: Registry, calls: ToolCalls, policy: HttpPolicy) -> None:
         self._registry = registry
@@ -126,11 +123,7 @@ class HttpCalls:
     async def json(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
-        """A body that is to be JSON, for `read_arguments`; raises HttpError.
-
-        Args:
-            receive, tool: see `body`.
-        """
+        """A body that is to be JSON, for `read_arguments`; see `body`. Raises HttpError."""
         refusal = _check_media_type(received.head)
         if refusal is not None:
             raise HttpError.of(refusal)

@@ -84,12 +84,7 @@ class OpenApi:
         self._making = asyncio.Lock()
 
     async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
-        """The document as JSON, with its tag.
-
-        Args:
-            view: of `/mcp`.
-            toolsets: to describe; empty for all.
-        """
+        """The document of some toolsets of `/mcp` (empty: all) as JSON, with its tag."""
         key = (view.version, view.access(actor), frozenset(toolsets))
         if key not in self._kept:
             async with self._making:

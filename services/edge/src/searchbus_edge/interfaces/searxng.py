@@ -96,12 +96,8 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
 
 
 class SearxngResult(Struct, kw_only=True):
-    """One result.
-
-    Args:
-        engines, positions: the providers that have it, and where; of a service that does not say
-            it, the toolset and the place in the answer.
-    """
+    """One result. `engines`, `positions`: providers that have it; else the toolset, and the place
+    in the answer."""
 
     title: str
     url: str
@@ -157,11 +153,7 @@ class SearxngSearch(Struct, frozen=True, kw_only=True):
 
 
 async def search(call: CallWebTool, request: SearxngSearch) -> SearxngAnswer:
-    """Answer a search.
-
-    Raises:
-        Fault: the search failed otherwise than by its engines.
-    """
+    """Answer a search; raises Fault where it failed otherwise than by its engines."""
     parts = await all_of(*(_category(call, request, category) for category in request.categories))
     unique: dict[str, SearxngResult] = {}
     for found_results, _ in parts:
@@ -265,11 +257,8 @@ def _reason(part: SourceCoverage) -> str:
 
 
 def read_search(form: Mapping[str, str]) -> SearxngSearch:
-    """The search that the parameters of a request describe.
-
-    Raises:
-        Fault: forbidden for a format other than JSON, invalid_argument for a wrong value.
-    """
+    """The search of a request's parameters; raises Fault(forbidden) for another format, else
+    invalid_argument."""
     if form.get("format", "html") != "json":
         raise Fault(ErrorCode.FORBIDDEN, "Only format=json is allowed. Send it.")
     if not form.get("q"):

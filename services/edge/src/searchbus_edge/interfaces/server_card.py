@@ -37,11 +37,7 @@ SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
 
 
 def server_card(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
-    """The card of the endpoint `/mcp`.
-
-    Args:
-        base_url: where clients reach the edge.
-    """
+    """The card of the endpoint `/mcp`, which clients reach at `base_url`."""
     versions = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
     endpoint = {**remote(settings, base_url), "supportedProtocolVersions": versions}
     schema = f"{SCHEMAS}/v1/server-card.schema.json"

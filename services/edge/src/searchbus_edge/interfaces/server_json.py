@@ -15,11 +15,8 @@ from .server_card import SCHEMAS, identity, remote
 
 
 def server_json(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
-    """The entry, by the registry's schema of 2025-12-11: a remote server without a package.
-
-    Args:
-        base_url: where clients reach the edge.
-    """
+    """The entry, by the registry's schema of 2025-12-11: a remote server at `base_url`, without a
+    package."""
     schema = f"{SCHEMAS}/2025-12-11/server.schema.json"
     return {"$schema": schema, **identity(settings), "remotes": [remote(settings, base_url)]}
 

@@ -44,11 +44,7 @@ _keyed = msgspec.json.Decoder(_Keyed)
 
 
 def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> FastAPI:
-    """The application of the interface.
-
-    Args:
-        clock: seconds of the epoch.
-    """
+    """The application of the interface; `clock` gives seconds of the epoch."""
     app = plain_app(calls, TAVILY)
 
     @app.post("/tavily/search")
@@ -194,11 +190,8 @@ async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> Sea
 
 
 async def extract(call: CallWebTool, body: Mapping[str, Any]) -> ExtractAnswer:
-    """Answer POST /extract.
-
-    Raises:
-        Fault: the request is not valid, or no page could be asked for.
-    """
+    """Answer POST /extract; raises Fault for an invalid request, or where no page could be asked
+    for."""
     started_s = time.perf_counter()
     request, notes = read_extract(body)
     pages = await read_pages(call, request.url_list, timeout_s=request.timeout_s)

@@ -170,11 +170,7 @@ class SearchPlan(Struct, frozen=True):
 
 
 def read_search(body: Mapping[str, Any]) -> tuple[TavilySearch, list[str]]:
-    """The request, and notes on parameters that are not applied.
-
-    Raises:
-        Fault: invalid_argument; a value is wrong, or the tools cannot do what it asks for.
-    """
+    """The request, and notes on what is not applied; raises Fault(invalid_argument)."""
     request, notes = _read(body, TavilySearch)
     _refuse(request.topic == "finance", "topic", "'finance' is not supported. Use 'general'.")
     _refuse(
@@ -210,11 +206,7 @@ def read_search(body: Mapping[str, Any]) -> tuple[TavilySearch, list[str]]:
 
 
 def read_extract(body: Mapping[str, Any]) -> tuple[TavilyExtract, list[str]]:
-    """The request, and notes on parameters that are not applied.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """The request, and notes on what is not applied; raises Fault(invalid_argument)."""
     request, notes = _read(body, TavilyExtract)
     count = len(request.url_list)
     _refuse(not 1 <= count <= MAX_URLS, "urls", f"must have 1 to {MAX_URLS} URLs, not {count}.")

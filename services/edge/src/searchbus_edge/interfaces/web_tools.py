@@ -44,19 +44,12 @@ class CallWebTool(Protocol):
     def __call__(
         self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
     ) -> Coroutine[Any, Any, Reply]:
-        """The tool's reply; raises Fault for every failure.
-
-        Args:
-            timeout_s: shortens the tool's own time limit.
-        """
+        """The tool's reply within `timeout_s` or the tool's own time limit; raises Fault for every
+        failure."""
 
 
 class FoundPage(Struct, rename="camel"):
-    """One result of a search.
-
-    Args:
-        ranked: None from a service that does not say it.
-    """
+    """One result of a search; `ranked` is None from a service that does not say it."""
 
     title: str
     url: str
@@ -66,12 +59,8 @@ class FoundPage(Struct, rename="camel"):
 
 
 class WebResults(Struct):
-    """The results of a search, best first.
-
-    Args:
-        notes: what could not be done as asked, for people.
-        coverage: what each provider gave.
-    """
+    """The results of a search, best first; notes for people on what was not done; what each
+    provider gave."""
 
     results: list[FoundPage] = []
     notes: list[str] = []
@@ -144,11 +133,7 @@ async def answer(
 async def search_web(
     call: CallWebTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
 ) -> WebResults:
-    """Search with one of the three searches.
-
-    Raises:
-        Fault: the search failed.
-    """
+    """Search with one of the three searches; raises Fault."""
     reply = await call(tool, arguments, timeout_s=timeout_s)
     found = _decode(reply, WebResults)
     meta = reply.meta or {}

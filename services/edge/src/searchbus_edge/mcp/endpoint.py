@@ -270,11 +270,8 @@ class Endpoints:
 
 
 def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None:
-    """Why a batch is refused as a whole; None where it is allowed.
-
-    Args:
-        revision: the MCP-Protocol-Version header; clients of 2025-03-26 send none.
-    """
+    """Why a batch is refused as a whole, by the MCP-Protocol-Version header; clients of 2025-03-26
+    send none."""
     if revision is not None and revision > "2025-03-26":
         return HttpRefusal(
             400, f"Revision {revision} has no batches. Send one message per request."
@@ -290,12 +287,7 @@ def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None
 
 
 class Batch:
-    """The messages of one batch.
-
-    Args:
-        messages: decoded.
-        serve: serves one message.
-    """
+    """The decoded messages of one batch; `serve` serves one of them."""
 
     def __init__(self, messages: list[Any], received: Received, serve: ServeMessage) -> None:
         self._messages = [_checked(message) for message in messages]

@@ -29,11 +29,7 @@ from .task_methods import add_task_methods
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """What the endpoints of an edge share.
-
-    Args:
-        tasks: None: no call becomes a task.
-    """
+    """What the endpoints of an edge share; without tasks, no call becomes one."""
 
     skills: Skills
     tasks: Tasks | None
@@ -48,12 +44,8 @@ class Extensions:
         actor_of: Callable[[Context], Actor],
         ttl_ms: int,
     ) -> None:
-        """Add the methods to the server of an endpoint, and declare the extensions.
-
-        Args:
-            endpoint: its toolset; None for `/mcp`.
-            ttl_ms: how long clients may keep a list.
-        """
+        """Add the methods to the server of an endpoint (None: `/mcp`), whose lists clients keep for
+        `ttl_ms`."""
         server.extensions[VIEWS] = {}
         add_skill_methods(server, self.skills, pages, view=view, actor_of=actor_of, ttl_ms=ttl_ms)
         if self.tasks is not None:

@@ -47,11 +47,8 @@ _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
 
 
 class Called(Received):
-    """What the handler of tools/call finds.
-
-    Args:
-        served: the outcome of a call that the fast way made and cannot render.
-    """
+    """What the handler of tools/call finds; `served`: the outcome that the fast way made and cannot
+    render."""
 
     target: Target | None = None
     served: Served | None = None

@@ -60,11 +60,8 @@ class Notification(Struct, frozen=True):
 
 
 class Invalid(Struct, frozen=True):
-    """What is not a JSON-RPC message: the JSON-RPC error to answer with.
-
-    Args:
-        id: of the error response; None where it is missing or not valid.
-    """
+    """What is not a JSON-RPC message: the error to answer with; its id is None where there is no
+    valid one."""
 
     code: int
     message: str
@@ -138,11 +135,7 @@ def read_message(value: Any, *, modern: bool) -> Message:
 
 
 def encode_result(request_id: RequestId, result: Any) -> bytes:
-    """A JSON-RPC response.
-
-    Args:
-        result: JSON values, a Struct, or Raw.
-    """
+    """A JSON-RPC response with JSON values, a Struct, or Raw."""
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 

@@ -57,12 +57,8 @@ class _Names:
 
 
 class RunningRequests:
-    """The requests of all endpoints of one edge.
-
-    Args:
-        key: that edges share.
-        service: whose cancellations reach every edge.
-    """
+    """The requests of all endpoints of one edge. Edges share the key; cancellations reach all of
+    `service`."""
 
     def __init__(self, bus: Bus, key: StateKey, *, service: str) -> None:
         self._bus = bus

@@ -43,11 +43,7 @@ def takes_tasks(ctx: Context) -> bool:
 def add_task_methods(
     server: Server[Any], tasks: Tasks, endpoint: str | None, actor_of: Callable[[Context], Actor]
 ) -> None:
-    """Add the methods to the server of an endpoint, and declare the extension.
-
-    Args:
-        endpoint: its toolset; None for `/mcp`.
-    """
+    """Add the methods to the server of an endpoint (None: `/mcp`), and declare the extension."""
 
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
         return (await tasks.get(actor_of(ctx), endpoint, params.task_id)).detailed()

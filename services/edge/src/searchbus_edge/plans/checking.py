@@ -28,12 +28,7 @@ _KNOWN_KEYWORDS = ("type", "properties", "required", "$defs", "definitions")
 
 
 class CheckedStep(Struct, frozen=True):
-    """A step with its paths.
-
-    Args:
-        paths: all of them, by their texts.
-        needs: ids of the steps whose results it uses.
-    """
+    """A step with all its paths by their texts; `needs`: ids of the steps whose results it uses."""
 
     step: Step
     paths: Mapping[str, Path]
@@ -198,11 +193,7 @@ def _check_tool(
 
 
 def check_known(listed: ListedTool, arguments: dict[str, Any], unknown: Collection[str]) -> None:
-    """Check arguments of which some values are not known yet.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """Check arguments of which some values are not known yet; raises Fault(invalid_argument)."""
     if unknown:
         schema = _of_known(listed.descriptor.input_schema, unknown)
         descriptor = msgspec.structs.replace(listed.descriptor, input_schema=schema)

@@ -37,11 +37,8 @@ _QUOTES = re.compile(r"\\.|\"")
 
 
 class Work:
-    """Counts what a plan looks at.
-
-    Args:
-        most: values; with one more `charge` raises Fault(invalid_argument).
-    """
+    """Counts the values that a plan looks at; `charge` raises Fault(invalid_argument) above
+    `most`."""
 
     def __init__(self, most: int = MAX_WORK) -> None:
         self._left = most
@@ -57,11 +54,7 @@ class Work:
 
 
 class Path(Struct, frozen=True):
-    """A parsed path.
-
-    Args:
-        selectors: names, indices, slices; None selects all.
-    """
+    """A parsed path of names, indices and slices; None selects all."""
 
     text: str
     root: Literal["$", "@"]
@@ -96,12 +89,8 @@ class Path(Struct, frozen=True):
         return nodes
 
     def value(self, root: Any, work: Work) -> Any:
-        """The value, or the list of values.
-
-        Raises:
-            LookupError: there is nothing in the only place.
-            Fault: there are too many.
-        """
+        """The value, or the list of values; raises LookupError for none in the only place, Fault
+        for too many."""
         nodes = self.nodes(root, work)
         if not self.is_single:
             return nodes
@@ -111,14 +100,7 @@ class Path(Struct, frozen=True):
 
 
 def parse(text: str, field: str) -> Path:
-    """Read a path.
-
-    Args:
-        field: of the plan, for the message.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """Read a path; raises Fault(invalid_argument) that names the plan's field."""
     if not 0 < len(text) <= MAX_CHARS:
         raise bad(field, f"has {len(text)} characters; 1 to {MAX_CHARS} are allowed")
     if text[0] not in "$@":

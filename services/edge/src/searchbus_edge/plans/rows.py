@@ -33,11 +33,8 @@ class Test(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What a step does with its rows.
-
-    Args:
-        join: the other rows, the paths of both keys, the field for the other row.
-    """
+    """What a step does with its rows. `join`: the other rows, the paths of both keys, the new
+    field."""
 
     join: tuple[list[Any], Path, Path, str] | None = None
     where: tuple[Test, ...] = ()

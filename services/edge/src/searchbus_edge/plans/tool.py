@@ -89,11 +89,8 @@ def _is_plan(listed: ListedTool) -> bool:
 
 
 def _fitted(run: Run, selected: dict[str, Any], most: int) -> PlanAnswer:
-    """The answer with at most so many tokens; long lists are cut, what does not fit is left out.
-
-    Raises:
-        Fault: invalid_argument; it does not fit without any output.
-    """
+    """The answer in so many tokens; long lists are cut. Raises Fault(invalid_argument) where no
+    output fits."""
     whole = PlanAnswer({}, run.made, run.failures, run.skipped)
     named = msgspec.structs.replace(whole, truncated=list(selected))
     left = most - count(encode(named).decode())

@@ -60,12 +60,8 @@ class _Matches(Struct, frozen=True):
 
 
 class Finder:
-    """Searches on behalf of callers, within their limits.
-
-    Args:
-        limiter: of searches.
-        enabled: the setting SEARCH.
-    """
+    """Searches on behalf of callers, within the limiter of searches; `enabled`: the setting
+    SEARCH."""
 
     def __init__(
         self, bus: Bus, directory: Directory, cursors: Cursors, limiter: Limiter, *, enabled: bool
@@ -102,12 +98,8 @@ class Finder:
         toolset: str | None = None,
         nearest: int = 0,
     ) -> tuple[list[ListedTool], bool]:
-        """The best tools, without paging, and whether they are matches.
-
-        Args:
-            toolset: only of this one.
-            nearest: how many to give in place of none, where nothing matches.
-        """
+        """The best tools (of one toolset), and whether they are matches; else the `nearest`, so
+        many."""
         query = await self._admit(actor, query)
         reply = await self._find(
             "tool", actor, view, query, limit, 0, None, toolset=toolset, nearest=nearest

@@ -31,11 +31,8 @@ Context = ServerRequestContext[Any, Any]
 
 
 class SearchParams(types.PaginatedRequestParams):
-    """Parameters of the three methods; `check` says what is wrong with the query.
-
-    Args:
-        explain: of tools/search: `_meta` says what decided about the best tools, left out or not.
-    """
+    """Parameters of the three methods. `explain` adds to `_meta` what decided about the best
+    tools."""
 
     query: Any = None
     explain: bool = False

@@ -31,11 +31,7 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 class Skills:
-    """Lists, finds and reads skills.
-
-    Args:
-        folders: those of folders, which `/mcp` and `/mcp/lazy` offer.
-    """
+    """Lists, finds and reads skills; those of folders are on `/mcp` and `/mcp/lazy`."""
 
     def __init__(self, folders: Sequence[Skill] = ()) -> None:
         self._folders = {skill.uri: Offered(skill.entry, (), skill) for skill in folders}
@@ -53,11 +49,8 @@ class Skills:
         return found.entry
 
     def search(self, actor: Actor, view: View, query: str) -> list[Entry]:
-        """The entries whose name and description have words of the query, best first.
-
-        Raises:
-            Fault: invalid_query, the query is empty or too long.
-        """
+        """The entries whose name and description have words of the query, best first; raises
+        Fault(invalid_query)."""
         query = check_query(query, max_chars=_MAX_QUERY_CHARS)
         seen = self._seen(actor, view)
         texts = [_words(found.entry) for found in seen]

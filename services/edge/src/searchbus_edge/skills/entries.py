@@ -125,11 +125,8 @@ def file_contents(
 
 
 def of_prompt(name: str, prompt: PromptDescriptor) -> Skill | None:
-    """The skill of a prompt; None of one whose text others wrote, or that its worker fills in.
-
-    Args:
-        name: of the prompt as the endpoint lists it.
-    """
+    """The skill of a prompt by its listed name; None where others wrote its text, or its worker
+    fills it in."""
     own = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
     description = prompt.description or prompt.title
     texts = [m.content.text for m in prompt.messages if isinstance(m.content, TextContent)]

@@ -22,11 +22,8 @@ _MAX_LOOKED_AT = 20_000
 
 
 def read_folder(folder: Path) -> tuple[Skill, ...]:
-    """The skills below a folder, by URI; one that cannot be served is logged and left out.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
+    """The skills below a folder, by URI; one that cannot be served is logged and left out. Raises
+    OSError."""
     root = folder.resolve(strict=True)
     found: list[Skill] = []
     left_bytes = MAX_TOTAL_BYTES

@@ -70,11 +70,7 @@ class Lines:
 
 
 class ClientMessages:
-    """What the client sends and what it is sent.
-
-    Args:
-        incoming, outgoing: of the SDK's `stdio_server`.
-    """
+    """What the client sends and what it is sent, as the two ends of the SDK's `stdio_server`."""
 
     def __init__(self, incoming: Any, outgoing: Any) -> None:
         self._incoming = incoming

@@ -34,11 +34,8 @@ outcomes = metrics.get_meter("searchbus.edge").create_counter(
 
 
 class Events:
-    """Passes a call's events to its request; once it is a task, keeps the last message.
-
-    Args:
-        forward: receives them until the call is a task; None: it is one.
-    """
+    """Passes a call's events to its request (`forward`); once it is a task (None), keeps the last
+    message."""
 
     def __init__(self, forward: OnEvent | None, message: str | None = None) -> None:
         self.forward = forward

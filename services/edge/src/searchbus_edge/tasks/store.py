@@ -79,11 +79,8 @@ class TaskStore:
         return None
 
     async def update(self, caller: str, task: Task, revision: int) -> int | None:
-        """Write a task; its new revision, or None where another edge wrote it before.
-
-        Raises:
-            ValueError: the task is larger than `MAX_TASK_BYTES`.
-        """
+        """Write a task; its new revision, or None where another edge wrote before. Raises
+        ValueError above `MAX_TASK_BYTES`."""
         value = msgspec.json.encode(task)
         if len(value) > MAX_TASK_BYTES:
             raise ValueError(f"it has {len(value) // 1024} KiB of {MAX_TASK_BYTES // 1024}")

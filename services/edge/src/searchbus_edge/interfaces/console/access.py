@@ -29,22 +29,13 @@ TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
 
 
 def console_token(key: bytes) -> str:
-    """What shows that a caller can read the data folder.
-
-    Args:
-        key: of the deployment, see `load_key`.
-    """
+    """What shows that a caller can read the data folder, from the deployment's key (`load_key`)."""
     return to_base64url(derived_key(key, "console"))
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A caller of the console.
-
-    Args:
-        sees: whether what is about others is shown.
-        manages: whether it may change things.
-    """
+    """A caller of the console: `sees` what is about others, `manages` what it may change."""
 
     received: Received
     sees: bool
@@ -57,11 +48,7 @@ class Visitor:
 
 
 class Access:
-    """Admits requests to the console.
-
-    Args:
-        signed_in: whether callers need a credential.
-    """
+    """Admits requests to the console; `signed_in`: callers need a credential."""
 
     def __init__(self, calls: HttpCalls, key: StateKey, *, signed_in: bool) -> None:
         self._calls = calls

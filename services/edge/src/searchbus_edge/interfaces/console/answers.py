@@ -33,11 +33,7 @@ async def body_of(calls: HttpCalls, visitor: Visitor, request: Request, kind: ty
 
 
 class Streamed(Response):
-    """An answer that sends itself.
-
-    Args:
-        serve: called with `receive` and `send` of the ASGI request.
-    """
+    """An answer that sends itself: `serve` gets `receive` and `send` of the ASGI request."""
 
     def __init__(self, serve: Callable[[Any, Any], Awaitable[None]]) -> None:
         self.status_code = 200

@@ -60,11 +60,7 @@ class Me(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True):
-    """Approve or refuse one held definition.
-
-    Args:
-        digits: that name it.
-    """
+    """Approve or refuse the held definition that `digits` name."""
 
     digits: str
     approved: bool = True

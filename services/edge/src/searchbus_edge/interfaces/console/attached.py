@@ -33,11 +33,7 @@ def add_attached(
     directory: Directory,
     data: Path | None,
 ) -> None:
-    """Add the requests of this module to the console's application.
-
-    Args:
-        data: the folder of the stack, in which the first server makes the file of servers.
-    """
+    """Add the requests of this module; the first server makes the file of servers in `data`."""
 
     @app.get(f"{API}/attached")
     async def status(

@@ -38,12 +38,8 @@ _REVISION = "2026-07-28"
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, a prompt or a resource in the list.
-
-    Args:
-        name: on /mcp; of a resource its URI or URI template.
-        held: why calls are refused.
-    """
+    """A tool, a prompt or a resource by its name on /mcp or its URI; `held`: why calls are
+    refused."""
 
     kind: Kind
     name: str

@@ -30,11 +30,7 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 class NewKey(Struct, frozen=True):
-    """Make a key.
-
-    Args:
-        days: until it expires; 0: never.
-    """
+    """Make a key, valid for `days`; 0: for ever."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     roles: Annotated[tuple[Annotated[str, Meta(max_length=200)], ...], Meta(max_length=50)] = ()
@@ -48,11 +44,8 @@ class KeyId(Struct, frozen=True):
 
 
 class ShownKey(Struct, frozen=True, kw_only=True):
-    """A key without the key itself; times are seconds of the epoch, 0: it does not expire.
-
-    Args:
-        endpoints: where alone it is valid; empty for everywhere.
-    """
+    """A key without the key itself; times are seconds of the epoch, 0: never. Empty endpoints:
+    valid at all."""
 
     id: str
     name: str

@@ -58,11 +58,7 @@ class Deletion(Struct, frozen=True):
 def add_documents(
     app: FastAPI, access: Access, calls: HttpCalls, bus: Bus, data: Path | None
 ) -> None:
-    """Add the requests of this module to the console's application.
-
-    Args:
-        data: the folder of the stack, for the command that reads files.
-    """
+    """Add the requests of this module; `data` is the folder for the command that reads files."""
     reading = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(verb: str, message: Any, reply: type[Any], actor: Actor) -> PlainAnswer:
@@ -150,11 +146,8 @@ def _check(collection: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    """The name of a dropped file in the data folder; no option of a command begins like it.
-
-    Raises:
-        Fault: invalid_argument; it would lead to another folder, or not look like what it is.
-    """
+    """The safe name of a dropped file, which no command takes for an option; raises
+    Fault(invalid_argument)."""
     why = ""
     if found := _FORBIDDEN.search(name):
         what = "a path" if found[0] in "/\\" else f"the character U+{ord(found[0]):04X}"

@@ -105,11 +105,8 @@ class Overview:
         return self._state
 
     async def watch(self, *, everything: bool) -> AsyncIterator[dict[str, Any]]:
-        """The mapping, and then the entries that changed; it ends with `close`.
-
-        Args:
-            everything: also what is about others.
-        """
+        """The mapping, and then the entries that changed, until `close`; `everything`: also about
+        others."""
         watcher = _Watcher(everything)
         self._watchers.add(watcher)
         try:

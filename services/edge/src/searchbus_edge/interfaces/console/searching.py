@@ -60,12 +60,8 @@ class Question(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """Whether a hit answers a query.
-
-    Args:
-        id: a tool's name, a document's passage, or an address.
-        relevant: None takes the judgement back.
-    """
+    """Whether a hit (a tool's name, a document's passage, an address) answers a query; None takes
+    it back."""
 
     query: Annotated[str, Meta(min_length=1, max_length=1000)]
     part: Part
@@ -76,11 +72,7 @@ class Judgement(Struct, frozen=True):
 def add_searching(
     app: FastAPI, access: Access, calls: HttpCalls, finder: Finder, bus: Bus, data: Path | None
 ) -> None:
-    """Add the requests of this module to the console's application.
-
-    Args:
-        data: the folder in which judgements are kept.
-    """
+    """Add the requests of this module; judgements are kept in `data`."""
 
     async def tools(visitor: Visitor, asked: Question) -> _Line:
         view = calls.everything
@@ -169,11 +161,8 @@ async def _part(
 
 
 def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
-    """Write one judgement; returns how many queries have some. Raises OSError, Fault.
-
-    Args:
-        view: of tools, which are written beside the queries.
-    """
+    """Write one judgement, with the view's tools; returns how many queries have some. Raises
+    OSError, Fault."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / "queries.jsonl"
     with locked(file):

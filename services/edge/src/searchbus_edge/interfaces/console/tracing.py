@@ -36,12 +36,8 @@ _MAX_CHARS = 500
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """A trace by the span that says what it is about.
-
-    Args:
-        services: that took part.
-        error: of any span; empty: none failed.
-    """
+    """A trace by the span that says what it is about; the services that took part, the error of any
+    span."""
 
     id: str
     name: str
@@ -53,12 +49,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """A span of a trace.
-
-    Args:
-        depth: below how many others it is.
-        start_ms: after the start of the trace.
-    """
+    """A span of a trace, `depth` below its root, `start_ms` after its start."""
 
     depth: int
     service: str
@@ -70,11 +61,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
-    """Add the requests of this module to the console's application.
-
-    Args:
-        file: None where spans go to a collector.
-    """
+    """Add the requests of this module; no `file` where spans go to a collector."""
 
     async def spans() -> list[SpanRecord]:
         if file is None:
