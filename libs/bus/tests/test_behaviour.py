@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Request
+from searchbus_bus.client.transit import Transit
 from searchbus_contracts import Actor, Fault, ToolCall, ToolReply
 from searchbus_testing import until
 
@@ -140,6 +141,28 @@ async def test_large_replies_at_once_arrive_or_are_refused_and_small_ones_pass(c
     assert {len(r.text) for r in found[:12] if r not in refused} == {1_200_000}
     await until(lambda: serving.in_flight == 0)
     assert (bus.transit.used_bytes, echo.started) == (0, 24)
+
+
+async def test_no_worker_works_for_a_large_reply_that_is_refused(connect_bus):
+    """Where replies are passed on and their usual size is known: a refusal comes before the work."""
+    echo = Echo()
+    await start(await connect_bus(), echo)
+    bus = await connect_bus()
+    bus.transit.caller_bytes = 3_000_000
+
+    async def passed_on() -> bool:
+        with Transit("alice"):
+            try:
+                await call_echo(bus, fields={"text": "x" * 1_200_000}, timeout_s=120)
+            except Fault as fault:
+                assert fault.code == "overloaded"
+                return False
+        return True
+
+    assert await passed_on()
+    found = await asyncio.gather(*(passed_on() for _ in range(40)))
+    assert False in found
+    assert echo.started == 1 + sum(found)
 
 
 async def test_large_request_works_with_several_workers(connect_bus):

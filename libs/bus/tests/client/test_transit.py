@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from searchbus_bus.client import transit
 from searchbus_bus.client.transit import (
-    EXPECTED_TIMES,
     LARGE_BYTES,
+    WAITING_TIMES,
+    Reservation,
     Transit,
     TransitBudget,
     TransitFullError,
@@ -122,62 +123,126 @@ async def test_a_task_that_outlives_its_block_keeps_nothing():
     assert budget.used_bytes == 0
 
 
-def expecting(budget: TransitBudget, caller: str, size_bytes: int) -> bool:
-    """Whether a request is sent whose replies have this size."""
-    budget.note("large", size_bytes)
+async def expecting(budget: TransitBudget, caller: str, kind: str = "large") -> Reservation | None:
+    """What counts for a request that is sent without waiting; None where it is refused, or would
+    wait."""
     try:
-        return budget.expect(caller, "large") is not None
+        return await budget.expect(caller, kind, wait_s=0.0)
     except TransitFullError:
-        return False
+        return None
 
 
-def test_requests_whose_replies_are_usually_large_are_refused_before_they_are_sent():
-    """Beyond several times a caller's limit; other callers, and other kinds, are sent."""
-    budget = TransitBudget(caller_bytes=LARGE)
-    assert [expecting(budget, "a", LARGE) for _ in range(EXPECTED_TIMES + 1)] == [
-        *[True] * EXPECTED_TIMES,
-        False,
+def asking(
+    budget: TransitBudget, caller: str, count: int, *, wait_s: float = 600.0
+) -> list[asyncio.Task[Reservation | None]]:
+    """That many requests whose replies are usually large, in their order."""
+    return [
+        asyncio.create_task(budget.expect(caller, "large", wait_s=wait_s)) for _ in range(count)
     ]
-    assert budget.expect("a", "another") is None
-    assert expecting(budget, "b", LARGE)
+
+
+async def turns() -> None:
+    """Run what is ready."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def budget(monkeypatch) -> TransitBudget:
+    """For one usual reply a caller; what waits does not end by itself."""
+    monkeypatch.setattr(transit, "WAIT_S", 600.0)
+    budget = TransitBudget(caller_bytes=LARGE)
+    budget.note("large", LARGE)
+    return budget
+
+
+async def test_requests_are_sent_while_their_usual_replies_fit(budget):
+    """Those of other callers, and of other kinds, are sent beside."""
+    assert await expecting(budget, "a") is not None
+    assert await expecting(budget, "a") is None
+    assert await budget.expect("a", "another", wait_s=0.0) is None
+    assert await expecting(budget, "b") is not None
     # A reply that has come is not refused because of those that are expected.
     assert budget.reserve("a", LARGE) is not None
 
 
-def test_what_was_expected_is_given_back():
-    """Once, when the request ends."""
-    budget = TransitBudget(caller_bytes=LARGE)
-    budget.note("large", EXPECTED_TIMES * LARGE)
-    first = budget.expect("a", "large")
+async def test_of_a_hundred_requests_one_is_sent_after_the_other_and_the_rest_is_refused(budget):
+    """Those that wait are sent in their order; the others are refused before anything is sent."""
+    tasks = asking(budget, "a", 100)
+    await turns()
+    refused = [task for task in tasks if task.done() and task.exception() is not None]
+    assert refused == tasks[1 + WAITING_TIMES :]
+    for place in range(1 + WAITING_TIMES):
+        await turns()
+        assert [task.done() for task in tasks[: 1 + WAITING_TIMES]] == [
+            number <= place for number in range(1 + WAITING_TIMES)
+        ]
+        tasks[place].result().release()
+    assert await expecting(budget, "a") is not None
+    assert vars(budget)["_waiting_by"] == {}
+
+
+async def test_a_reply_on_its_way_is_room_that_is_taken(budget):
+    """A request waits for its end."""
+    reply = budget.reserve("a", LARGE)
+    (task,) = asking(budget, "a", 1)
+    await turns()
+    assert not task.done()
+    reply.release()
+    assert await task is not None
+
+
+async def test_a_request_that_waited_too_long_is_refused(budget):
+    """It says when to try again; the next one has its turn."""
+    first = await expecting(budget, "a")
     with pytest.raises(TransitFullError) as refused:
-        budget.expect("a", "large")
+        await budget.expect("a", "large", wait_s=0.01)
     assert refused.value.failure.retry_after_ms == 1000
     first.release()
     first.release()
-    assert budget.expect("a", "large") is not None
+    assert await expecting(budget, "a") is not None
 
 
-def test_a_request_is_sent_alone_whatever_its_reply_has():
+async def test_a_caller_that_leaves_keeps_no_place(budget):
+    """Neither while it waits, nor in the moment of its turn."""
+    first = await expecting(budget, "a")
+    leaving, chosen, staying = asking(budget, "a", 3)
+    await turns()
+    leaving.cancel()
+    await turns()
+    first.release()
+    chosen.cancel()
+    await asyncio.wait([leaving, chosen])
+    assert (leaving.cancelled(), chosen.cancelled()) == (True, True)
+    (await staying).release()
+    assert vars(budget)["_waiting_by"] == {}
+    assert await expecting(budget, "a") is not None
+
+
+async def test_a_request_is_sent_alone_whatever_its_reply_has():
     """Otherwise nobody would ever get it."""
     budget = TransitBudget(caller_bytes=LARGE)
-    assert expecting(budget, "a", 99 * LARGE)
+    budget.note("large", 99 * LARGE)
+    assert await expecting(budget, "a") is not None
 
 
-def test_one_large_reply_among_small_ones_holds_nothing_up():
+async def test_one_large_reply_among_small_ones_holds_nothing_up():
     """The usual size follows the newest replies."""
     budget = TransitBudget(caller_bytes=LARGE)
     budget.note("large", 8 * LARGE)
     for _ in range(20):
         budget.note("large", 100)
-    assert budget.expect("a", "large") is None
+    assert await expecting(budget, "a") is None
 
 
-def test_sizes_are_kept_for_a_limited_number_of_kinds(monkeypatch):
+async def test_sizes_are_kept_for_a_limited_number_of_kinds(monkeypatch):
     """The one that was noted longest ago is forgotten."""
     monkeypatch.setattr(transit, "_MOST_KINDS", 2)
     budget = TransitBudget()
     for kind in ("small", "a", "b", "a", "c"):
         budget.note(kind, 100 if kind == "small" else LARGE)
-    assert [budget.expect("x", kind) is not None for kind in ("small", "a", "b", "c")] == [
+    assert [
+        await expecting(budget, kind, kind) is not None for kind in ("small", "a", "b", "c")
+    ] == [
         False, True, False, True,
     ]  # fmt: skip

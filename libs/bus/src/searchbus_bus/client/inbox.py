@@ -105,8 +105,8 @@ class Inbox:
             replier: the service that replies; see searchbus_contracts.subjects.
             on_silence: runs beside an attempt that waits for long, and may end it.
             caller: whose limit a large reply counts against.
-            kind: of requests whose replies have a usual size, by which too many are refused where
-                replies are passed on (`Transit`).
+            kind: of requests whose replies have a usual size; where replies are passed on
+                (`Transit`), as many are sent at once as fit.
         """
         if not self._opened:
             await self._open()
@@ -117,7 +117,11 @@ class Inbox:
         if transit is not None and transit.caller:
             caller = transit.caller
         try:
-            expected = self.budget.expect(caller, kind) if transit is not None else None
+            expected = (
+                None
+                if transit is None
+                else await self.budget.expect(caller, kind, wait_s=deadline.remaining_s)
+            )
         except TransitFullError as full:
             return FailedAttempt(full)
         outcome = loop.create_future()

@@ -225,9 +225,9 @@ class LargeReply:
 
     def _reserve(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
-        if self._expected is not None:
-            self._expected.release()
         self._reservation = self._budget.reserve(self._caller, size_bytes)
+        if self._expected is not None:  # only now: what waits for its room comes after this reply
+            self._expected.release()
         if self._reservation is None:
             telemetry.count_error("large_reply")
             raise TransitFullError(size_bytes)

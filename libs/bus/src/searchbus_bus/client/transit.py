@@ -7,9 +7,11 @@ with Transit("alice"):
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from functools import partial
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -19,8 +21,10 @@ DEFAULT_BYTES = 64 * 1024 * 1024
 """NATS disconnects a client for which this many bytes are pending."""
 LARGE_BYTES = 512 * 1024
 """A reply of more comes in parts."""
-EXPECTED_TIMES = 4
-"""Replies of so many times a caller's limit may be expected: not all come at the same moment."""
+WAIT_S = 0.25
+"""For so long a request waits until its usual reply fits into the limit of its caller."""
+WAITING_TIMES = 4
+"""Requests wait for replies of so many times a caller's limit; more would wait for nothing."""
 _NEWEST_SHARE = 0.25
 """Share of the newest reply in the usual size of its kind."""
 _MOST_KINDS = 1_000
@@ -34,9 +38,11 @@ class TransitBudget:
     admitted. A reply larger than a limit is admitted while nothing else counts against that limit.
     Replies of one message do not count.
 
-    A request whose reply is usually large is refused before it is sent, where the usual replies to
-    all that its caller has sent would be several times the caller's limit. A worker would do its
-    work for nothing, and the refusal would come after that.
+    A request whose reply is usually large is sent once the usual replies to all that its caller has
+    sent fit into the caller's limit. It waits for that in a queue of its caller, for a limited
+    time; where the queue is full, it is refused at once. Otherwise a worker would do its work for
+    nothing, and the refusal would come after that. Expected replies take no room from other
+    callers.
 
     Args:
         total_bytes: limit of all callers together.
@@ -49,6 +55,7 @@ class TransitBudget:
         self.used_bytes = 0
         self._used_by: Counter[str] = Counter()
         self._expected_by: Counter[str] = Counter()
+        self._waiting_by: dict[str, deque[tuple[asyncio.Future[Reservation], int]]] = {}
         self._usual_bytes: dict[str, float] = {}
 
     def reserve(self, caller: str, size_bytes: int) -> Reservation | None:
@@ -60,22 +67,31 @@ class TransitBudget:
             if used and used + size_bytes > limit:
                 return None
         self.used_bytes += size_bytes
-        return Reservation(self._used_by, caller, size_bytes, on_release=self._release)
+        return self._count(self._used_by, caller, size_bytes)
 
-    def expect(self, caller: str, kind: str) -> Reservation | None:
-        """Count a request by the usual size of replies to its kind; None where that is small.
+    async def expect(self, caller: str, kind: str, *, wait_s: float) -> Reservation | None:
+        """Count a request by the usual size of replies to its kind, once that fits; None where it
+        is small.
+
+        Args:
+            wait_s: the longest wait, where that is shorter than usual.
 
         Raises:
-            TransitFullError: there are too many of this caller.
+            TransitFullError: it did not fit in time, or too many wait.
         """
         size_bytes = int(self._usual_bytes.get(kind, 0))
         if not size_bytes:
             return None
-        used = self._used_by[caller] + self._expected_by[caller]
-        if used and used + size_bytes > EXPECTED_TIMES * self.caller_bytes:
-            telemetry.count_error("large_reply")
-            raise TransitFullError(size_bytes)
-        return Reservation(self._expected_by, caller, size_bytes)
+        waiting = self._waiting_by.get(caller)
+        if waiting is None and self._may_expect(caller, size_bytes):
+            return self._count(self._expected_by, caller, size_bytes)
+        waiting_bytes = sum(size for _, size in waiting or ())
+        if waiting_bytes + size_bytes <= WAITING_TIMES * self.caller_bytes:
+            reservation = await self._turn(caller, size_bytes, min(wait_s, WAIT_S))
+            if reservation is not None:
+                return reservation
+        telemetry.count_error("large_reply")
+        raise TransitFullError(size_bytes)
 
     def note(self, kind: str, size_bytes: int) -> None:
         """Learn how large the replies to a kind of requests are; small ones are not kept."""
@@ -86,8 +102,57 @@ class TransitBudget:
                 del self._usual_bytes[next(iter(self._usual_bytes))]
             self._usual_bytes[kind] = usual
 
-    def _release(self, size_bytes: int) -> None:
-        self.used_bytes -= size_bytes
+    async def _turn(self, caller: str, size_bytes: int, wait_s: float) -> Reservation | None:
+        """Wait in the queue of a caller; None where the time passed first."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Reservation] = loop.create_future()
+        place = (turn, size_bytes)
+        self._waiting_by.setdefault(caller, deque()).append(place)
+        timer = loop.call_later(wait_s, turn.cancel)
+        try:
+            await asyncio.wait([turn])
+        except asyncio.CancelledError:
+            if not turn.cancel() and not turn.cancelled():  # its turn came at the same moment
+                turn.result().release()
+            raise
+        finally:
+            timer.cancel()
+            if turn.cancelled():
+                self._waiting_by[caller].remove(place)
+                self._admit_waiting(caller)
+        return None if turn.cancelled() else turn.result()
+
+    def _may_expect(self, caller: str, size_bytes: int) -> bool:
+        used = self._used_by[caller] + self._expected_by[caller]
+        return not used or used + size_bytes <= self.caller_bytes
+
+    def _admit_waiting(self, caller: str) -> None:
+        """Send the requests of a caller on for which there is room, in the order they came."""
+        waiting = self._waiting_by.get(caller)
+        if waiting is None:
+            return
+        for turn, size_bytes in tuple(waiting):
+            if turn.cancelled():  # it is about to leave
+                continue
+            if not self._may_expect(caller, size_bytes):
+                break
+            waiting.remove((turn, size_bytes))
+            turn.set_result(self._count(self._expected_by, caller, size_bytes))
+        if not waiting:
+            del self._waiting_by[caller]
+
+    def _count(self, bytes_by: Counter[str], caller: str, size_bytes: int) -> Reservation:
+        if size_bytes:  # otherwise each caller would stay in the table
+            bytes_by[caller] += size_bytes
+        return Reservation(size_bytes, partial(self._give_back, bytes_by, caller))
+
+    def _give_back(self, bytes_by: Counter[str], caller: str, size_bytes: int) -> None:
+        if bytes_by is self._used_by:
+            self.used_bytes -= size_bytes
+        bytes_by[caller] -= size_bytes
+        if not bytes_by[caller]:
+            del bytes_by[caller]
+        self._admit_waiting(caller)
 
 
 class Reservation:
@@ -97,31 +162,17 @@ class Reservation:
         on_release: called with them when they are given back.
     """
 
-    __slots__ = ("_bytes_by", "_caller", "_on_release", "_size_bytes")
+    __slots__ = ("_on_release", "_size_bytes")
 
-    def __init__(
-        self,
-        bytes_by: Counter[str],
-        caller: str,
-        size_bytes: int,
-        *,
-        on_release: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._bytes_by = bytes_by
-        self._caller = caller
+    def __init__(self, size_bytes: int, on_release: Callable[[int], None]) -> None:
         self._size_bytes = size_bytes
         self._on_release = on_release
-        if size_bytes:
-            bytes_by[caller] += size_bytes
 
     def release(self) -> None:
         """Give the bytes back; a second time changes nothing."""
         size_bytes, self._size_bytes = self._size_bytes, 0
         if size_bytes:
             self._on_release(size_bytes)
-            self._bytes_by[self._caller] -= size_bytes
-            if not self._bytes_by[self._caller]:
-                del self._bytes_by[self._caller]
 
 
 class Transit:
