@@ -6,6 +6,8 @@ Prints the scorecard, writes build/scorecard.json, and fails where a gate is mis
 form of `make test-all`; `--long` takes the median of three runs, and has the rows of minutes at their full
 length: twelve minutes of scrapers, eighteen of one that is blocked for five of them, a minute without a NATS
 server, a soak of twenty minutes. It takes almost two hours.
+
+`--rows neighbours-flood` measures one way of the row `neighbours`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 
 from searchbus_testing import watch_this_process
 
-from .rows import LONG, ONCE, ROWS, Row
+from .rows import LONG, ONCE, PARTS, ROWS, Row
 from .scorecard import Measurement, median, table, write
 
 OUT = Path(__file__).parents[2] / "build" / "scorecard.json"
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     form.add_argument("--long", action="store_const", dest="form", const="long")
     given = parser.parse_args(arguments)
     long = given.form == "long"
-    rows = LONG if long else ROWS
+    rows = {**(LONG if long else ROWS), **PARTS}
     names = given.rows.split(",")
     unknown = [name for name in names if name not in rows]
     if unknown:

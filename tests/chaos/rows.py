@@ -23,7 +23,7 @@ from . import (
 )
 from .scorecard import Measurement
 
-__all__ = ["LONG", "ONCE", "ROWS", "Row"]
+__all__ = ["LONG", "ONCE", "PARTS", "ROWS", "Row"]
 
 Row = Callable[..., Awaitable[list[Measurement]]]
 """Called with a folder that does not exist yet, and `short`."""
@@ -69,5 +69,10 @@ LONG: dict[str, Row] = {
     "soak": partial(rows_soak.soak, seconds=1200.0),
 }
 """The same rows at their full length."""
+PARTS: dict[str, Row] = {
+    f"{rows_neighbours.NAME}-{way}": partial(rows_neighbours.neighbours, ways=(way,))
+    for way in rows_neighbours.WAYS
+}
+"""Parts of rows, to be measured alone."""
 ONCE = frozenset({"scraper_blocked", "scrapers", "soak"})
 """Rows that the long form runs only once: they repeat themselves for many minutes."""

@@ -1,4 +1,8 @@
-"""Twenty attached servers, one of which is hostile in each of its ways in turn, while the others are called."""
+"""Twenty attached servers, one of which is hostile in each of its ways in turn, while the others are called.
+
+What each way did is printed as soon as it is known. `--rows neighbours-flood,neighbours-hang-url` measures
+these ways alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +28,13 @@ from .fleet import READY_S, ROOT, Fleet, rss_mib
 from .rows_attach import qualified, status_of, toml
 from .scorecard import Measurement, at_most
 
-__all__ = ["neighbours"]
+__all__ = ["WAYS", "neighbours"]
 
 NAME = "neighbours"
 PROGRAMS = ROOT / "services" / "attach" / "tests" / "programs"
 GOOD = [f"good{number}" for number in range(19)]
 COMMANDS = (
+    "none",
     "flood",
     "giant",
     "values",
@@ -44,36 +49,49 @@ COMMANDS = (
     "spins",
 )
 URLS = ("giant", "values", "logs", "events", "cookies", "redirects", "hang")
+"""The first one is not hostile: its ratios say how much they vary on this machine."""
+WAYS = (*COMMANDS, *(f"{way}-url" for way in URLS))
 RATE_PER_S = 100.0
 ROUNDS, CALLS = 5, 240
+WAY_S = 300.0
+"""Of one way; ten times what it takes on two CPUs. After that it is a miss, and the next one begins."""
 
 
-async def neighbours(folder: Path, *, short: bool) -> list[Measurement]:
+async def neighbours(folder: Path, *, short: bool, ways: Sequence[str] = WAYS) -> list[Measurement]:
     """What the others notice of it.
 
     Quiet and hostile rounds take turns, and the ratios of their medians count: the machine is not
     equally busy all the time.
     """
     rounds, calls = (1, 200) if short else (ROUNDS, CALLS)
-    ways = [(way, False) for way in COMMANDS] + [(way, True) for way in URLS]
     measured: list[Measurement] = []
     async with Fleet(folder) as fleet:
         setup = await _Setup.start(fleet, short=short)
-        for way, by_url in ways:
-            found = [await setup.round(way, calls, by_url=by_url) for _ in range(rounds)]
-            where = f"{way} (URL)" if by_url else way
-            measured += [
-                at_most(NAME, f"{where}: failed of {rounds * calls} calls of the others",
-                        sum(one.failed for one in found), 0),
-                at_most(NAME, f"{where}: their p99 / that of quiet rounds between",
-                        _ratio([one.p99_s for one in found]), 2, "x"),
-                at_most(NAME, f"{where}: CPU time of the service for them / that of quiet ones",
-                        _ratio([one.cpu_s for one in found]), 4, "x"),
-                at_most(NAME, f"{where}: memory of the service / that before all",
-                        max(one.mib for one in found) / setup.first_mib, 1.5, "x"),
-            ]  # fmt: skip
+        for way in ways:
+            try:
+                async with asyncio.timeout(WAY_S):
+                    found = [await setup.round(way, calls) for _ in range(rounds)]
+                new = _measured(way, found, rounds * calls, setup.first_mib)
+            except TimeoutError:
+                new = [at_most(NAME, f"{way}: it did not end", 1, 0)]
+            for one in new:
+                print(f"{one.name}: {one.value:.3g}, {one.outcome}", file=sys.stderr, flush=True)
+            measured += new
         await setup.close()
     return measured
+
+
+def _measured(way: str, found: list[_Round], calls: int, first_mib: float) -> list[Measurement]:
+    return [
+        at_most(NAME, f"{way}: failed of {calls} calls of the others",
+                sum(one.failed for one in found), 0),
+        at_most(NAME, f"{way}: their p99 / that of quiet rounds between",
+                _ratio([one.p99_s for one in found]), 2, "x"),
+        at_most(NAME, f"{way}: CPU time of the service for them / that of quiet ones",
+                _ratio([one.cpu_s for one in found]), 4, "x"),
+        at_most(NAME, f"{way}: memory of the service / that before all",
+                max(one.mib for one in found) / first_mib, 1.5, "x"),
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +137,17 @@ class _Setup:
         self._client.close()
         await self._bus.close()
 
-    async def round(self, way: str, calls: int, *, by_url: bool) -> _Round:
+    async def round(self, way: str, calls: int) -> _Round:
         """A quiet part, then one beside the hostile server."""
         quiet, quiet_cpu_s, mib = await self._called(calls)
         self.first_mib = self.first_mib or mib
-        with _hostile(self._folder, way, by_url=by_url) as keys:
+        with _hostile(self._folder, way) as keys:
             self._attach({"hostile": keys | {"policy": "accept"}})
-            await until(lambda: self._lists("hostile"), timeout_s=READY_S)
-            attack = asyncio.create_task(_attack(self._client))
             try:
-                outcomes, cpu_s, mib = await self._called(calls)
+                await until(lambda: self._is_up("hostile"), timeout_s=READY_S)
+                outcomes, cpu_s, mib = await self._called_beside_attack(calls)
             finally:
-                attack.cancel()
-                await asyncio.gather(attack, return_exceptions=True)
-            self._attach({})
+                self._attach({})
             await until(lambda: self._is_removed("hostile"), timeout_s=READY_S)
         return _Round(
             counts(outcomes)["failed"],
@@ -144,12 +159,20 @@ class _Setup:
     def _attach(self, more: dict[str, Any]) -> None:
         (self._folder / "attach.toml").write_text(toml(_good() | more))
 
-    async def _lists(self, name: str) -> bool:
+    async def _is_up(self, name: str) -> bool:
         servers = (await status_of(self._bus)).servers
-        return any(s.name == name and s.state != "starting" for s in servers)
+        return any(s.name == name and s.state == "up" for s in servers)
 
     async def _is_removed(self, name: str) -> bool:
         return all(s.name != name for s in (await status_of(self._bus)).servers)
+
+    async def _called_beside_attack(self, calls: int) -> tuple[list[Outcome], float, float]:
+        attack = asyncio.create_task(_attack(self._client))
+        try:
+            return await self._called(calls)
+        finally:
+            attack.cancel()
+            await asyncio.gather(attack, return_exceptions=True)
 
     async def _called(self, calls: int) -> tuple[list[Outcome], float, float]:
         """Call the good servers in turn; the outcomes, CPU time and most memory of the service."""
@@ -176,13 +199,15 @@ def _command(program: str, *arguments: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _hostile(folder: Path, way: str, *, by_url: bool) -> Iterator[dict[str, Any]]:
+def _hostile(folder: Path, way: str) -> Iterator[dict[str, Any]]:
     """The keys of a hostile server."""
-    keys = _command("hostile_server.py", way)
-    if not by_url:
+    behaviour = way.removesuffix("-url")
+    keys = _command("hostile_server.py", behaviour)
+    if behaviour == way:
         yield keys
         return
-    url = folder / f"url-{way}"
+    url = folder / way
+    url.unlink(missing_ok=True)  # that of the round before leads nowhere
     process = subprocess.Popen([keys["command"], *keys["args"], str(url)])
     try:
         while not (url.exists() and url.read_text()):

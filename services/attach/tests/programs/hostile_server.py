@@ -19,6 +19,7 @@ It answers initialize, tools/list and tools/call well, and from then on does one
     crash       ends with the first call
     forks       starts a hundred processes that start further ones
     spins       starts four processes that take all CPU time that they get
+    none        does nothing of that
 """
 
 import http.server
