@@ -46,12 +46,8 @@ Data = Annotated[Path | None, typer.Option(help="Data folder.")]
 
 @dataclass(frozen=True)
 class Row:
-    """A setting as it is in force.
-
-    Args:
-        service: empty for what holds for every service.
-        given: what sets it, in order of precedence; empty for the default.
-    """
+    """A setting as it is in force, for a service or for all; `given`: what sets it, by precedence,
+    if anything."""
 
     service: str
     setting: Setting
@@ -175,14 +171,8 @@ def check(config: Config = None, data: Data = None) -> None:
 
 
 def faults_of(folder: Path) -> list[str]:
-    """A line for each fault in the settings of the installed services.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        LOADING_ERRORS: the package of a service is broken.
-    """
+    """A line for each fault in the installed services' settings; raises LOADING_ERRORS for a broken
+    package."""
     # Imported here: settings classes take long, and the other commands need none.
     from searchbus_runtime.settings import read_settings
 

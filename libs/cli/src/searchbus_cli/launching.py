@@ -80,12 +80,8 @@ class Launcher:
     def open(
         cls, modules: Sequence[str] = (), environment: Mapping[str, str] | None = None
     ) -> Launcher | None:
-        """Start a launcher; None where the system has no such means.
-
-        Args:
-            modules: that it imports, besides those of every service.
-            environment: what these see, besides our own; not the services.
-        """
+        """Start a launcher with modules to import beside every service's, and what these see of
+        environment; None where the system has no such means."""
         if not hasattr(os, "pidfd_open") or not adopt_orphans(True):
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -50,14 +50,8 @@ class Security:
 
     @classmethod
     def open(cls, data: Path, services: Mapping[str, Service]) -> Security:
-        """Read the keys and make those that are missing, e.g. of a service that is new.
-
-        Args:
-            services: everyone on the bus by name, the operator too.
-
-        Raises:
-            StackError: the key file is damaged.
-        """
+        """Read the keys of everyone on the bus, the operator too, and make missing ones, e.g. of a
+        new service; raises StackError for a damaged file."""
         path = data / STACK_KEYS
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)

@@ -33,14 +33,8 @@ NewChild = Callable[[str, list[str], dict[str, str]], Child]
 async def start_nats(
     data: Path, processes: Processes, new_child: NewChild, *, authorization: str
 ) -> int:
-    """Start NATS and return its port.
-
-    Args:
-        authorization: its configuration of users; empty without access control.
-
-    Raises:
-        StackError: it did not start.
-    """
+    """Start NATS, with the block of users if there is access control, and return its port. Raises
+    StackError."""
     folder = data / "nats"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -324,13 +324,8 @@ class Stack:
 
 
 def claim_folder(data: Path) -> IO[str]:
-    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
-
-    The lock ends when the file is closed.
-
-    Raises:
-        AlreadyRunningError: a stack runs, starts or stops there.
-    """
+    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time, until
+    the file is closed. Raises AlreadyRunningError."""
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
     lock = (data / LOCK_FILE).open("a+")

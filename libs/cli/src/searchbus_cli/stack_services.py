@@ -69,15 +69,8 @@ class StackService:
 
 
 def find_services(extra: Mapping[str, str]) -> dict[str, StackService]:
-    """Every service of a stack by name.
-
-    Args:
-        extra: name → module. A module with `SERVICE` is run by its declaration, any other as a
-            program (`python -m module`).
-
-    Raises:
-        StackError: there is no such module, or its declaration cannot be used.
-    """
+    """Every service of a stack by name. Of the `extra` modules one with `SERVICE` is run by its
+    declaration, any other as a program (`python -m`). Raises StackError for a wrong one."""
     try:
         installed = installed_services()
     except (ServiceDeclarationError, ImportError, AttributeError) as error:

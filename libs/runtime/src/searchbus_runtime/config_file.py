@@ -53,12 +53,7 @@ class WrongSettingsError(RuntimeError):
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A configuration file that was read.
-
-    Args:
-        content: as TOML gives it.
-        is_public: whether every user of the machine may read it.
-    """
+    """A configuration file that was read; `is_public`: every user of the machine may read it."""
 
     path: Path
     content: Mapping[str, Any] = field(repr=False)
@@ -162,14 +157,8 @@ def use_config(path: Path | None) -> None:
 
 
 def find_config(folder: Path) -> ConfigFile | None:
-    """The configuration file, read; `None` where there is none.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """The configuration file, by the data folder, if there is one; raises WrongSettingsError where
+    it cannot be read, or is not TOML."""
     path = named_config()
     if path is None:
         path = folder / FILE_NAME

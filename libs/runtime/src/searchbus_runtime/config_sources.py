@@ -25,12 +25,8 @@ Source = Literal["command line", "environment", ".env", "secret file", "file", "
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value and its origin.
-
-    Args:
-        value: a text, except from the configuration file.
-        place: the variable, or the file and line.
-    """
+    """A value (a text, except from the configuration file), and its place: the variable, or file
+    and line."""
 
     value: Any = field(repr=False)
     source: Source
@@ -39,12 +35,8 @@ class Given:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of one service's settings, beside the command line and defaults.
-
-    Args:
-        service: SHARED for a command, which is not a service.
-        settings: of all services.
-    """
+    """The sources of one service's settings (a command's are SHARED), beside the command line and
+    defaults."""
 
     service: str
     config: ConfigFile | None
@@ -101,14 +93,8 @@ class Sources:
 
 
 def configured_path(name: str, service: str, folder: Path) -> Path | None:
-    """The path that a setting of a service is set to, for a command beside the service.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        WrongSettingsError: a source cannot be read.
-    """
+    """The path that a setting of a service is set to, for a command beside the service; raises
+    WrongSettingsError where a source cannot be read."""
     text = Sources(service, find_config(folder)).text(name)
     return Path(text) if text is not None else None
 

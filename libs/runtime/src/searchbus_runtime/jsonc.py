@@ -73,14 +73,9 @@ def parse(text: str) -> Any:
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with a member of an object, which is added where it is missing.
-
-    Args:
-        path: names from the outermost object to the member; missing objects are added.
-
-    Raises:
-        JsonTextError: the text is not JSON, or has something else than an object on the path.
-    """
+    """The text with a member at a path of names from the outermost object; missing objects are
+    added. Raises JsonTextError where the text is not JSON, or has something else than an object
+    there."""
     content = parse(text)
     place = content
     for name in path[:-1]:

@@ -38,13 +38,8 @@ def adopt_orphans(adopt: bool) -> bool:
 
 
 def run_watched(command: list[str]) -> None:
-    """Become the command, which gets SIGTERM when standard input ends. Does not return.
-
-    The process keeps its id; the watcher is a child of it, and ends with it.
-
-    Raises:
-        OSError: there is no such program.
-    """
+    """Become the command, which gets SIGTERM when standard input ends; raises OSError, and does not
+    return. The process keeps its id; the watcher is a child of it, and ends with it."""
     pid = os.getpid()
     if os.fork() == 0:
         _watch(pid)

@@ -44,12 +44,8 @@ class Pin(Struct, frozen=True, kw_only=True):
 
 
 class PinnedToolset(Struct, kw_only=True):
-    """The approved tools of one toolset, by name.
-
-    Args:
-        source: what offered them, such as the service's name.
-        refused: tool → hash of the definition that an operator refused.
-    """
+    """The approved tools of one toolset, by name, of a source such as a service; `refused`: tool →
+    hash of the definition that an operator refused."""
 
     source: str
     tools: dict[str, Pin] = {}
@@ -93,12 +89,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The tools of one toolset as they may be listed.
-
-    Args:
-        tools: the approved definitions, in the order in which they are offered.
-        held: by name; a tool that is also in `tools` is listed and must not be called.
-    """
+    """The approved tools of one toolset in the order offered; one that is also in `held` is listed
+    and must not be called."""
 
     tools: tuple[ToolDescriptor, ...]
     held: Mapping[str, Held] = field(default_factory=dict)
@@ -197,12 +189,8 @@ class PinFile:
         return file_stamp(self.path)
 
     def read(self) -> Pins:
-        """All pins, which the caller does not change; none where the file does not exist.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: it is damaged.
-        """
+        """All pins, none without a file; the caller does not change them. Raises OSError,
+        ValueError (damaged)."""
         stamp = self.stamp()
         if self._last is not None and self._last[0] == stamp:
             return self._last[1]
@@ -223,12 +211,8 @@ class PinFile:
 
     @contextmanager
     def changing(self) -> Iterator[Pins]:
-        """Read the pins, and write them when the block ends without an exception.
-
-        Raises:
-            OSError: the file cannot be read or written.
-            ValueError: it is damaged.
-        """
+        """Read the pins, and write them when the block ends without an exception; raises OSError,
+        ValueError."""
         with locked(self.path):
             pins = self.read().copy()
             yield pins

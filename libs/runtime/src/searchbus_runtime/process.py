@@ -118,14 +118,8 @@ def run(
     *,
     health: socket.socket | None = None,
 ) -> int:
-    """Run a service until SIGTERM or SIGINT.
-
-    Args:
-        health: listens for requests of health, in place of the port of the settings.
-
-    Returns:
-        The exit code: 2 where another start would fail as well, so that nobody tries it again.
-    """
+    """Run a service until SIGTERM or SIGINT, with `health` in place of the settings' port. The exit
+    code is 2 where another start would fail as well, so that nobody tries it again."""
     configure_logging(service, level=settings.log_level, style=settings.log_format)
     shutdown_telemetry = configure_telemetry(service, settings)
     try:

@@ -192,12 +192,8 @@ class HttpServer:
         return url_of(self.host, self.port)
 
     async def stop(self, *, timeout_s: float | None = None, force: bool = False) -> None:
-        """Stop accepting connections and wait for the open requests.
-
-        Args:
-            timeout_s: wait at most this long; `None` leaves it to `timeout_graceful_shutdown`.
-            force: return without waiting for open requests.
-        """
+        """Stop accepting connections and wait for open requests: `timeout_s`, or uvicorn's limit;
+        not if `force`."""
         self._server.exit(force=force)
         await asyncio.wait([self._task], timeout=timeout_s)
         self._watching.cancel()

@@ -71,12 +71,8 @@ def bus_users() -> dict[str, Service]:
 
 
 def declared_in(module: str) -> Service | None:
-    """The `SERVICE` of a module that is not installed; `None` where it has none.
-
-    Raises:
-        ImportError: there is no such module, or it cannot be imported.
-        ServiceDeclarationError: its SERVICE is something else.
-    """
+    """The `SERVICE` of a module that is not installed, if it has one; raises ImportError, or
+    ServiceDeclarationError where it is something else."""
     found = getattr(import_module(module), ATTRIBUTE, None)
     if found is not None and not isinstance(found, Service):
         raise ServiceDeclarationError(

@@ -187,12 +187,8 @@ class ServiceSettings(BaseSettings):
         return TlsFiles("NATS", *files) if any(files) else None
 
     def secret(self, name: str, check: Callable[[str], object] = str) -> Secret | None:
-        """A secret that is read again when its file changes; `None` where it is not set.
-
-        Args:
-            name: of the setting.
-            check: raises ValueError for a value that cannot be used.
-        """
+        """A secret that is read again when its file changes; None where it is not set. `check`
+        raises ValueError for a value that cannot be used."""
         given = getattr(self, name)
         if isinstance(given, tuple):
             values = tuple(value.get_secret_value() for value in given)

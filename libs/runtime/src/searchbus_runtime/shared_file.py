@@ -51,14 +51,8 @@ class _Head(Struct, frozen=True):
 
 
 class SharedFile:
-    """One file; JSON that can be seen as entries which change independently.
-
-    Args:
-        store: a bucket whose entries last.
-        name: of the file in the bucket.
-        split: the content of the file → its entries.
-        join: the other way.
-    """
+    """One file, shared by a bucket whose entries last: JSON that can be split into entries which
+    change independently."""
 
     def __init__(
         self,
@@ -121,12 +115,8 @@ class SharedFile:
         self._reached, self._fault = True, ""
 
     async def _brought_together(self) -> bool:
-        """One attempt; False where another replica was faster.
-
-        Raises:
-            Fault: the store is unreachable.
-            OSError, ValueError: the file cannot be used, or what is in the bucket.
-        """
+        """One attempt; False where another replica was faster. Raises Fault for the store, OSError
+        or ValueError for what cannot be used."""
         head = await self._store.get(self._name)
         seen = file_stamp(self._path), head.revision if head is not None else 0
         if seen == self._seen:

@@ -51,12 +51,8 @@ _LOW_64_BITS = (1 << 64) - 1
 
 
 class LightTracerProvider(trace.TracerProvider):
-    """Makes tracers whose ended spans go to one processor.
-
-    Args:
-        ratio: share of the traces that are recorded, 0 to 1; a span with a parent follows it.
-        processor: gets every ended span; None records none.
-    """
+    """Makes tracers whose ended spans go to one processor, if any, for a share of the traces (0 to
+    1); a span with a parent follows it."""
 
     def __init__(
         self, resource: Resource, *, ratio: float = 1.0, processor: SpanProcessor | None = None

@@ -60,12 +60,8 @@ def of_stack(
     values: tuple[str, ...],
     check: Callable[[str], object] = str,
 ) -> Secret | None:
-    """A key that `searchbus up --secure` gave to a service; `None` where it is from elsewhere.
-
-    Args:
-        inbox: the prefix of its inboxes, by which the service is known.
-        values: of the setting; those of the stack are among the file's.
-    """
+    """A key that `searchbus up --secure` gave to the service of these inboxes, where the setting's
+    `values` are among the file's; `None` where it is from elsewhere."""
     if data is None:
         return None
     with suppress(OSError, ValueError):

@@ -28,12 +28,8 @@ LOCK_FILE = "up.lock"
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """A running stack: addresses of its edge and its NATS server, and the ids of its processes.
-
-    Args:
-        otlp_endpoint: where its traces go instead of the file; empty for the file.
-        started: `process_started` of its process.
-    """
+    """A running stack: addresses of its edge and its NATS server, processes, its own start
+    (`process_started`), and where its traces go (empty: the file)."""
 
     url: str
     nats_url: str
@@ -46,11 +42,7 @@ class StackState:
 
 def data_folder(given: Path | None = None) -> Path:
     """The data folder: `given`, else SEARCHBUS_DATA_DIR, else what the file of SEARCHBUS_CONFIG
-    names, else the one in the user's home.
-
-    Raises:
-        WrongSettingsError: the file cannot be read.
-    """
+    names, else the one in the user's home. Raises WrongSettingsError."""
     if given is not None:
         return given.resolve()
     named = os.environ.get("SEARCHBUS_DATA_DIR")

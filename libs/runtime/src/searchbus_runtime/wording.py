@@ -28,10 +28,8 @@ _MOST_NAMED = 20
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A sentence that begins with a blank: the nearest known word, or else the first of them.
-
-    It is empty where no word is known.
-    """
+    """A sentence that begins with a blank: the nearest known word, or else the first of them, if
+    any."""
     # Imported here: most commands end without it.
     from difflib import get_close_matches
 

@@ -136,13 +136,9 @@ def _not_found() -> PlainAnswer:
 
 
 class EdgeApp:
-    """Serves MCP and the interfaces of plain HTTP itself; FastAPI, whose middleware and routing
-    cost more than a call, serves the pages around them.
-
-    Args:
-        pages: serves every other path, and the lifespan.
-        described: paths where the edge describes itself; one of them is below `/mcp`.
-    """
+    """Serves MCP and the interfaces of plain HTTP, and what describes the edge (`described`),
+    itself; FastAPI, whose middleware and routing cost more than a call, serves the other
+    `pages`."""
 
     def __init__(self, edge: Edge, pages: FastAPI, described: Container[str]) -> None:
         self._edge = edge

@@ -51,12 +51,8 @@ class Nearness:
 
 
 class Cohort:
-    """The vectors of the texts, made by one model.
-
-    Args:
-        requests, tools, others: shape (texts, dimensions), of unit length; requests[i] is served by
-            tools[i].
-    """
+    """The vectors of the texts, made by one model: (texts, dimensions), of unit length; requests[i]
+    is served by tools[i]."""
 
     def __init__(self, requests: Floats, tools: Floats, others: Floats) -> None:
         mean = requests.astype(np.float32).mean(axis=0)

@@ -35,14 +35,8 @@ _MATCH_BYTES = 16
 
 
 class IndexFinder:
-    """Ranks entries for a query and returns a page of the ranking.
-
-    Args:
-        vectors_kept_bytes, rankings_kept_bytes: of earlier queries; the least recently used go.
-
-    Raises:
-        ValueError: the gate was not fitted to the model of the index.
-    """
+    """Ranks entries for a query and returns a page. Earlier queries are kept, the least recently
+    used go. Raises ValueError where the gate was not fitted to the index's model."""
 
     def __init__(
         self,

@@ -196,11 +196,8 @@ class Follower:
                 log.info("%s: embedded %d of %d texts", service, done, len(missing))
 
     def _known(self, entry: IndexEntry) -> list[Vector]:
-        """The vectors of an entry.
-
-        Raises:
-            LookupError: another process removed one meanwhile; `_follow` tries it again.
-        """
+        """The vectors of an entry; raises LookupError where another process removed one meanwhile:
+        `_follow` tries it again."""
         found = [self._vectors.get(self._key(text)) for text in entry.embedded]
         known = [vector for vector in found if vector is not None]
         if len(known) < len(found):

@@ -187,12 +187,8 @@ class LiteralMatches:
     def bonuses(
         self, query: str, entries: Sequence[IndexEntry | None], coverage: Floats, visible: Mask
     ) -> dict[int, float]:
-        """What a literal match adds to the score of each slot that has one.
-
-        Args:
-            entries: by slot.
-            coverage: by slot, the share of the query's words that its entry contains.
-        """
+        """What a literal match adds to the score of each slot that has one, by its entry and the
+        share of the query's words that it contains."""
         found: dict[int, float] = {}
 
         def add(slot: int, bonus: float) -> None:

@@ -82,13 +82,7 @@ async def verify_signature(token: str, source: Jwks) -> bytes:
 
 
 class TokenVerifier:
-    """Verifies tokens.
-
-    Args:
-        issuer: the exact value of `iss`.
-        role_paths: where the roles are, see identity.py.
-        clock: seconds of the epoch.
-    """
+    """Verifies tokens of an issuer (the exact `iss`), with roles at `role_paths` (identity.py)."""
 
     def __init__(
         self,
@@ -105,13 +99,8 @@ class TokenVerifier:
         self._known: LRUCache[bytes, tuple[Identity, frozenset[str]]] = LRUCache(_CACHED)
 
     async def verify(self, token: str, audiences: Iterable[str]) -> Identity:
-        """The bearer of a token; raises UnauthenticatedError.
-
-        A verified token is cached for a minute, after which its signature is checked again.
-
-        Args:
-            audiences: of the requested resource; one of them must be in `aud`.
-        """
+        """The bearer of a token whose `aud` has one of the audiences; raises UnauthenticatedError.
+        A verified token is cached for a minute, after which its signature is checked again."""
         if len(token) > MAX_TOKEN_CHARS or not token.isascii():
             raise UnauthenticatedError(_REFUSED)
         digest = hashlib.sha256(token.encode()).digest()
@@ -169,13 +158,8 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Jwks:
-    """The keys of a JWKS address.
-
-    Args:
-        issuer: exactly as in the tokens.
-        url: of the JWKS; None: taken from the issuer's metadata (OpenID Connect, RFC 8414).
-        clock: seconds, monotonic.
-    """
+    """The keys of a JWKS address; without one, that of the issuer's metadata (OpenID Connect, RFC
+    8414)."""
 
     def __init__(
         self,

@@ -119,15 +119,8 @@ def _decide(digits: list[str], file: Path | None, data: Path | None, *, approved
 
 
 def held_now(file: PinFile, folder: Path) -> list[HeldChange]:
-    """What the services offer now and is not approved, of the toolsets that have pins.
-
-    Args:
-        folder: of the stack, or of the settings that name its bus.
-
-    Raises:
-        Fault: the bus cannot be reached.
-        OSError, ValueError: the file cannot be used, or no stack runs.
-    """
+    """What the services offer now and is not approved, of toolsets with pins; `folder` leads to the
+    bus. Raises Fault, OSError, ValueError."""
     pinned = file.read()
     address = find_bus(folder)
     if address is None:

@@ -42,12 +42,8 @@ class Prompts:
     async def get(
         self, actor: Actor, view: View, name: str, arguments: Mapping[str, str]
     ) -> types.GetPromptResult:
-        """A prompt with its arguments.
-
-        Raises:
-            MCPError: -32602; no such prompt, or wrong arguments.
-            Fault: its worker cannot fill it in.
-        """
+        """A prompt with its arguments; raises MCPError(-32602), or Fault where its worker cannot
+        fill it in."""
         descriptor = _prompt(actor, view, name)
         if descriptor.messages:
             return fill(descriptor, arguments, tools=view.prompt_tools(actor))
@@ -72,12 +68,8 @@ class Prompts:
     async def complete(
         self, actor: Actor, view: View, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """Suggested values of an argument; none for a template that does not complete.
-
-        Raises:
-            MCPError: -32602; no such prompt.
-            Fault: the worker cannot be asked.
-        """
+        """Suggested values of an argument, if the template completes; raises MCPError(-32602),
+        Fault."""
         argument, ref = params.argument, params.ref
         if isinstance(ref, types.PromptReference):
             prompt = _prompt(actor, view, ref.name)
@@ -127,14 +119,8 @@ def _template(actor: Actor, view: View, uri_template: str) -> ResourceTemplate |
 def fill(
     descriptor: PromptDescriptor, arguments: Mapping[str, str], *, tools: Sequence[str] = ()
 ) -> types.GetPromptResult:
-    """A prompt with its arguments in place of `{name}`.
-
-    Args:
-        tools: named at the end, so that the model knows which ones it may call.
-
-    Raises:
-        MCPError: -32602 naming the argument that is missing, unknown or too long.
-    """
+    """A prompt with its arguments in place of `{name}`, and at its end the tools that the model may
+    call; raises MCPError(-32602) naming a missing, unknown or too long argument."""
     _check(descriptor, arguments)
     values = {argument.name: arguments.get(argument.name, "") for argument in descriptor.arguments}
     if _filled_chars(msgspec.to_builtins(descriptor.messages), values) > MAX_PROMPT_CHARS:

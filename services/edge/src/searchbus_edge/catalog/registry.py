@@ -69,12 +69,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What all toolsets offer.
-
-    Args:
-        pins: the generation of the pins that were applied.
-        of: by toolset.
-    """
+    """What all toolsets offer, by toolset, under the generation of pins that was applied."""
 
     listing: Listing = field(default_factory=Listing)
     pins: int = 0

@@ -29,12 +29,8 @@ _TYPE_NAMES = {
 
 
 class Repair:
-    """The repair of the values of one schema. The parts of a schema are read when needed.
-
-    Args:
-        schema: JSON Schema; one that does not say which types it allows repairs nothing.
-        root: what `$ref` starts from; None for `schema` itself.
-    """
+    """The repair of the values of one JSON Schema, whose parts are read when needed; a schema that
+    does not say which types it allows repairs nothing. `$ref` starts from `root`."""
 
     def __init__(self, schema: Any, root: Mapping[str, Any] | None = None) -> None:
         self._root = root if root is not None else schema

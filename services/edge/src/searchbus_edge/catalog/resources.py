@@ -116,14 +116,8 @@ class Resources:
     async def read(
         self, actor: Actor, view: View, uri: str, *, revision: str
     ) -> types.ReadResourceResult:
-        """The content of a resource.
-
-        Args:
-            revision: of the protocol; it decides the code of "not found".
-
-        Raises:
-            MCPError: no such resource, or one that the actor may not read.
-        """
+        """The content of a resource; raises MCPError, with the code of "not found" of the revision,
+        also where the actor may not read it."""
         if len(uri) > MAX_URI_CHARS:
             raise _not_found(uri, revision)
         found = view.resources.get(uri) or next(

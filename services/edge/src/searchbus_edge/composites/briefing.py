@@ -128,12 +128,8 @@ async def focused(
     passages: Sequence[tuple[int, Quoted]],
     compare: Compare | None = None,
 ) -> list[BriefPassage]:
-    """The parts that answer the question, best first; of some passages there is none.
-
-    Args:
-        passages: each with the number of its hit, from 0, which is its citation.
-        compare: without it the words decide.
-    """
+    """The parts that answer the question, best first; of some passages there is none. A passage's
+    number is its citation; without `compare` the words decide."""
     inner = [_Inner(passage_of(number, quoted)) for number, quoted in passages]
     texts = [
         Text(hits[number].title, one.text, quoted.sure)

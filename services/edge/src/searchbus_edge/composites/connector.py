@@ -80,12 +80,8 @@ class VerifyQuote(Struct, forbid_unknown_fields=True):
 
 
 class Connector(Toolset, name="connector"):
-    """The composites over their sources.
-
-    Args:
-        sources: in the order of their importance, with their weights; 0 leaves a source out.
-        similarity: compares the sentences of a brief to its question; None: words alone decide.
-    """
+    """The composites over their sources, in the order of importance with weights (0 leaves one
+    out); without `similarity` words alone decide which sentences answer."""
 
     def __init__(
         self, sources: Sequence[tuple[Source, float]], similarity: Similarity | None = None

@@ -48,12 +48,8 @@ _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII
 
 
 class Documents:
-    """All collections that the caller may read, through the retrieval service.
-
-    Args:
-        directory: shows whether the service is available.
-        base_url: the address of this edge, which serves documents without one of their own.
-    """
+    """All collections that the caller may read, through the retrieval service; documents without an
+    address have one below `base_url`."""
 
     name = "documents"
     _SERVICE = "retrieval"

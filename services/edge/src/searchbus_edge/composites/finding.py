@@ -17,13 +17,8 @@ _HITS_PER_SOURCE = 10
 
 
 class Found(Struct, frozen=True):
-    """The hits of one query.
-
-    Args:
-        hits: best first.
-        failures: of the sources that failed or were left out, by name.
-        coverage: what each source gave.
-    """
+    """The hits of one query, best first; the sources that failed or were left out; what each
+    gave."""
 
     hits: Sequence[SourceHit]
     failures: Mapping[str, Failure]

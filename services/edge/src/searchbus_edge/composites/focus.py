@@ -39,12 +39,8 @@ def _words(text: str) -> list[str]:
 
 
 class Text(NamedTuple):
-    """A passage that may answer.
-
-    Args:
-        title: of its source.
-        sure: whether it answers, as far as the search can tell; else one of its sentences has to.
-    """
+    """A passage that may answer, with its source's title. `sure`: it answers, as far as the search
+    can tell; else one of its sentences has to."""
 
     title: str
     text: str
@@ -52,12 +48,7 @@ class Text(NamedTuple):
 
 
 class Focus(NamedTuple):
-    """A part of a passage.
-
-    Args:
-        passage: its number.
-        context: what stands above the part, outside of it; may be empty.
-    """
+    """A part of a passage (its number), with what stands above it, outside of it."""
 
     passage: int
     span: Span

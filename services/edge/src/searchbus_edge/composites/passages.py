@@ -62,14 +62,8 @@ class PassageCandidate:
 
 
 def candidates(question: str, text: str, snippet: str = "") -> list[PassageCandidate]:
-    """The passages of a page with the most words of the question; of equal ones the first.
-
-    Each but the snippet is exactly a part of the text.
-
-    Args:
-        text: the page's text, empty where it could not be read.
-        snippet: what the search showed of the page.
-    """
+    """The passages of a page with the most words of the question; of equal ones the first. Each is
+    exactly a part of `text` (empty: unreadable), but for the search's snippet."""
     wanted = set(terms(question))
     shares = {}
     for passage in (snippet.strip()[:MAX_PASSAGE_CHARS], *cut(text)):

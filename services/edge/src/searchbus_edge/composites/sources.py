@@ -65,12 +65,8 @@ class SourceHit:
 
 @dataclass(frozen=True, slots=True)
 class SourceHits:
-    """Hits, best first.
-
-    Args:
-        failures: the parts of the source that failed, by name.
-        parts: what each of the others gave; empty for a source without parts.
-    """
+    """Hits, best first; the parts of the source that failed, by name, and what each other part
+    gave."""
 
     hits: list[SourceHit]
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -160,22 +156,14 @@ class Source(Protocol):
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
     ) -> FetchedSource | None:
-        """The text behind an id, or a part of it that may end earlier.
-
-        None for ids of other sources.
-
-        Raises:
-            Fault: not_found; invalid_argument, where the text ends before `start`.
-        """
+        """The text behind an id of this source (else None), or a part that may end earlier; raises
+        Fault(not_found), or invalid_argument where the text ends before `start`."""
 
     async def quote(
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
     ) -> QuoteFound | None:
-        """Where a quotation stands in the text behind an id; None for ids of other sources.
-
-        Raises:
-            Fault: not_found; invalid_argument, for a quotation that cannot be compared.
-        """
+        """Where a quotation stands in the text behind an id of this source (else None); raises
+        Fault(not_found), or invalid_argument for one that cannot be compared."""
 
 
 class Ids:

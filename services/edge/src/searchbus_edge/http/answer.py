@@ -41,12 +41,8 @@ _EVENTS: Headers = (
 
 
 class PlainAnswer(Response):
-    """A whole answer, for FastAPI and for applications of ASGI.
-
-    Args:
-        parts: of the body; the server writes those of a large one without joining them.
-        headers: beside those of every answer.
-    """
+    """A whole answer, for FastAPI and for applications of ASGI; the server writes the parts of a
+    large body without joining them."""
 
     def __init__(
         self, *parts: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
@@ -113,13 +109,7 @@ class Tagged(NamedTuple):
 
 
 class EventStream:
-    """An answer as an event stream.
-
-    Args:
-        send: of the ASGI request.
-        headers: beside those of every stream.
-        line_end: MCP's SDK ends lines with CR LF.
-    """
+    """An answer as an event stream, with further headers; lines of MCP's SDK end with CR LF."""
 
     __slots__ = ("_headers", "_line_end", "_lock", "_send", "started")
 

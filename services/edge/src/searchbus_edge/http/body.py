@@ -76,12 +76,8 @@ class BodyLimits:
     async def read(
         self, head: Head, receive: Any, most_declared: Callable[[], int]
     ) -> bytes | HttpRefusal:
-        """The body, or why it is refused.
-
-        Args:
-            receive: of the ASGI request.
-            most_declared: bytes that any tool allows; looked at only for a large body.
-        """
+        """The body, or why it is refused; `most_declared` (bytes that any tool allows) is looked at
+        only for a large body."""
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdecimal() else None
         if length is None or length > limit:

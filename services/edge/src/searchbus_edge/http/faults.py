@@ -141,12 +141,8 @@ def _problem(status: int, failure: Failure) -> Problem:
 
 
 class Form(NamedTuple):
-    """The form in which an interface shows failures.
-
-    Args:
-        column: of `Shown`, with the statuses of this interface.
-        body: by the status and the failure.
-    """
+    """The form in which an interface shows failures: its column of `Shown`, and its body by status
+    and failure."""
 
     column: str
     body: Callable[[int, Failure], bytes]
@@ -177,11 +173,8 @@ def failed(error: Fault | HttpError, form: Form) -> PlainAnswer:
 
 
 def refused(refusal: HttpRefusal, message_id: Any = None) -> PlainAnswer:
-    """The answer to a refused request of MCP, which is counted: a JSON-RPC error.
-
-    Args:
-        message_id: of the JSON-RPC request, None where it is unknown.
-    """
+    """The JSON-RPC error for a refused request of MCP, which is counted; its id is None where
+    unknown."""
     count_refused(refusal.status)
     error = {"code": refusal.code, "message": refusal.message}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": message_id, "error": error})
@@ -194,11 +187,8 @@ def retry_after_s(wait_ms: int) -> int:
 
 
 def count_refused(status: int, number: int = 1) -> None:
-    """Count HTTP requests that were refused before a tool was called or a message read.
-
-    Args:
-        number: 0 publishes a zero: a first value of one is not seen as an increase.
-    """
+    """Count HTTP requests that were refused before a tool was called or a message read. `number` 0
+    publishes a zero: a first value of one is not seen as an increase."""
     _refused.add(number, {"status": str(status)})
 
 

@@ -71,14 +71,8 @@ class HttpCalls:
         return self._registry.view(name) if self._registry.offers(name) else None
 
     async def admit(self, scope: Any, *, linked: bool = False) -> Received:
-        """The head and the caller of a request; raises HttpError.
-
-        A page of another site could make a browser send a GET here, without an Origin header.
-
-        Args:
-            scope: of the ASGI request.
-            linked: whether pages of other sites may lead to it.
-        """
+        """The head and the caller of a request; raises HttpError. Unless `linked`, none that
+        another site's page made the browser send: a GET comes without an Origin header."""
         found = await self._policy.admit(scope, RESOURCE)
         if isinstance(found, Received) and not (linked or found.head.origin):
             site = next((value for name, value in found.head.raw if name == b"sec-fetch-site"), b"")
@@ -97,12 +91,8 @@ class HttpCalls:
     async def body(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
-        """The body of a request, of any media type; raises HttpError.
-
-        Args:
-            receive: of the ASGI request.
-            tool: the one that it calls, which may allow a larger body.
-        """
+        """The body of a request, of any media type, as large as its tool allows; raises
+        HttpError."""
         limits = self._policy.limits
         found = await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
         if isinstance(found, bytes):
@@ -191,13 +181,9 @@ class HttpCalls:
 def plain_app(
     calls: HttpCalls, form: Form, *, nothing: str = "There is nothing at this address."
 ) -> FastAPI:
-    """An application without routes, whose failures have the form of an interface.
-
-    Whoever asks is identified first, also for an address or a method that does not exist.
-
-    Args:
-        nothing: the message for such an address.
-    """
+    """An application without routes, whose failures have the form of an interface (`nothing`: for
+    any path). Whoever asks is identified first, also for an address or a method that does not
+    exist."""
     app = bare_app()
 
     async def nowhere(request: Request, error: HTTPException) -> PlainAnswer:

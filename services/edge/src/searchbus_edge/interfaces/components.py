@@ -34,13 +34,9 @@ class Components:
         self._names = {name.lower() for name in self.schemas}
 
     def add(self, name: str, schema: Mapping[str, Any]) -> dict[str, str]:
-        """Add a schema with its definitions; the reference to it.
-
-        One that cannot be moved is replaced by any object: the tool checks its arguments anyway.
-
-        Args:
-            name: e.g. `look_up arguments`, which becomes `LookUpArguments`.
-        """
+        """Add a schema with its definitions; the reference to it (`look_up arguments` becomes
+        `LookUpArguments`). One that cannot be moved becomes any object: the tool checks its
+        arguments anyway."""
         root = self._name(name)
         places = {f"#/{kind}/{_escaped(part)}": self._name(f"{root} {part}")
                   for kind in _DEFINITIONS

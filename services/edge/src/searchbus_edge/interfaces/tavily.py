@@ -159,15 +159,7 @@ class ExtractAnswer(Struct):
 
 
 async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> SearchAnswer:
-    """Answer POST /search.
-
-    Args:
-        body: the decoded JSON object.
-        today: in UTC.
-
-    Raises:
-        Fault: the request is not valid, or the search failed.
-    """
+    """Answer POST /search, with the ranges of `today` in UTC; raises Fault."""
     started_s = time.perf_counter()
     request, notes = read_search(body)
     plan = plan_search(request, today)

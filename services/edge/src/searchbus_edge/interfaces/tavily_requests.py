@@ -88,13 +88,8 @@ class TavilyExtract(Struct, frozen=True, kw_only=True):
 
 
 class NamedPeriod(Struct, frozen=True):
-    """The days of which results are asked for, both included; None is without a bound.
-
-    Tavily names days, the tools have ranges.
-
-    Args:
-        today: in UTC, from which the ranges of the tools count.
-    """
+    """The days, both included, of which results are asked for; None is without a bound. Tavily
+    names days, the tools have ranges, which count from `today` in UTC."""
 
     first: date | None
     last: date | None

@@ -97,13 +97,8 @@ async def answer(
     request: Request,
     work: Callable[[CallWebTool], Awaitable[PlainAnswer]],
 ) -> PlainAnswer:
-    """The answer to a request by calls of the web tools, in one span.
-
-    They are cancelled when the client leaves.
-
-    Raises:
-        Fault, HttpError: it failed.
-    """
+    """The answer to a request by calls of the web tools, in one span; they are cancelled when the
+    client leaves. Raises Fault, HttpError."""
 
     async def call(
         tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
@@ -153,11 +148,8 @@ async def read_pages(
     max_tokens: int = MAX_TOKENS,
     timeout_s: float | None = None,
 ) -> list[ReadPage]:
-    """The pages, in the order of the URLs; five are one call.
-
-    Raises:
-        Fault: a call failed as a whole. For a page that cannot be read, its status says why.
-    """
+    """The pages, in the order of the URLs; five are one call. Raises Fault where a call failed; for
+    a page that cannot be read, its status says why."""
     count = math.ceil(len(urls) / _URLS_OF_ONE_CALL)
     parts = [urls[i * _URLS_OF_ONE_CALL : (i + 1) * _URLS_OF_ONE_CALL] for i in range(count)]
     replies = await all_of(

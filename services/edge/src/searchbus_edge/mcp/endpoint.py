@@ -295,12 +295,7 @@ class Batch:
         self._serve = serve
 
     async def answer(self, send: Any, stream: HttpAnswer) -> None:
-        """Serve all messages; cancelling this cancels what still runs.
-
-        Args:
-            send: of the ASGI request.
-            stream: where an event stream is sent.
-        """
+        """Serve all messages; cancelling this cancels what still runs."""
         if all(isinstance(message, Invalid) for message in self._messages):
             await PlainAnswer(_array(await self._collect()), status=400).send(send)
         elif all(isinstance(message, Notification) for message in self._messages):

@@ -85,11 +85,8 @@ _to_call = msgspec.json.Decoder(_ToCall)
 
 
 def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
-    """What a body is that `read_request` does not read; the decoded JSON values of a batch.
-
-    Args:
-        modern: of revision 2026-07-28 or later, where clients send no responses.
-    """
+    """What a body is that `read_request` does not read; the decoded JSON values of a batch. Clients
+    of `modern` revisions (2026-07-28 on) send no responses."""
     if refused := long_integer(body):
         return Invalid(PARSE_ERROR, refused)
     try:

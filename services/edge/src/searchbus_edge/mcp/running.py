@@ -80,12 +80,8 @@ class RunningRequests:
     async def run(
         self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None], answer: Answer
     ) -> bool:
-        """Await the work; False where the client cancelled it.
-
-        Args:
-            caller: an identity, or an address where there is none.
-            answer: that the work sends; once it does, a cancellation comes too late.
-        """
+        """Await the work; False where the client (its identity or address) cancelled it, before
+        `answer` was sent."""
         task = asyncio.current_task()
         assert task is not None
         running = _Running(task, answer)

@@ -291,11 +291,8 @@ class EndpointServer:
 
 
 class ListChanges:
-    """Publishes changes; `handler` serves the method.
-
-    Attributes:
-        on_change: called as well, for a client of a revision without that method.
-    """
+    """Publishes changes; `handler` serves the method, `on_change` a client of a revision without
+    it."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None

@@ -50,15 +50,8 @@ class CheckedPlan(Struct, frozen=True):
 def check(
     plan: Plan, actor: Actor, view: View, resolver: Resolver, is_plan: Callable[[ListedTool], bool]
 ) -> CheckedPlan:
-    """Check a plan.
-
-    Args:
-        view: the tools that its steps may name.
-        is_plan: whether a tool runs plans itself.
-
-    Raises:
-        Fault: invalid_argument, which names the field.
-    """
+    """Check a plan, whose steps may name the view's tools but none that runs plans; raises
+    Fault(invalid_argument), which names the field."""
     ids = [step.id for step in plan.steps]
     if twice := next((name for name in ids if ids.count(name) > 1), None):
         raise bad("steps", f"two steps have the id {twice}")

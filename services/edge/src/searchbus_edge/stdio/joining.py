@@ -25,12 +25,8 @@ class NoStackError(RuntimeError):
 
 
 class StackClient:
-    """One client of the stack on a data folder. Leaving the context is the end of its use.
-
-    Args:
-        folder: must exist.
-        toolset: what the client wants of the stack; `None` is everything.
-    """
+    """One client of the stack on a data folder, which exists; it wants one toolset or everything.
+    Leaving the context is the end of its use."""
 
     def __init__(self, folder: Path, toolset: str | None) -> None:
         self._folder = folder

@@ -50,13 +50,8 @@ class Events:
 
 
 class Run:
-    """A task that runs here, from the time that it is in the store.
-
-    Args:
-        revision: of the task as it was read or written last.
-        able: whether a client with these capabilities can give the input that is asked for.
-        work: the call.
-    """
+    """A task that runs here, from the time that it is in the store; `able` says whether a client
+    with these capabilities can give the input that is asked for."""
 
     def __init__(
         self,

@@ -65,14 +65,8 @@ class Tasks:
         self._runs: dict[str, tuple[Run, asyncio.Task[None]]] = {}
 
     async def call(self, request: ToolRequest, endpoint: str | None) -> Served | Task:
-        """Serve a call of a client that takes tasks: its reply, or the task that it became.
-
-        Args:
-            endpoint: the toolset of the endpoint; None for `/mcp`.
-
-        Raises:
-            MCPError: see ToolCalls.call.
-        """
+        """Serve a call, at an endpoint (None: `/mcp`), of a client that takes tasks: its reply, or
+        the task that it became. Raises MCPError, see ToolCalls.call."""
         events = Events(request.on_event)
         work = asyncio.create_task(self._calls.call(replace(request, on_event=events.receive)))
         try:
@@ -84,12 +78,8 @@ class Tasks:
             raise
 
     async def get(self, actor: Actor, endpoint: str | None, task_id: str) -> Task:
-        """A task that the caller began at this endpoint.
-
-        Raises:
-            MCPError: -32602, it is unknown, of another caller or endpoint, or has expired.
-            Fault: unavailable, the store is unreachable.
-        """
+        """A task that the caller began at this endpoint; raises MCPError(-32602) for any other or
+        expired one, Fault(unavailable) without the store."""
         task, revision = await self._require(actor, endpoint, task_id)
         looks_alive = self._store.now_ms - task.seen_ms < STALE_MS
         if task.status != "working" or looks_alive or task_id in self._runs:
@@ -114,11 +104,8 @@ class Tasks:
     async def update(
         self, actor: Actor, endpoint: str | None, task_id: str, responses: dict[str, Any]
     ) -> None:
-        """Give a task what it asked for; keys that it did not ask for are ignored.
-
-        Raises:
-            MCPError, Fault: as `get`; also -32602 where a response is malformed or too large.
-        """
+        """Give a task what it asked for; other keys are ignored. Raises as `get`, and
+        MCPError(-32602) where a response is malformed or too large."""
 
         def change(task: Task) -> bool:
             known = {key: value for key, value in responses.items() if key in task.requests}

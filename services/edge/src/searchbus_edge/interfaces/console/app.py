@@ -67,13 +67,7 @@ class Decision(Struct, frozen=True):
 
 
 class Console:
-    """The page and its data, as an ASGI application.
-
-    Args:
-        key: of the deployment.
-        base_url: of this edge for clients.
-        signed_in: whether callers need a credential.
-    """
+    """The page and its data, as an ASGI application; `key` is the deployment's."""
 
     def __init__(
         self,

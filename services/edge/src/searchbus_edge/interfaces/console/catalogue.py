@@ -52,13 +52,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """One entry.
-
-    Args:
-        own_name: within its toolset.
-        untrusted: whether others write what it returns.
-        shown: as MCP lists it.
-    """
+    """One entry: its name within its toolset, whether others write what it returns, how MCP lists
+    it."""
 
     kind: Kind
     toolset: str
