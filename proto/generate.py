@@ -33,7 +33,7 @@ from searchbus_contracts.headers import Actor, Parts
 from searchbus_contracts.services import ENTRY_POINT_GROUP
 from searchbus_edge.http.faults import SHOWN
 from searchbus_runtime import ServiceSettings, setting_list
-from searchbus_runtime.config_writing import toml
+from searchbus_runtime.config_file import toml
 from searchbus_runtime.services import installed_services, settings_class
 from searchbus_runtime.setting_classes import describe
 from searchbus_runtime.setting_list import SHARED, Setting

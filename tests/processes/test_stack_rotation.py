@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from searchbus_runtime.stack_keys import STACK_KEYS
+from searchbus_runtime.secret import STACK_KEYS
 from searchbus_testing import until
 from searchbus_testing.stack import Stack, run_command
 

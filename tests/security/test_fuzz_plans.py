@@ -20,7 +20,7 @@ from msgspec import Struct
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
 from searchbus_contracts import Actor, Fault, encode
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.plans.steps import Plan
+from searchbus_edge.plans.checking import Plan
 from searchbus_edge.plans.tool import Plans
 from searchbus_edge.settings import EdgeSettings
 

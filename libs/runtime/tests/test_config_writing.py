@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchbus_runtime.config_file import WrongSettingsError
-from searchbus_runtime.config_writing import config_text, toml, write_config
+from searchbus_runtime.config_file import WrongSettingsError, config_text, toml, write_config
 from searchbus_runtime.setting_list import SHARED, listed_settings
 
 

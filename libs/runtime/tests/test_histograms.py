@@ -16,12 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from searchbus_runtime import histograms
-from searchbus_runtime.histograms import (
-    Histograms,
-    LightHistogram,
-    LightMeterProvider,
-)
+from searchbus_runtime import telemetry
+from searchbus_runtime.telemetry import Histograms, LightHistogram, LightMeterProvider
 
 RESOURCE = Resource({"service.name": "here"})
 SCOPE = InstrumentationScope("searchbus.test")
@@ -102,7 +98,7 @@ def test_one_name_is_one_histogram():
 
 def test_series_are_limited(monkeypatch):
     """Further ones are counted together."""
-    monkeypatch.setattr(histograms, "MAX_SERIES", 2)
+    monkeypatch.setattr(telemetry, "MAX_SERIES", 2)
     histogram = LightHistogram(SCOPE, "a", "", (1,))
     for number in range(5):
         histogram.record(1, {"n": number})

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from searchbus_runtime.line_queue import LineQueue
+from searchbus_runtime.logs import LineQueue
 from searchbus_testing import eventually
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from searchbus_runtime.reserve import RESERVE_BYTES, space_for_start
+from searchbus_runtime.files import RESERVE_BYTES, space_for_start
 
 PLENTY = 2**40
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from searchbus_runtime.secret import STACK_KEYS, of_stack, stack_secret
 from searchbus_runtime.settings import ServiceSettings
-from searchbus_runtime.stack_keys import STACK_KEYS, of_stack, stack_secret
 
 OLD, NEW, OTHER = ("SU" + letter * 56 for letter in "ABC")
 

@@ -142,11 +142,8 @@ class Bus:
             ) from None
 
     def explain_absences(self, absence: Callable[[str], object | None]) -> None:
-        """Let `unavailable` failures say since when a service is away.
-
-        Args:
-            absence: the text for a service that is away; None for any other.
-        """
+        """Let `unavailable` failures say since when a service is away; `absence` is None for any
+        other."""
         self._absence = absence
 
     def _explained(self, fault: Fault, service: str) -> Fault:
@@ -160,11 +157,8 @@ class Bus:
         return Fault(ErrorCode.UNAVAILABLE, f"{absence} Try again later, or go on without it.")
 
     async def send_hedged(self, request: Request[T], hedge: Hedge) -> T:
-        """Send a read, and send it to another instance too where the first is slow.
-
-        Raises:
-            Fault: see `send`.
-        """
+        """Send a read, and send it to another instance too where the first is slow; raises as
+        `send`."""
         first = self.fleet.pick(request.service)
 
         async def again() -> T:
@@ -238,14 +232,9 @@ class Bus:
         most_s: float = 5.0,
         known: Mapping[str, int] = MappingProxyType({}),
     ) -> list[WorkerInfo]:
-        """Every searchbus worker that replied to discovery; see `Inbox.collect`.
-
-        Args:
-            known: service → number of its workers known so far; these are asked in any case.
-
-        Raises:
-            Fault: unavailable, without a connection.
-        """
+        """Every searchbus worker that replied to discovery, see `Inbox.collect`; those of `known`
+        services (with their number) are asked in any case. Raises Fault(unavailable) without a
+        connection."""
         return await discover(self._requester.inbox, quiet_s=quiet_s, most_s=most_s, known=known)
 
     async def ping(self, service: str, instance: str, timeout_s: float) -> bool:
@@ -256,11 +245,8 @@ class Bus:
             return False
 
     async def live(self, service: str, instance: str, timeout_s: float) -> Pong | None:
-        """What an instance says of its load and of the parts of its process; None without a reply.
-
-        Raises:
-            Fault: the reply cannot be read.
-        """
+        """What an instance says of its load and the parts of its process; None without a reply.
+        Raises Fault where it cannot be read."""
         try:
             return await self._requester.live(service, instance, timeout_s)
         except ValueError:  # an id that no subject can have

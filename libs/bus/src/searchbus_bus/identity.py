@@ -32,11 +32,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The request that a signature is for.
-
-    Args:
-        sha256: hash of the whole body, in hex.
-    """
+    """The request that a signature is for; the hash of its whole body in hex."""
 
     subject: str
     req_id: str
@@ -94,12 +90,8 @@ def new_actor_keys() -> tuple[str, str]:
 
 
 class ActorSigner:
-    """Signs `Actor` headers. Raises ValueError where a text is not a valid private key.
-
-    Args:
-        private_key: or what returns the keys of now, whose first one signs.
-        clock: seconds of the epoch.
-    """
+    """Signs `Actor` headers by a private key, or the first of those that a function returns now;
+    raises ValueError for a text that is none."""
 
     def __init__(
         self,
@@ -115,11 +107,8 @@ class ActorSigner:
         self._keys: TTLCache[str, tuple[str, str]] = TTLCache(_KEYS, ttl=_KEY_REUSED_S, timer=clock)
 
     def headers(self, actor: Actor, sent: Sent, *, timeout_s: float = _VALID_S) -> dict[str, str]:
-        """The headers of a request on the actor's behalf.
-
-        Args:
-            timeout_s: until the deadline of the request; the headers expire soon after it.
-        """
+        """The headers of a request on the actor's behalf, which expire soon after its
+        `timeout_s`."""
         text = self._texts()[0]
         if text != self._text:
             self._key = Ed25519PrivateKey.from_private_bytes(_raw(text))
@@ -136,12 +125,8 @@ class ActorSigner:
 
 
 class ActorVerifier:
-    """Verifies `Actor` headers. Raises ValueError where a text is not a valid public key.
-
-    Args:
-        public_key: or what returns the keys of now, each of which is accepted.
-        clock: seconds of the epoch.
-    """
+    """Verifies `Actor` headers by a public key, or any of those that a function returns now; raises
+    ValueError for a text that is none."""
 
     def __init__(
         self,
@@ -163,12 +148,9 @@ class ActorVerifier:
         return self._keys
 
     def verify(self, headers: Mapping[str, str], sent: Sent) -> Delegation | None:
-        """Check the actor of a request; returns with what its receiver may pass the caller on.
-
-        Raises:
-            Fault: forbidden, unless an edge signed the actor for this very request, or a worker
-                that an edge's request reached passes its caller on; and after the end.
-        """
+        """Check the actor of a request; what its receiver may pass the caller on with. Raises
+        Fault(forbidden) unless an edge signed for this very request, or a worker that it reached
+        passes its caller on in time."""
         header, signature = headers.get(ACTOR, ""), headers.get(ACTOR_SIG, "")
         passed_on = headers.get(ACTOR_GRANT)
         if passed_on is None:

@@ -26,11 +26,7 @@ _sources: list[Callable[[], Iterable[LivePart]]] = []
 
 
 class LiveParts(Generic[T]):
-    """Objects that each are one part, or several.
-
-    Args:
-        read: returns what one object says of itself.
-    """
+    """Objects that each are one part, or several, which `read` returns of one object."""
 
     def __init__(self, read: Callable[[T], LivePart | Iterable[LivePart]]) -> None:
         self._read = read
@@ -48,11 +44,7 @@ class LiveParts(Generic[T]):
 
 
 class Tally:
-    """Counts outcomes by name; each name is a part.
-
-    Args:
-        kind: of the parts.
-    """
+    """Counts outcomes by name; each name is a part of a kind."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -60,13 +60,8 @@ async def wait_for_event(event: asyncio.Event, timeout_s: float | None) -> bool:
 
 
 async def within(operation: Awaitable[T], timeout_s: float) -> T:
-    """The result of an operation that waits for a server.
-
-    A reply that has arrived counts, even if this process was too busy to read it in time.
-
-    Raises:
-        TimeoutError: there was none within `timeout_s`.
-    """
+    """The result of an operation that waits for a server; raises TimeoutError after `timeout_s`. A
+    reply that has arrived counts, even if this process was too busy to read it in time."""
     task = asyncio.ensure_future(operation)
     try:
         await asyncio.wait({task}, timeout=timeout_s)

@@ -39,11 +39,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class LiveGauge(Generic[T]):
-    """A gauge over objects, each read until it is garbage collected.
-
-    Args:
-        read: returns the values of one object, each with its attributes.
-    """
+    """A gauge over objects, each `read` (values with their attributes) until it is garbage
+    collected."""
 
     def __init__(
         self,
@@ -196,12 +193,8 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
 
 
 def note_certificate(server: str, found: Mapping[str, Any] | None) -> None:
-    """Take the certificate that a server showed at a connect; the newest one counts.
-
-    Args:
-        server: host and port.
-        found: as of `ssl.SSLSocket.getpeercert`.
-    """
+    """Take the certificate (of `getpeercert`) that a server showed at a connect; the newest one
+    counts."""
     if found and "notAfter" in found:
         _certificate_ends[server] = float(ssl.cert_time_to_seconds(found["notAfter"]))
 
@@ -273,11 +266,8 @@ def client_span(subject: str, service: str, *, req_id: str, size_bytes: int) -> 
 
 
 def server_span(name: str, headers: Mapping[str, str], subject: str) -> CurrentSpan:
-    """The span of one request on the worker's side, child of the caller's.
-
-    Args:
-        name: the subject without what differs from one instance or catalogue to another.
-    """
+    """The span of one request on the worker's side, child of the caller's, named by the subject
+    without what differs from one instance or catalogue to another."""
     return CurrentSpan(
         _tracer().start_span(
             f"process {name}",

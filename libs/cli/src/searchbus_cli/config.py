@@ -16,14 +16,15 @@ from searchbus_runtime import data_folder
 from searchbus_runtime.config_check import check_config, other_settings, without_credentials
 from searchbus_runtime.config_file import (
     FILE_NAME,
+    MODE,
     ConfigFile,
     WrongSettingsError,
+    config_text,
     find_config,
     named_config,
     use_config,
 )
 from searchbus_runtime.config_sources import Given, Sources
-from searchbus_runtime.config_writing import MODE, config_text
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import (
     ServiceDeclarationError,

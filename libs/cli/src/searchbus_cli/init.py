@@ -20,8 +20,13 @@ import typer
 
 from searchbus_runtime import read_state
 from searchbus_runtime.client_entries import CLIENTS, start_command
-from searchbus_runtime.config_file import FILE_NAME, find_config, named_config, use_config
-from searchbus_runtime.config_writing import write_config
+from searchbus_runtime.config_file import (
+    FILE_NAME,
+    find_config,
+    named_config,
+    use_config,
+    write_config,
+)
 from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import UnusableFolderError, is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest

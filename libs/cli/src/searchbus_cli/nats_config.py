@@ -1,19 +1,31 @@
-"""`searchbus nats-config`: accounts, permissions and secrets for a NATS server of your own."""
+"""`searchbus nats-config`: accounts, permissions and secrets for a NATS server of your own.
+
+Tenants are installations that share the server, each in accounts and with a prefix of its own. They
+are kept beside its configuration, so that each later run admits them again:
+
+    nats/tenants.json            name → prefix; the installation itself has the empty name
+    tenants/<name>/<service>/    the secrets of each service, its prefix among them
+
+Accounts of NATS are separate sets of subjects: a tenant receives nothing of another one, whatever
+its keys may publish and subscribe to.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service
-from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
+from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix, is_token
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
@@ -23,8 +35,6 @@ from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
 from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotate_stack, rotated
 from .secure import accounts, authorization, new_seed, public_keys, with_buckets
-from .tenants import FILE as TENANTS
-from .tenants import read_tenants, tenant_folder, with_tenant
 
 INBOX_PREFIX = "SEARCHBUS_NATS_INBOX_PREFIX"
 SUBJECT_PREFIX = "SEARCHBUS_SUBJECT_PREFIX"
@@ -295,3 +305,49 @@ def _secret(name: str, data: Mapping[str, str]) -> dict[str, object]:
         "type": "Opaque",
         "data": encoded,
     }
+
+
+TENANTS = Path("nats") / "tenants.json"
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
+
+
+def tenant_folder(out: Path, name: str) -> Path:
+    """The folder of a tenant's secrets; the installation itself has the empty name."""
+    return out / "tenants" / name if name else out
+
+
+def read_tenants(out: Path) -> dict[str, str]:
+    """Name → prefix of admitted tenants and of the installation itself; raises OSError, StackError
+    (damaged)."""
+    try:
+        return msgspec.json.decode((out / TENANTS).read_bytes(), type=dict[str, str])
+    except FileNotFoundError:
+        return {}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StackError(
+            f"{out / TENANTS} is damaged ({error}). Put it back from a copy, or delete it and "
+            "admit its tenants again: their secrets are kept."
+        ) from None
+
+
+def with_tenant(known: dict[str, str], name: str, prefix: str, own: str) -> dict[str, str]:
+    """The tenants and one more.
+
+    Args:
+        prefix: of its subjects; empty for the one that it has, or for its name.
+        own: the prefix of the installation itself.
+
+    Raises:
+        StackError: the name or the prefix cannot be used.
+    """
+    if not _NAME.fullmatch(name):
+        raise StackError(f"--tenant {name}: use up to 32 lower-case letters, digits and hyphens.")
+    prefix = prefix or known.get(name) or name
+    if not is_token(prefix):
+        raise StackError(f"--prefix {prefix}: use 1 to 64 letters, digits, - and _.")
+    taken = {own: "the installation itself"} | {
+        other: f"the tenant {one}" for one, other in known.items() if one != name
+    }
+    if prefix in taken:
+        raise StackError(f"--prefix {prefix} belongs to {taken[prefix]}. Use another one.")
+    return {**known, name: prefix}

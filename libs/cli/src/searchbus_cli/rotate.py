@@ -22,9 +22,8 @@ import typer
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service
 from searchbus_runtime.files import locked, write_atomically
-from searchbus_runtime.secret import values_of
+from searchbus_runtime.secret import STACK_KEYS, values_of
 from searchbus_runtime.setting_list import listed_settings
-from searchbus_runtime.stack_keys import STACK_KEYS
 
 from .errors import StackError
 from .secure import new_seed, read_keys

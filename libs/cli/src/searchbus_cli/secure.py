@@ -21,7 +21,7 @@ from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service, permissions
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
 from searchbus_runtime.files import file_stamp, locked, write_atomically
-from searchbus_runtime.stack_keys import STACK_KEYS
+from searchbus_runtime.secret import STACK_KEYS
 
 from .errors import StackError
 

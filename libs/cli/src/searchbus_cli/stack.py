@@ -19,7 +19,7 @@ from searchbus_contracts.services import OPERATOR
 from searchbus_runtime import StackState, read_state, write_state
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
-from searchbus_runtime.reserve import space_for_start
+from searchbus_runtime.files import space_for_start
 from searchbus_runtime.state import LOCK_FILE, process_started
 
 from .children import Child, LogFile, Processes

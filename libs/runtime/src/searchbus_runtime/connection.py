@@ -13,6 +13,7 @@ from searchbus_contracts.subjects import inbox_prefix
 
 from .config_file import find_config
 from .config_sources import Sources
+from .secret import STACK_KEYS, stack_secret
 from .setting_list import SHARED
 from .settings import (
     ServiceSettings,
@@ -22,7 +23,6 @@ from .settings import (
     check_seed,
     load_settings,
 )
-from .stack_keys import STACK_KEYS, stack_secret
 from .state import read_state
 
 

@@ -43,9 +43,8 @@ from searchbus_contracts.services import Service
 from .config_check import check_config, without_credentials
 from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
 from .config_sources import SECRETS_DIR, Sources, secret_files
-from .secret import Secret, values_of
+from .secret import Secret, of_stack, values_of
 from .setting_list import PREFIX, SHARED, Setting
-from .stack_keys import of_stack
 from .state import data_folder
 
 S = TypeVar("S", bound="ServiceSettings")

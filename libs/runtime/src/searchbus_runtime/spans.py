@@ -40,7 +40,7 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-from .line_queue import LineQueue
+from .logs import LineQueue
 from .traces import SpanRecord
 
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

@@ -24,10 +24,10 @@ from .auth.authenticator import Authenticator
 from .auth.identity import ANONYMOUS
 from .auth.signing import Cursors, StateCodec, StateKey, load_key
 from .auth.static_keys import KeyFile, StaticKeys
-from .catalog.pages import Pages
 from .catalog.pinning import Pinning
 from .catalog.prompts import Prompts
 from .catalog.registry import Registry
+from .catalog.render import Pages
 from .catalog.resources import Resources
 from .composites.connector import Connector, build_worker
 from .composites.documents import Documents

@@ -7,7 +7,7 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import Actor, ResourceTemplate
 from searchbus_edge.auth.signing import UNKNOWN_CURSOR, Cursors
-from searchbus_edge.catalog.pages import Pages
+from searchbus_edge.catalog.render import Pages
 from searchbus_edge.catalog.view import View
 
 

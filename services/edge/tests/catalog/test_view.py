@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from searchbus_contracts import Actor, PromptDescriptor, ResourceTemplate, ToolDescriptor
 from searchbus_contracts.headers import bare_role
 from searchbus_edge.auth.signing import Cursors
-from searchbus_edge.catalog.pages import Pages
+from searchbus_edge.catalog.render import Pages
 from searchbus_edge.catalog.view import ListedTool, MadeOf, View, validator
 
 

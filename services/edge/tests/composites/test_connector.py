@@ -13,9 +13,15 @@ from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
 from searchbus_edge.composites.connector import Connector, Search, VerifyQuote, build_worker
-from searchbus_edge.composites.fetching import Fetch
 from searchbus_edge.composites.gathering import FAILURES
-from searchbus_edge.composites.sources import Anchor, FetchedSource, Quoted, SourceHit, SourceHits
+from searchbus_edge.composites.sources import (
+    Anchor,
+    Fetch,
+    FetchedSource,
+    Quoted,
+    SourceHit,
+    SourceHits,
+)
 from searchbus_edge.composites.web import found_in
 from searchbus_passages import DEFAULT_TOKENS, count, find_quote
 

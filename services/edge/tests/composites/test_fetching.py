@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from searchbus_contracts import Fault, encode
 from searchbus_contracts.queries import Part
-from searchbus_edge.composites.fetching import Fetch, fit
-from searchbus_edge.composites.sources import FetchedSource
+from searchbus_edge.composites.sources import Fetch, FetchedSource, fit
 from searchbus_passages import DEFAULT_TOKENS, count
 
 PROSE = "The Committee decided to raise the range. Nobody voted \u201cno\u201d!\r\n" * 3000

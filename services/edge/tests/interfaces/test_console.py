@@ -22,7 +22,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.interfaces.console.access import console_token
-from searchbus_edge.interfaces.console.assets import POLICY
+from searchbus_edge.interfaces.console.app import POLICY
 from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.auth.signing import Cursors
-from searchbus_edge.catalog.pages import Pages
+from searchbus_edge.catalog.render import Pages
 from searchbus_edge.http.faults import SHOWN
 from searchbus_edge.http.head import Head, Received
 from searchbus_edge.interfaces.api import ToolList

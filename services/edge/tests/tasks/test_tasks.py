@@ -32,8 +32,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tasks import run, running
-from searchbus_edge.tasks.records import EXTENSION, Task
-from searchbus_edge.tasks.store import MAX_PER_CALLER, TaskStore
+from searchbus_edge.tasks.store import EXTENSION, MAX_PER_CALLER, Task, TaskStore
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing import until

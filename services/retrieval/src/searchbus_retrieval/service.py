@@ -13,8 +13,8 @@ from opentelemetry import metrics
 from searchbus_bus import LiveGauge, Worker, end_task, telemetry
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
+from searchbus_runtime.files import space_for_start
 from searchbus_runtime.process import keep_freed_memory
-from searchbus_runtime.reserve import space_for_start
 from searchbus_vectors import Embedder, ModelNotFoundError, StoreError, load_embedder, open_store
 
 from . import SERVICE

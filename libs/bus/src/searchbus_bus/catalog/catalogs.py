@@ -86,13 +86,9 @@ class CatalogReader:
         self._parts: dict[str, dict[str, CatalogPart]] = {}
 
     async def read(self, service: str, digest: str) -> tuple[Catalog, list[Refusal]]:
-        """The catalogue behind a hash, and the descriptors that were left out of what was read now.
-
-        Raises:
-            Fault: no worker sent it, it is the catalogue of another service, or a part does not fit
-                its hash.
-            ValueError: the hash cannot be part of a subject.
-        """
+        """The catalogue behind a hash, and the descriptors left out of what was read now; raises
+        Fault where no worker of this service sent it whole, ValueError for a hash that no subject
+        can have."""
         catalog, refusals = await self._request(service, digest, ())
         if not catalog.parts:
             self.forget(service)
@@ -151,12 +147,8 @@ def _joined(service: str, parts: Sequence[CatalogPart]) -> Catalog:
 
 
 class Catalogs:
-    """Reads catalogues and keeps them.
-
-    Args:
-        on_read: called when a catalogue was read, also in the background.
-        on_refusal: called with (service, refusal) for every malformed descriptor.
-    """
+    """Reads catalogues and keeps them; `on_read` follows each one read, also in the background,
+    `on_refusal` each malformed descriptor (service, refusal)."""
 
     def __init__(
         self,
@@ -180,12 +172,8 @@ class Catalogs:
         return tuple(self._known[name] for name in sorted(self._known))
 
     async def read(self, digests: Mapping[str, str], *, patience_s: float | None = None) -> None:
-        """Read the catalogues that have other hashes now. What cannot be read is logged.
-
-        Args:
-            digests: service → hash.
-            patience_s: how long to wait; None: until all are read.
-        """
+        """Read the catalogues (service → hash) that have other hashes now, for `patience_s` or
+        until all are read. What cannot be read is logged."""
         for service, digest in digests.items():
             if service not in self._reading and digest not in ("", self._digests.get(service)):
                 task = asyncio.get_running_loop().create_task(self._read(service, digest))

@@ -261,12 +261,8 @@ class Owners:
 def claims(
     offers: Mapping[str, Collection[str]], there: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Service → the toolsets that it claims: a service that is away gives way to one that is there.
-
-    Args:
-        offers: service → the toolsets of its catalogue.
-        there: services that have workers, or had until a moment ago.
-    """
+    """Service → the toolsets that it claims, of those in its catalogue: a service that is away
+    gives way to one that is `there`, or was until a moment ago."""
     claimed = {toolset for service in there for toolset in offers[service]}
     return {
         service: tuple(t for t in toolsets if service in there or t not in claimed)

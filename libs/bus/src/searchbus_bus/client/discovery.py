@@ -74,11 +74,8 @@ async def discover(
 
 
 async def discover_instances(inbox: Inbox, service: str, *, quiet_s: float) -> list[str] | None:
-    """The instances of one service that reply; None where one does not acknowledge requests.
-
-    Raises:
-        Fault: unavailable, without a connection.
-    """
+    """The instances of one service that reply; None where one does not acknowledge requests. Raises
+    Fault(unavailable) without a connection."""
     question = InboxQuestion(f"{EVERYONE}.{service}", service)
     (replies,) = await inbox.collect([question], quiet_s=quiet_s, most_s=2 * quiet_s)
     found = [worker for worker in _workers(replies) if worker.service == service]

@@ -62,23 +62,14 @@ K = TypeVar("K", bound=Hashable)
 
 
 def reciprocal_rank(rank: int, *, k: int, weight: float = 1.0) -> float:
-    """The score of one ranking for the item at `rank` (0 is the best): weight / (k + rank + 1).
-
-    Args:
-        k: the larger, the less the first ranks differ. 60 suits lists of a thousand, 20 of ten.
-    """
+    """The score of one ranking for the item at `rank` (0 is the best): weight / (k + rank + 1). The
+    larger k, the less the first ranks differ: 60 suits lists of a thousand, 20 of ten."""
     return weight / (k + rank + 1)
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Iterable[K]], *, k: int) -> dict[K, float]:
-    """Add the scores of equally weighted rankings.
-
-    Args:
-        rankings: each best first; an item may be in several.
-
-    Returns:
-        item → score, in the order of first occurrence; sort it for a ranking.
-    """
+    """Item → its scores in equally weighted rankings, each best first, added up; in the order of
+    first occurrence: sort it for a ranking."""
     scores: dict[K, float] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking):
@@ -135,14 +126,8 @@ class Hedge:
     async def run(
         self, send: Callable[[], Awaitable[T]], again: Callable[[], Awaitable[T]] | None = None
     ) -> T:
-        """The first reply of `send()`, called once or twice; the slower call is cancelled.
-
-        Args:
-            again: the second call; by default the same as the first.
-
-        Raises:
-            Exception: the first request's, where no call returned.
-        """
+        """The first reply of `send()`, called once or twice (then `again()`); the slower call is
+        cancelled. Raises what the first call raised, where none returned."""
         self.requests += 1
         self._tokens = min(5.0, self._tokens + self._share)
         loop = asyncio.get_running_loop()

@@ -75,11 +75,8 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """The instances of all services that this process sends requests to.
-
-    Args:
-        ping, look: raise nothing.
-    """
+    """The instances of all services that this process sends requests to; `ping` and `look` raise
+    nothing."""
 
     def __init__(self, ping: Ping, look: Look) -> None:
         self._ping = ping
@@ -95,12 +92,8 @@ class Fleet:
         self._background = Background()
 
     def follow(self, service: str, instances: Iterable[str] | None) -> None:
-        """Take the instances that discovery found; those that do not answer stay known.
-
-        Args:
-            instances: None where one of them does not acknowledge requests, since nothing follows
-                from its silence.
-        """
+        """Take the instances that discovery found; those that do not answer stay known. None where
+        one does not acknowledge requests, since nothing follows from its silence."""
         before = self._instances.get(service, set())
         if instances is None:
             self._followed.discard(service)
@@ -165,11 +158,8 @@ class Fleet:
             self._avoid(service, instance)
 
     async def check(self, service: str, instance: str, *, patient: bool = False) -> State:
-        """Ping an instance; concurrent checks share one ping.
-
-        Args:
-            patient: for `HUNG_S`, rather than once.
-        """
+        """Ping an instance, for `HUNG_S` rather than once if `patient`; concurrent checks share one
+        ping."""
         return await self._shared(
             (instance, patient), lambda: self._checked(service, instance, patient)
         )
@@ -194,12 +184,8 @@ class Fleet:
     async def watch(
         self, pending: Pending, service: str, *, may_repeat: bool, only: str = ""
     ) -> None:
-        """End an attempt with its loss once that is known; runs beside it.
-
-        Args:
-            may_repeat: whether the request may be sent again.
-            only: the one instance that can have it; empty where any can.
-        """
+        """End an attempt with its loss once that is known; runs beside it. It says whether the
+        request may be repeated, and which instance `only` can have it, if one."""
         while not pending.outcome.done():
             loss = await self._loss(pending, service, may_repeat=may_repeat, only=only)
             if loss is not None:

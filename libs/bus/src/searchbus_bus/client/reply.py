@@ -28,10 +28,7 @@ Cause = Literal[
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
     """An attempt that got no reply, and why: the caller decides whether to send it again.
-
-    Args:
-        instance: that had the request, where it is known.
-    """
+    `instance`: that had the request, where it is known."""
 
     fault: Fault
     cause: Cause = "refused"

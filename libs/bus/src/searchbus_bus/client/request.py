@@ -98,11 +98,8 @@ class Request(_Addressed[T], Generic[T], frozen=True, kw_only=True):
 
 
 class InstanceGoneError(Fault):
-    """The only instance that a request was for (`Request.instance_only`) has left the bus.
-
-    Args:
-        received: whether it may have received the request, and done the work.
-    """
+    """The only instance that a request was for (`Request.instance_only`) has left the bus;
+    `received`: it may have done the work."""
 
     def __init__(self, message: str, *, received: bool) -> None:
         super().__init__(ErrorCode.UNAVAILABLE, message, retryable=not received)

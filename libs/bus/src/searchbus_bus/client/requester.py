@@ -112,14 +112,8 @@ class Requester:
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
     async def ping(self, service: str, instance: str, timeout_s: float | None = None) -> State:
-        """Ping one instance of a service, untraced.
-
-        Args:
-            timeout_s: by default `PING_TIMEOUT_S`.
-
-        Raises:
-            ValueError: an id that no subject can have.
-        """
+        """Ping one instance of a service, untraced; raises ValueError for an id that no subject can
+        have."""
         if not self._transport.connected:
             return State.UNKNOWN
         outcome = await self.inbox.attempt(
@@ -134,11 +128,7 @@ class Requester:
         return _STATES.get(outcome.cause, State.UNKNOWN)
 
     async def live(self, service: str, instance: str, timeout_s: float) -> Pong | None:
-        """The reply of an instance to a ping that asks for its parts; None without one.
-
-        Raises:
-            ValueError: an id that no subject can have.
-        """
+        """The reply of an instance to a ping that asks for its parts, if any; raises as `ping`."""
         outcome = await self.inbox.attempt(
             self._subjects.ping(service, instance),
             _PING_FOR_PARTS,
@@ -156,11 +146,8 @@ class Requester:
             return None
 
     async def answers(self, service: str, instance: str, timeout_s: float) -> bool:
-        """Whether an instance answers a ping; one that may be reconnecting is pinged again.
-
-        Raises:
-            ValueError: an id that no subject can have.
-        """
+        """Whether an instance answers a ping; one that may be reconnecting is pinged again. Raises
+        as `ping`."""
         deadline = Deadline.after(timeout_s)
         while True:
             state = await self.ping(service, instance, deadline.remaining_s)

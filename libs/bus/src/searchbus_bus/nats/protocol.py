@@ -13,12 +13,9 @@ _MAX_LINE_BYTES = 4096
 def read_messages(
     data: bytes, subscriptions: Container[int]
 ) -> tuple[list[tuple[int, Message]], bytes]:
-    """The whole messages at the start of `data` with the ids of their subscriptions, and the rest.
-
-    Args:
-        data: bytes of NATS's client protocol, from the start of a line on.
-        subscriptions: the ids of those whose messages are read; any other one ends the reading.
-    """
+    """The whole messages at the start of `data` (NATS's client protocol, from the start of a line)
+    with the ids of their subscriptions, and the rest. A message of another subscription ends the
+    reading."""
     found: list[tuple[int, Message]] = []
     start = 0
     while start < len(data):

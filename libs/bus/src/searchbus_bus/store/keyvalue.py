@@ -72,12 +72,8 @@ async def write_over(store: KeyValue, key: str, value: bytes, entry: Entry | Non
 
 
 class MemoryKeyValue:
-    """One bucket; every connection of a `MemoryBroker` shares it.
-
-    Args:
-        ttl_s: how long an entry lives after it was written, in seconds; `None`: for ever.
-        clock: the time in seconds; tests pass their own.
-    """
+    """One bucket; every connection of a `MemoryBroker` shares it. An entry lives for `ttl_s` after
+    it was written (`None`: for ever) by the clock, in seconds."""
 
     def __init__(self, *, ttl_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._ttl_s = math.inf if ttl_s is None else ttl_s

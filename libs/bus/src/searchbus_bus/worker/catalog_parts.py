@@ -69,13 +69,9 @@ class OfferedCatalog:
         """Equals `catalog.digest`, for which the catalogue need not be encoded again."""
 
     def reply(self, request: CatalogRequest) -> Catalog:
-        """The reply to a request. Packing takes a while: use a thread.
-
-        Of the wanted parts as many are sent as fit into one reply, at least one.
-
-        Raises:
-            Fault: not_found, where this catalogue has none of the wanted parts.
-        """
+        """The reply to a request: as many of the wanted parts as fit into one, at least one.
+        Packing takes a while: use a thread. Raises Fault(not_found) where this catalogue has none
+        of them."""
         small = self._size_bytes <= _WHOLE_BYTES
         if request.parts is None or (small and not request.packed):
             return self.catalog

@@ -47,11 +47,8 @@ log = logging.getLogger("searchbus.bus")
 
 
 class Replies:
-    """Sends to the reply subject of a request; a failed send is only logged.
-
-    Args:
-        inbox: receives the credit of those who receive large replies.
-    """
+    """Sends to the reply subject of a request, by the inbox's credit if large; a failed send is
+    logged."""
 
     def __init__(self, transport: Transport, inbox: Inbox) -> None:
         self._transport = transport
@@ -86,11 +83,8 @@ class Replies:
             await self._transport.publish(subject, bytes(part), headers={CHUNK: str(mark)})
 
     async def fail(self, message: Message, fault: Fault, *, started: bool = False) -> None:
-        """Send a failure instead of a reply.
-
-        Args:
-            started: the worker ends while it does the work, which may be done in part.
-        """
+        """Send a failure instead of a reply; `started`: the worker ends within the work, which may
+        be done in part."""
         text = " ".join(fault.failure.message.split()).encode("ascii", "replace").decode()[:512]
         headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
         if started:
@@ -170,11 +164,8 @@ class Handling:
     async def handle(
         self, message: Message, handler: Handler, *, cancelled: Callable[[], bool]
     ) -> None:
-        """Call the handler and send its reply or its failure; raises nothing.
-
-        Args:
-            cancelled: whether the caller cancelled this request, rather than the worker stops.
-        """
+        """Call the handler and send its reply or its failure; raises nothing. `cancelled`: by the
+        caller, rather than because the worker stops."""
         started_s = time.perf_counter()
         name = _name(message.subject)
         fault: Fault | None = None

@@ -91,11 +91,8 @@ class Membership:
             await self._served.pop(subject).drain()
 
     async def receive_own(self, own_subject: Callable[[str], str]) -> None:
-        """Receive requests that are sent to this instance, too.
-
-        Args:
-            own_subject: the subject of requests to this instance, by the queue group's subject.
-        """
+        """Receive requests that are sent to this instance, too: its subject, by that of the queue
+        group."""
         async with self._changing:
             self._own_subject = own_subject
             await self._subscribe(*self._served)

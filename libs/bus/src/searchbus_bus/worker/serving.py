@@ -171,11 +171,8 @@ class Serving:
             await self._transport.flush()
 
     async def drain(self, timeout_s: float = 10.0) -> None:
-        """Stop receiving requests, finish those already received, and leave the bus.
-
-        Args:
-            timeout_s: how long running requests may take; the others are answered `unavailable`.
-        """
+        """Stop receiving requests, finish those received for `timeout_s`, answer the others
+        `unavailable`, and leave the bus."""
         if self._drained:
             return
         self._drained = True

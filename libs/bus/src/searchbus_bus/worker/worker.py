@@ -139,11 +139,8 @@ class Worker:
         self._templates: dict[str, ResourceTemplate] = {}
 
     def add(self, *parts: object) -> None:
-        """Offer what the decorated methods of each part declare: toolsets and endpoints.
-
-        Raises:
-            DeclarationError: a method cannot be offered, or its name is taken; says what to do.
-        """
+        """Offer what the decorated methods of each part declare: toolsets and endpoints. Raises
+        DeclarationError that says what to do."""
         for part in parts:
             found = list(declarations(type(part)))
             if not found:
@@ -171,13 +168,8 @@ class Worker:
                 self._add_resources(part)
 
     def add_tool(self, descriptor: ToolDescriptor, handler: ToolHandler) -> None:
-        """Offer a tool whose descriptor is known only at run time.
-
-        While the worker is served, `Serving.refresh` announces it.
-
-        Raises:
-            DeclarationError: the toolset has a tool of that name already.
-        """
+        """Offer a tool whose descriptor is known only at run time; while the worker is served,
+        `Serving.refresh` announces it. Raises DeclarationError for a name that is taken."""
         key = (descriptor.toolset, descriptor.name)
         if key in self._tools:
             raise DeclarationError(f"The tool {key[1]} of toolset {key[0]} is declared twice.")
@@ -196,12 +188,8 @@ class Worker:
         templates: Iterable[ResourceTemplate] = (),
         source: ContentSource | None = None,
     ) -> None:
-        """Offer prompts and resources that are known only at run time, in the place of those that
-        the toolset had; `Serving.refresh` announces it.
-
-        Args:
-            source: reads the resources, and fills in the prompts; None where there are none.
-        """
+        """Offer prompts and resources that are known only at run time, read or filled in by
+        `source`, in the place of those that the toolset had; `Serving.refresh` announces it."""
         # New tables: a thread may be reading the catalogue.
         self._prompts = _without(self._prompts, toolset) | {(toolset, p.name): p for p in prompts}
         self._resources = _without(self._resources, toolset) | {r.uri: r for r in resources}

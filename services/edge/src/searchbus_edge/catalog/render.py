@@ -1,13 +1,15 @@
-"""Descriptors and contents of the bus as types of MCP."""
+"""Descriptors and contents of the bus as types of MCP, and the lists of them, page by page."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 import msgspec
+from mcp.shared.exceptions import MCPError
 
 from searchbus_contracts import (
+    Actor,
     Content,
     PromptDescriptor,
     ResourceBody,
@@ -22,7 +24,8 @@ from searchbus_contracts.tools import (
     TextContent,
 )
 
-from .view import ListedTool
+from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from .view import ListedTool, View
 
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -176,3 +179,61 @@ def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
         or None,
         _meta=marked_untrusted(None) if descriptor.untrusted else None,
     )
+
+
+T = TypeVar("T")
+
+
+class Pages:
+    """Pages of what a view holds, `page_size` items each."""
+
+    def __init__(self, cursors: Cursors, *, page_size: int) -> None:
+        self._cursors = cursors
+        self._page_size = page_size
+
+    def tools(
+        self, actor: Actor, view: View, cursor: str | None, *, views: bool = False
+    ) -> types.ListToolsResult:
+        """A page of the tools that the actor may call; `views`: the client shows views of tools."""
+        page, following = self.listed_tools(actor, view, cursor)
+        tools = [tool(t, views=views) for t in page]
+        return types.ListToolsResult(tools=tools, next_cursor=following)
+
+    def listed_tools(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> tuple[list[ListedTool], str | None]:
+        """The same as the edge lists them, and the next cursor."""
+        tools = [tool for tool in view.tools.values() if actor.holds(tool.required_roles)]
+        return self.page(tools, cursor, "tools", view.toolset)
+
+    def prompts(self, actor: Actor, view: View, cursor: str | None) -> types.ListPromptsResult:
+        """A page of the prompts that the actor may use."""
+        prompts = [(name, p) for name, p in view.prompts.items() if actor.holds(p.required_roles)]
+        page, following = self.page(prompts, cursor, "prompts", view.toolset)
+        return types.ListPromptsResult(
+            prompts=[prompt(name, p) for name, p in page], next_cursor=following
+        )
+
+    def templates(
+        self, actor: Actor, view: View, cursor: str | None
+    ) -> types.ListResourceTemplatesResult:
+        """A page of the resource templates that the actor may use."""
+        templates = [t for _, t in view.templates if t.listed and actor.holds(t.required_roles)]
+        page, following = self.page(templates, cursor, "templates", view.toolset)
+        return types.ListResourceTemplatesResult(
+            resource_templates=[template(t) for t in page], next_cursor=following
+        )
+
+    def page(
+        self, items: list[T], cursor: str | None, *bound_to: object
+    ) -> tuple[list[T], str | None]:
+        """A page and the next cursor; where the list has changed, the position still counts."""
+        start = 0
+        if cursor is not None:
+            try:
+                start = int(self._cursors.read(cursor, *bound_to)["o"])
+            except CursorError:
+                raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
+        end = start + self._page_size
+        following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
+        return items[start:end], following

@@ -23,10 +23,9 @@ from searchbus_passages import (
     terms,
 )
 
-from .fetching import Budget
 from .focus import Compare, Text, focus
 from .gathering import Coverage, Failures
-from .sources import UNTRUSTED, Quoted, SourceHit
+from .sources import UNTRUSTED, Budget, Quoted, SourceHit
 
 _HASH_DIGITS = 16
 """Each is a token; they suffice to tell a changed text of one id."""

@@ -23,17 +23,27 @@ from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CH
 
 from ..catalog.render import RESULTS_VIEW, VIEW_KEY
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
-from .fetching import Fetch, FetchedDocument, fit
-from .finding import find, raise_if_failed
-from .gathering import Ask, Coverage, Failures, described, request_all, with_meta
+from .gathering import (
+    Ask,
+    Coverage,
+    Failures,
+    described,
+    find,
+    raise_if_failed,
+    request_all,
+    with_meta,
+)
 from .passages import Similarity, distinct, from_page
 from .sources import (
     MAX_QUERY_CHARS,
     UNTRUSTED,
+    Fetch,
+    FetchedDocument,
     Quoted,
     QuoteFound,
     Source,
     SourceHit,
+    fit,
     unknown_id,
 )  # fmt: skip
 

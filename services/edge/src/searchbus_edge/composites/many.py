@@ -16,10 +16,8 @@ from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web_tools import marked
 from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
 
-from .fetching import Budget
-from .finding import Found, find, raise_if_failed
-from .gathering import Coverage, fuse, key_of
-from .sources import MAX_QUERY_CHARS, UNTRUSTED, Source, SourceHit
+from .gathering import Coverage, Found, find, fuse, key_of, raise_if_failed
+from .sources import MAX_QUERY_CHARS, UNTRUSTED, Budget, Source, SourceHit
 
 BULK = "bulk"
 """The toolset of tools that do at once what would take many calls."""

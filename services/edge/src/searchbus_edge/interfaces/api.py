@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
 
 from ..catalog import render
-from ..catalog.pages import Pages
+from ..catalog.render import Pages
 from ..catalog.view import ListedTool, View
 from ..http.answer import (
     INERT,

@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolEvent
 
-from ..tasks.records import EXTENSION as TASKS
+from ..tasks.store import EXTENSION as TASKS
 from ..tools.call import SendEvent, log_data
 from ..tools.faults import failed_reply
 from ..tools.reply import tool_result

@@ -1,30 +1,38 @@
-"""The extensions of the protocol that every endpoint serves: tasks, skills and views."""
+"""The extensions of the protocol that every endpoint serves: tasks, skills and views.
+
+tasks/get, tasks/update and tasks/cancel (`io.modelcontextprotocol/tasks`, SEP-2663) are for
+requests that declare the extension, from revision 2026-07-28 on. skills/list and skills/get
+(`io.modelcontextprotocol/skills`, SEP-2640) have a sibling of tools/search, skills/search: the
+entries that fit a query, at most ten, best first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
 
 from ..auth.signing import StateKey
-from ..catalog.pages import Pages
 from ..catalog.registry import Registry
+from ..catalog.render import Pages
 from ..catalog.view import View
 from ..settings import EdgeSettings
-from ..skills.catalogue import Skills
-from ..skills.folder import read_folder
+from ..skills import EXTENSION as SKILLS
+from ..skills import Skills, read_folder
 from ..tasks.running import Tasks
 from ..tasks.store import BUCKET, BUCKET_BYTES, BUCKET_TTL_S, TaskStore
-from ..tools.call import ToolCalls
-from .client import VIEWS, Context, lacking
-from .skill_methods import add_skill_methods
-from .task_methods import add_task_methods
+from ..tasks.store import EXTENSION as TASKS
+from ..tools.call import MISSING_CAPABILITY, ToolCalls, required_capabilities
+from ..tools.faults import guarded
+from .client import FIRST_REVISION, VIEWS, Context, client_capabilities, lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +86,106 @@ async def open_extensions(
         yield Extensions(skills, tasks)
     finally:
         await tasks.close()
+
+
+P = TypeVar("P", bound="TaskParams")
+
+
+class TaskParams(types.RequestParams):
+    """Parameters of tasks/get and tasks/cancel."""
+
+    task_id: str
+
+
+class UpdateParams(TaskParams):
+    """Parameters of tasks/update: responses by the keys of the requests for input."""
+
+    input_responses: dict[str, Any]
+
+
+def takes_tasks(ctx: Context) -> bool:
+    """Whether the client of a request takes a task in place of a result."""
+    return ctx.protocol_version >= FIRST_REVISION and TASKS in client_capabilities(ctx)
+
+
+def add_task_methods(
+    server: Server[Any], tasks: Tasks, endpoint: str | None, actor_of: Callable[[Context], Actor]
+) -> None:
+    """Add the methods to the server of an endpoint (None: `/mcp`), and declare the extension."""
+
+    async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
+        return (await tasks.get(actor_of(ctx), endpoint, params.task_id)).detailed()
+
+    async def update(ctx: Context, params: UpdateParams) -> dict[str, Any]:
+        await tasks.update(actor_of(ctx), endpoint, params.task_id, params.input_responses)
+        return {}
+
+    async def cancel(ctx: Context, params: TaskParams) -> dict[str, Any]:
+        await tasks.cancel(actor_of(ctx), endpoint, params.task_id)
+        return {}
+
+    server.extensions[TASKS] = {}
+    server.add_request_handler("tasks/get", TaskParams, guarded(_gated(get)))
+    server.add_request_handler("tasks/update", UpdateParams, guarded(_gated(update)))
+    server.add_request_handler("tasks/cancel", TaskParams, guarded(_gated(cancel)))
+
+
+def _gated(
+    handler: Callable[[Context, P], Awaitable[dict[str, Any]]],
+) -> Callable[[Context, P], Awaitable[dict[str, Any]]]:
+    """Refuse a client that has not declared the extension with its request."""
+
+    async def gated(ctx: Context, params: P) -> dict[str, Any]:
+        if ctx.protocol_version < FIRST_REVISION:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
+        if not takes_tasks(ctx):
+            raise MCPError(
+                MISSING_CAPABILITY,
+                f"{ctx.method} needs a client that declares the extension {TASKS}.",
+                {"requiredCapabilities": required_capabilities([TASKS])},
+            )
+        return await handler(ctx, params)
+
+    return gated
+
+
+class SkillParams(types.RequestParams):
+    """Parameters of skills/get: the URI of a SKILL.md."""
+
+    uri: str
+
+
+class QueryParams(types.RequestParams):
+    """Parameters of skills/search."""
+
+    query: str
+
+
+def add_skill_methods(
+    server: Server[Any],
+    skills: Skills,
+    pages: Pages,
+    *,
+    view: Callable[[], View],
+    actor_of: Callable[[Context], Actor],
+    ttl_ms: int,
+) -> None:
+    """Add the methods to the server of an endpoint, and declare the extension."""
+    cached = {"ttlMs": ttl_ms, "cacheScope": "private"}
+
+    async def list_page(ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        entries = skills.entries(actor_of(ctx), view())
+        page, cursor = pages.page(entries, params.cursor, "skills", view().toolset)
+        found = {"skills": page, **cached}
+        return found if cursor is None else {**found, "nextCursor": cursor}
+
+    async def get(ctx: Context, params: SkillParams) -> dict[str, Any]:
+        return {"skill": skills.get(actor_of(ctx), view(), params.uri), **cached}
+
+    async def search(ctx: Context, params: QueryParams) -> dict[str, Any]:
+        return {"skills": skills.search(actor_of(ctx), view(), params.query), **cached}
+
+    server.extensions[SKILLS] = {}
+    server.add_request_handler("skills/list", types.PaginatedRequestParams, guarded(list_page))
+    server.add_request_handler("skills/get", SkillParams, guarded(get))
+    server.add_request_handler("skills/search", QueryParams, guarded(search))

@@ -35,7 +35,7 @@ from ..catalog.view import MadeOf
 from ..http.answer import Answer
 from ..http.body import UNREADABLE, decode_json
 from ..http.head import Received
-from ..tasks.records import EXTENSION as TASKS
+from ..tasks.store import EXTENSION as TASKS
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
 from ..tools.faults import shown_error
 from ..tools.reply import Reply

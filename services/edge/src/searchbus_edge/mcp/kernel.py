@@ -35,7 +35,7 @@ from mcp.shared.transport_context import TransportContext
 
 from ..http.answer import Answer
 from ..http.head import Head, Received, is_modern
-from ..tasks.records import METHODS as TASK_METHODS
+from ..tasks.store import METHODS as TASK_METHODS
 from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, Notification, RpcRequest, encode_error, encode_result

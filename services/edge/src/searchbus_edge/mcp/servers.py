@@ -36,23 +36,22 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.attach import ATTACHED_BY
 
-from ..catalog.pages import Pages
 from ..catalog.prompts import Prompts
 from ..catalog.registry import Registry
+from ..catalog.render import Pages
 from ..catalog.resources import Resources
 from ..catalog.view import View
 from ..search.lazy import TOOL_REFERENCES
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
-from ..tasks.records import Task
+from ..tasks.store import Task
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
 from ..tools.faults import guarded
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .apps import read_view
 from .client import VIEWS, Context, client_capabilities, dump_responses, request_input, sending
-from .extensions import Extensions
+from .extensions import Extensions, takes_tasks
 from .kernel import Called
-from .task_methods import takes_tasks
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -22,10 +22,9 @@ from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, decode
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
 from ..tools.resolve import Target
-from .checking import CheckedPlan, CheckedStep, reference, weight
+from .checking import CheckedPlan, CheckedStep, Plan, StepFailure, reference, weight
 from .paths import Path, Work
 from .rows import Selection, Test
-from .steps import Plan, StepFailure
 
 MAX_PARALLEL = 16
 MAX_ARGUMENT_BYTES = 256 * 1024

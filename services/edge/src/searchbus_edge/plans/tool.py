@@ -17,9 +17,8 @@ from ..catalog.view import ListedTool
 from ..composites.many import BULK
 from ..tools.call import ToolCalls
 from ..tools.resolve import Target
-from .checking import check, weight
+from .checking import Plan, PlanAnswer, StepFailure, check, weight
 from .running import Run
-from .steps import Plan, PlanAnswer, StepFailure
 
 MAX_HELD_BYTES = 64 * 2**20
 """The limit of the results of all plans that run on one edge."""

@@ -18,8 +18,7 @@ from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolEvent, Tool
 from ..tools.call import OnEvent, Served
 from ..tools.faults import failed_reply, internal_error
 from ..tools.reply import tool_result
-from .records import Failure, Task
-from .store import TaskStore
+from .store import Failure, Task, TaskStore
 
 log = logging.getLogger("searchbus.edge")
 KEEP_MS = 600_000

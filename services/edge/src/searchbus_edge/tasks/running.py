@@ -24,9 +24,8 @@ from searchbus_contracts import Actor, ErrorCode, Fault
 from ..catalog.view import View
 from ..tools.call import Served, ToolCalls, ToolRequest
 from ..tools.faults import invalid_params, raise_for
-from .records import Failure, Task
 from .run import KEEP_MS, Able, Events, Run, outcomes
-from .store import TaskStore
+from .store import Failure, Task, TaskStore
 
 log = logging.getLogger("searchbus.edge")
 STALE_MS = 10_000

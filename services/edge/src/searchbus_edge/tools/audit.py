@@ -18,8 +18,7 @@ from opentelemetry import metrics, trace
 from searchbus_bus import SECONDS
 from searchbus_bus.telemetry import traceparent
 from searchbus_contracts import Actor
-from searchbus_runtime.line_queue import LineQueue
-from searchbus_runtime.logs import log_lines, timestamp
+from searchbus_runtime.logs import LineQueue, log_lines, timestamp
 
 from ..catalog.view import ListedTool
 

@@ -1,8 +1,13 @@
-"""The console as an application: the page, who calls, the live overview, held definitions."""
+"""The console as an application: the page, who calls, the live overview, held definitions.
+
+The page's HTML, CSS and modules hold no data, so that a browser gets them before it can send a
+credential.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -20,13 +25,11 @@ from ...catalog.prompts import Prompts
 from ...catalog.resources import Resources
 from ...http.answer import PlainAnswer
 from ...http.faults import PROBLEM, HttpError, failed
-from ...http.head import HttpRefusal
+from ...http.head import Headers, HttpRefusal
 from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ..calls import HttpCalls, plain_app
-from .access import Access
-from .answers import API, Streamed, body_of, send_overview
-from .assets import asset
+from .access import API, Access, Streamed, body_of, send_overview
 from .attached import add_attached
 from .catalogue import add_catalogue, visible_toolsets
 from .connecting import add_connecting
@@ -184,3 +187,37 @@ class Console:
             wanted = await body_of(self._calls, visitor, request, Decision)
             change = self._held.decide(wanted.digits, approved=wanted.approved)
             return PlainAnswer(encode({"name": change.name, "approved": wanted.approved}))
+
+
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+_HEADERS: Headers = (
+    (b"content-security-policy", POLICY),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-cache"),
+)
+_TYPES = {
+    "html": b"text/html; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+
+
+def asset(name: str) -> PlainAnswer:
+    """One file; raises HttpError where there is none of that name."""
+    found = _files().get(name)
+    if found is None:
+        raise HttpError.of(HttpRefusal(404, "The console has no such file."))
+    return PlainAnswer(found, content_type=_TYPES[name.rpartition(".")[2]], headers=_HEADERS)
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    folder = resources.files(__package__) / "static"
+    found = [file for file in folder.iterdir() if file.name.rpartition(".")[2] in _TYPES]
+    return {file.name: file.read_bytes() for file in found}

@@ -16,8 +16,7 @@ from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, 
 
 from ...http.answer import INERT, PlainAnswer
 from ..calls import HttpCalls
-from .access import Access
-from .answers import API, body_of
+from .access import API, Access, body_of
 
 _ATTACH = "attach"
 _FILE = "attach.toml"

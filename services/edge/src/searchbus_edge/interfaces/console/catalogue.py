@@ -27,8 +27,7 @@ from ...http.faults import HttpError, problem_of
 from ...tools.call import ForwardedEvents
 from ..api import known_event
 from ..calls import HttpCalls, failure_of
-from .access import Access, Visitor
-from .answers import API, Streamed, body_of
+from .access import API, Access, Streamed, Visitor, body_of
 
 Kind = Literal["tool", "prompt", "resource"]
 _PAGE = 100

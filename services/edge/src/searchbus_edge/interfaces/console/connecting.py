@@ -18,8 +18,7 @@ from ...http.answer import PlainAnswer
 from ...http.faults import unknown_toolset
 from ...settings import EdgeSettings
 from ..calls import HttpCalls
-from .access import Access
-from .answers import API, body_of
+from .access import API, Access, body_of
 from .catalogue import visible_tools, visible_toolsets
 
 KEY = "YOUR_KEY"

@@ -26,8 +26,7 @@ from searchbus_runtime.files import write_atomically
 
 from ...http.answer import INERT, PlainAnswer
 from ..calls import HttpCalls
-from .access import Access
-from .answers import API, body_of
+from .access import API, Access, body_of
 
 _RETRIEVAL = "retrieval"
 _TIMEOUT_S = 30.0

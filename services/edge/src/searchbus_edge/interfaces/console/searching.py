@@ -28,8 +28,7 @@ from ...http.answer import INERT, PlainAnswer
 from ...http.faults import HttpError, problem_of
 from ...search.finder import Finder
 from ..calls import HttpCalls, failure_of
-from .access import Access, Visitor
-from .answers import API, body_of
+from .access import API, Access, Visitor, body_of
 
 Part = Literal["tools", "documents", "web"]
 _RETRIEVAL = "retrieval"

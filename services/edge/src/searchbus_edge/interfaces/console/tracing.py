@@ -26,8 +26,7 @@ from searchbus_runtime.traces import (
 )
 
 from ...http.answer import PlainAnswer
-from .access import Access
-from .answers import API
+from .access import API, Access
 
 _MAX_READ_BYTES = 8 * 2**20
 _MAX_TRACES = 100

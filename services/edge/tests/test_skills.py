@@ -15,12 +15,11 @@ from mcp.shared.exceptions import MCPError
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, prompt
 from searchbus_contracts import Actor, ResourceDescriptor
 from searchbus_contracts.catalog import SkillDescriptor, SkillFile
+from searchbus_edge import skills as module
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.skills import folder as module
-from searchbus_edge.skills.entries import EXTENSION, SkillError, read_frontmatter
-from searchbus_edge.skills.folder import read_folder
+from searchbus_edge.skills import EXTENSION, SkillError, read_folder, read_frontmatter
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 
