@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports.child import ServerProcess
-from searchbus_attach.transports.reaper import MARK
+from searchbus_attach.transports.reaper import MARK, NICE
 from searchbus_attach.transports.reaping import Reaper
 from searchbus_testing import until
 
@@ -128,6 +129,35 @@ async def test_an_orphan_without_a_mark_is_killed_where_commands_are_the_only_ch
     )
     output, _ = await asyncio.wait_for(process.communicate(), 300)
     assert output.decode() == "gone None\n"
+
+
+AUTOGROUP = Path("/proc/self/autogroup")
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="the kernel does not group sessions")
+async def test_what_left_the_session_of_a_command_gets_no_more_cpu_time_than_the_command(
+    reaper, tmp_path
+):
+    """Where the kernel shares CPU time among sessions; the session of the service is as before."""
+    before = AUTOGROUP.read_text()
+    command = await ServerProcess.start(leaving(tmp_path / "one", "marked"), reaper, print)
+    (orphan,) = await started(tmp_path / "one")
+    groups = [Path(f"/proc/{pid}/autogroup") for pid in (command.pid, orphan.pid)]
+
+    async def held_back() -> bool:
+        return all(group.read_text().endswith(f" nice {NICE}\n") for group in groups)
+
+    async def undone() -> bool:
+        with suppress(BlockingIOError):  # the kernel takes few of these a second
+            groups[0].write_text("0")
+            return True
+        return False
+
+    await until(held_back)
+    await until(undone)
+    await until(held_back)
+    assert AUTOGROUP.read_text() == before
+    await command.end()
 
 
 async def test_processes_that_left_the_session_count(reaper, tmp_path):

@@ -28,15 +28,13 @@ from searchbus_runtime.wording import printable
 
 from ..declare.servers import Server
 from .confinement import restrict, rules
-from .reaper import MARK
+from .reaper import MARK, NICE
 from .reaping import Reaper
 
 log = logging.getLogger("searchbus.attach")
 
 READ_AHEAD_BYTES = 256 * 1024
 """The most that is read of a command's output before it is processed."""
-NICE = 5
-"""Where all CPUs are busy, a process of searchbus gets three times as much as one of a command."""
 _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
