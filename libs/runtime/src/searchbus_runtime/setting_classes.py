@@ -1,7 +1,15 @@
-"""Settings as their pydantic classes declare them, read by way of the JSON Schema."""
+"""Settings as their pydantic classes declare them, read by way of the JSON Schema.
+
+A field's description is the text below it. It is read from the source, and only here: by pydantic
+(`use_attribute_docstrings`) it would be read at each start, for a tenth of the settings' time.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,11 +24,30 @@ _KINDS = {
 
 def describe(cls: type[BaseModel]) -> dict[str, Setting]:
     """Name → setting, of all fields of a class."""
-    schema = cls.model_json_schema()
+    schema, texts = cls.model_json_schema(), _texts(cls)
     return {
-        name: _setting(name, field, schema.get("$defs", {}))
+        name: _setting(name, {"description": texts.get(name, ""), **field}, schema.get("$defs", {}))
         for name, field in schema["properties"].items()
     }
+
+
+def _texts(cls: type[BaseModel]) -> dict[str, str]:
+    """Field → the text below it, of the class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[: cls.__mro__.index(BaseModel)]):
+        try:
+            (declared,) = ast.parse(dedent(inspect.getsource(base))).body
+        except (OSError, SyntaxError):  # made without a source file
+            continue
+        assert isinstance(declared, ast.ClassDef)
+        for field, text in pairwise(declared.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(about))),
+                ):
+                    found[name] = " ".join(about.split())
+    return found
 
 
 def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting:
@@ -29,7 +56,7 @@ def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting
     return Setting(
         name=name,
         kind=_kind(value, named),
-        description=field.get("description", value.get("description", "")),
+        description=field["description"] or value.get("description", ""),
         default=field.get("default"),
         least=value.get(f"min{ends}"),
         most=value.get(f"max{ends}"),

@@ -99,77 +99,51 @@ class ServiceSettings(BaseSettings):
         allow_inf_nan=False,
     )
 
-    nats_url: str = Field("nats://127.0.0.1:4222", description="One URL, or several with commas.")
-    subject_prefix: str = Field(
-        "sb",
-        pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="First token of every subject; installations on one NATS server have "
-        "different ones.",
-    )
-    nats_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = Field(
-        None,
-        description="Seed of this service's nkey, where the server demands one; two, one a line, "
-        "while it is rotated.",
-    )
-    nats_store_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = Field(
-        None,
-        description="Seed of the nkey for this service's buckets, where they are in an account "
-        "of their own.",
-    )
-    nats_inbox_prefix: str = Field(
-        "_INBOX",
-        pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="Prefix of the subjects of replies, which a secured bus gives to each service.",
-    )
-    nats_ca_file: Path | None = Field(None, description="Certificate authority of a TLS server.")
-    nats_cert_file: Path | None = Field(
-        None, description="Certificate of this client, where the server demands one."
-    )
-    nats_key_file: Path | None = Field(None, description="Its key.")
-    actor_public_key: Annotated[str | None, each_value(check_public_key)] = Field(
-        None,
-        description="Requests are refused unless they are signed with its private key; two, one a "
-        "line, while it is rotated.",
-    )
-    connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = Field(
-        30.0, description="How long a process waits for NATS when it starts."
-    )
-    drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = Field(
-        10.0, description="How long requests in progress may take when a process stops."
-    )
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        64,
-        description="Requests that a process works on at the same time; more are refused as "
-        "`overloaded`.",
-    )
-    data_dir: Path | None = Field(None, description="Folder for documents, traces and state.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe messages that are logged."
-    )
-    log_format: Literal["auto", "json", "console"] = Field(
-        "auto",
-        description="auto: for people on a terminal, else JSON. `searchbus up` sets console where "
-        "nothing is set.",
-    )
-    health_host: str = Field("127.0.0.1", description="Address of /healthz, /readyz and /metrics.")
-    health_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
-        None, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
-    )
-    otlp_endpoint: str | None = Field(
-        None,
-        description="Base URL of an OTLP/HTTP collector. Default: traces are in "
-        "<data>/traces.jsonl.",
-    )
-    otlp_metrics: bool = Field(
-        False, description="Whether metrics are pushed there too; /metrics always has them."
-    )
-    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
-        1.0, description="Share of the traces that are recorded."
-    )
-    trace_file_bytes: Annotated[int, Field(ge=65_536)] = Field(
-        16 * 1024 * 1024,
-        description="Size at which the trace file starts again; the file before it is kept.",
-    )
+    nats_url: str = "nats://127.0.0.1:4222"
+    """One URL, or several with commas."""
+    subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    """First token of every subject; installations on one NATS server have different ones."""
+    nats_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = None
+    """Seed of this service's nkey, where the server demands one; two, one a line, while it is
+    rotated."""
+    nats_store_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = None
+    """Seed of the nkey for this service's buckets, where they are in an account of their own."""
+    nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    """Prefix of the subjects of replies, which a secured bus gives to each service."""
+    nats_ca_file: Path | None = None
+    """Certificate authority of a TLS server."""
+    nats_cert_file: Path | None = None
+    """Certificate of this client, where the server demands one."""
+    nats_key_file: Path | None = None
+    """Its key."""
+    actor_public_key: Annotated[str | None, each_value(check_public_key)] = None
+    """Requests are refused unless they are signed with its private key; two, one a line, while it
+    is rotated."""
+    connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
+    """How long a process waits for NATS when it starts."""
+    drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
+    """How long requests in progress may take when a process stops."""
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64
+    """Requests that a process works on at the same time; more are refused as `overloaded`."""
+    data_dir: Path | None = None
+    """Folder for documents, traces and state."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe messages that are logged."""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """auto: for people on a terminal, else JSON. `searchbus up` sets console where nothing is
+    set."""
+    health_host: str = "127.0.0.1"
+    """Address of /healthz, /readyz and /metrics."""
+    health_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Port of /healthz, /readyz and /metrics; 0 takes a free one."""
+    otlp_endpoint: str | None = None
+    """Base URL of an OTLP/HTTP collector. Default: traces are in <data>/traces.jsonl."""
+    otlp_metrics: bool = False
+    """Whether metrics are pushed there too; /metrics always has them."""
+    trace_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the traces that are recorded."""
+    trace_file_bytes: Annotated[int, Field(ge=65_536)] = 16 * 1024 * 1024
+    """Size at which the trace file starts again; the file before it is kept."""
 
     _secret_files: dict[str, Path] = PrivateAttr(default_factory=dict)
 
@@ -217,17 +191,13 @@ class ServiceSettings(BaseSettings):
 class FollowingSettings(ServiceSettings):
     """Settings of the processes that follow the catalogues of all services."""
 
-    required_services: tuple[str, ...] | None = Field(
-        None,
-        description="The services of this installation, by their names on the bus: they stay "
-        "listed however long they are away. Default: those that are declared and always started.",
-    )
-    grace_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
-        30.0, description="How long another service stays listed after it was stopped."
-    )
-    lost_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = Field(
-        86_400.0, description="How long another service stays listed after it was lost."
-    )
+    required_services: tuple[str, ...] | None = None
+    """The services of this installation, by their names on the bus: they stay listed however long
+    they are away. Default: those that are declared and always started."""
+    grace_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
+    """How long another service stays listed after it was stopped."""
+    lost_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
+    """How long another service stays listed after it was lost."""
 
     def expected(self, declared: Iterable[Service]) -> tuple[str, ...]:
         """Names on the bus of the services of this installation."""
@@ -239,9 +209,8 @@ class FollowingSettings(ServiceSettings):
 class SigningSettings(ServiceSettings):
     """Settings of the processes that sign callers: the edge, and the operator's commands."""
 
-    actor_private_key: Annotated[SecretStr | None, each_value(check_private_key)] = Field(
-        None, description="Signs the caller of each request, where workers check signatures."
-    )
+    actor_private_key: Annotated[SecretStr | None, each_value(check_private_key)] = None
+    """Signs the caller of each request, where workers check signatures."""
 
 
 _file_values: ContextVar[Mapping[str, Any]] = ContextVar("file_values", default={})  # noqa: B039

@@ -25,54 +25,36 @@ LOGINS_NAME = "attach-logins.json"
 class AttachSettings(ServiceSettings):
     """Settings of the service that attaches MCP servers."""
 
-    attach_file: Path | None = Field(
-        None,
-        description="The attached servers: TOML, or the `mcpServers` JSON of a desktop host. "
-        "Default: attach.toml in the data folder.",
-    )
-    attach_pins_file: Path | None = Field(
-        None, description="The approved definitions. Default: attach-pins.json in the data folder."
-    )
+    attach_file: Path | None = None
+    """The attached servers: TOML, or the `mcpServers` JSON of a desktop host. Default: attach.toml
+    in the data folder."""
+    attach_pins_file: Path | None = None
+    """The approved definitions. Default: attach-pins.json in the data folder."""
     # Calls only wait here; each server has a limit of its own.
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        2048,
-        description="Calls at the same time to all servers; each server has a limit of its own.",
-    )
-    attach_poll_s: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        300.0, description="Time between two reads of a server's list, less or more by a fifth."
-    )
-    attach_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = Field(
-        86_400.0, description="How long the last list of a server that is away stays listed."
-    )
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 2048
+    """Calls at the same time to all servers; each server has a limit of its own."""
+    attach_poll_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
+    """Time between two reads of a server's list, less or more by a fifth."""
+    attach_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
+    """How long the last list of a server that is away stays listed."""
 
-    attach_logins_file: Path | None = Field(
-        None, description="The sign-ins, sealed. Default: attach-logins.json in the data folder."
-    )
-    attach_vault_key: Annotated[SecretStr | None, each_value(key_from_text)] = Field(
-        None, description="Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."
-    )
-    attach_login_host: str = Field(
-        "127.0.0.1",
-        description="Address on which the pages listen where people sign in to servers.",
-    )
-    attach_login_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
-        None, description="Port of the pages where people sign in to servers."
-    )
-    attach_login_url: Annotated[str, Field(pattern=r"^(https?://[^?#]*[^/?#])?$")] = Field(
-        "",
-        description="Address of these pages as browsers reach it. Default: the port on 127.0.0.1.",
-    )
-    attach_client_metadata_url: Annotated[str, Field(pattern=r"^(https://[^/?#@]+/[^?#]+)?$")] = (
-        Field(
-            "",
-            description="Address of the client metadata document, which is the client's id. "
-            "Default: client.json below ATTACH_LOGIN_URL, where that is https.",
-        )
-    )
-    attach_identity_key: SecretStr | None = Field(
-        None, description="Private key (P-256, PEM) that states callers in token exchange."
-    )
-    attach_identity_issuer: str = Field("searchbus", description="`iss` of these statements.")
+    attach_logins_file: Path | None = None
+    """The sign-ins, sealed. Default: attach-logins.json in the data folder."""
+    attach_vault_key: Annotated[SecretStr | None, each_value(key_from_text)] = None
+    """Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."""
+    attach_login_host: str = "127.0.0.1"
+    """Address on which the pages listen where people sign in to servers."""
+    attach_login_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    """Port of the pages where people sign in to servers."""
+    attach_login_url: Annotated[str, Field(pattern=r"^(https?://[^?#]*[^/?#])?$")] = ""
+    """Address of these pages as browsers reach it. Default: the port on 127.0.0.1."""
+    attach_client_metadata_url: Annotated[str, Field(pattern=r"^(https://[^/?#@]+/[^?#]+)?$")] = ""
+    """Address of the client metadata document, which is the client's id. Default: client.json below
+    ATTACH_LOGIN_URL, where that is https."""
+    attach_identity_key: SecretStr | None = None
+    """Private key (P-256, PEM) that states callers in token exchange."""
+    attach_identity_issuer: str = "searchbus"
+    """`iss` of these statements."""
 
     @field_validator("attach_identity_key")
     @classmethod

@@ -16,81 +16,49 @@ Seconds = Annotated[float, Field(ge=0, le=86_400)]
 class DdgSettings(ServiceSettings):
     """Settings of the DuckDuckGo service. Lists are JSON."""
 
-    ddg_egress: tuple[str, ...] = Field(
-        ("direct",),
-        min_length=1,
-        max_length=64,
-        description="Egress addresses, one per worker: 'direct', 'bind:<own address>' or a "
-        "proxy's URL.",
-    )
-    ddg_place: str = Field(
-        "",
-        max_length=253,
-        description="Names the machine whose address 'direct' and 'bind:' use: workers of one "
-        "place share it. Default: the host name; in containers set the name of the node.",
-    )
-    worker_index: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        0,
-        description="Where in the list of egress addresses a worker starts; `searchbus up "
-        "--scale` sets it.",
-    )
-    ddg_html_url: str = Field(
-        "https://html.duckduckgo.com/html/", description="Address of DuckDuckGo's HTML page."
-    )
-    ddg_lite_url: str = Field(
-        "https://lite.duckduckgo.com/lite/", description="Address of DuckDuckGo's light page."
-    )
-    ddg_instant_url: str = Field(
-        "https://api.duckduckgo.com/", description="Address of DuckDuckGo's instant answers."
-    )
-    ddg_interval_s: Seconds = Field(
-        2.5,
-        description="Time between two searches of an address; 0 switches pacing off. It doubles "
-        "after a refusal, and halves within five minutes.",
-    )
-    ddg_min_interval_s: Seconds = Field(
-        2.0, description="The shortest interval that the pace may reach."
-    )
-    ddg_burst: Annotated[int, Field(ge=1, le=10)] = Field(
-        1, description="Searches of an address without a pause, after it was idle."
-    )
-    ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = Field(
-        4, description="Requests of an address at the same time."
-    )
-    ddg_challenge_rest_s: Seconds = Field(
-        3600.0,
-        description="Cooldown of an address after a challenge; it doubles while probes fail.",
-    )
-    ddg_suspicion_rest_s: Seconds = Field(
-        5.0, description="Cooldown of an address after an empty page, until a probe decides."
-    )
-    ddg_limited_rest_s: Seconds = Field(
-        180.0,
-        description="Cooldown of an address after HTTP 403 or 429; it doubles while probes fail.",
-    )
-    ddg_cache_ttl_s: Seconds = Field(
-        600.0, description="How long results are reused, by all workers."
-    )
-    ddg_instant_cache_ttl_s: Seconds = Field(
-        3600.0, description="How long instant answers are reused, by all workers."
-    )
-    ddg_stale_ttl_s: Seconds = Field(
-        6 * 3600.0, description="How old a result may be, marked as stale, while DuckDuckGo fails."
-    )
-    ddg_impersonate: str | None = Field(
-        None, description="The browser whose TLS fingerprint curl_cffi imitates, e.g. 'chrome'."
-    )
+    ddg_egress: tuple[str, ...] = Field(("direct",), min_length=1, max_length=64)
+    """Egress addresses, one per worker: 'direct', 'bind:<own address>' or a proxy's URL."""
+    ddg_place: str = Field("", max_length=253)
+    """Names the machine whose address 'direct' and 'bind:' use: workers of one place share it.
+    Default: the host name; in containers set the name of the node."""
+    worker_index: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Where in the list of egress addresses a worker starts; `searchbus up --scale` sets it."""
+    ddg_html_url: str = "https://html.duckduckgo.com/html/"
+    """Address of DuckDuckGo's HTML page."""
+    ddg_lite_url: str = "https://lite.duckduckgo.com/lite/"
+    """Address of DuckDuckGo's light page."""
+    ddg_instant_url: str = "https://api.duckduckgo.com/"
+    """Address of DuckDuckGo's instant answers."""
+    ddg_interval_s: Seconds = 2.5
+    """Time between two searches of an address; 0 switches pacing off. It doubles after a refusal,
+    and halves within five minutes."""
+    ddg_min_interval_s: Seconds = 2.0
+    """The shortest interval that the pace may reach."""
+    ddg_burst: Annotated[int, Field(ge=1, le=10)] = 1
+    """Searches of an address without a pause, after it was idle."""
+    ddg_max_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
+    """Requests of an address at the same time."""
+    ddg_challenge_rest_s: Seconds = 3600.0
+    """Cooldown of an address after a challenge; it doubles while probes fail."""
+    ddg_suspicion_rest_s: Seconds = 5.0
+    """Cooldown of an address after an empty page, until a probe decides."""
+    ddg_limited_rest_s: Seconds = 180.0
+    """Cooldown of an address after HTTP 403 or 429; it doubles while probes fail."""
+    ddg_cache_ttl_s: Seconds = 600.0
+    """How long results are reused, by all workers."""
+    ddg_instant_cache_ttl_s: Seconds = 3600.0
+    """How long instant answers are reused, by all workers."""
+    ddg_stale_ttl_s: Seconds = 6 * 3600.0
+    """How old a result may be, marked as stale, while DuckDuckGo fails."""
+    ddg_impersonate: str | None = None
+    """The browser whose TLS fingerprint curl_cffi imitates, e.g. 'chrome'."""
 
-    ddg_engines_interval_s: Seconds = Field(
-        3.0,
-        description="Time between two requests of an address to one of the other engines without "
-        "a key; 0 switches pacing off. It doubles after a refusal.",
-    )
-    ddg_engine_urls: dict[str, str] = Field(
-        {},
-        description="Addresses of engines in place of their own: name → URL, e.g. "
-        '{"mojeek": "http://127.0.0.1:9000/search"}.',
-    )
+    ddg_engines_interval_s: Seconds = 3.0
+    """Time between two requests of an address to one of the other engines without a key; 0 switches
+    pacing off. It doubles after a refusal."""
+    ddg_engine_urls: dict[str, str] = Field({})
+    """Addresses of engines in place of their own: name → URL, e.g. {"mojeek":
+    "http://127.0.0.1:9000/search"}."""
 
     @field_validator("ddg_engine_urls")
     @classmethod

@@ -29,123 +29,80 @@ def check_state_key(key: str) -> None:
 class EdgeSettings(SigningSettings, FollowingSettings):
     """Settings of the edge. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
-    host: str = Field(
-        "127.0.0.1",
-        description="Address to listen on. Elsewhere than on loopback callers must sign in, "
-        "unless `auth` is none.",
-    )
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        8080, description="Port to listen on; 0 takes a free one."
-    )
-    port_file: Path | None = Field(None, description="A file to write the bound port into.")
-    reuse_port: bool = Field(
-        False,
-        description="Whether several edges of this machine listen on the port; `searchbus up "
-        "--scale edge=N` sets it.",
-    )
-    processes: Annotated[int, Field(ge=1, le=64)] = Field(
-        1,
-        description="Processes on the port, one for each core; the health port answers for all.",
-    )
-    auth: Literal["jwt", "static", "none"] | None = Field(
-        None,
-        description="jwt: tokens of an identity provider; static: keys from a file; none: every "
-        "caller may use every tool. Default: none on loopback, jwt elsewhere.",
-    )
-    issuer: str | None = Field(
-        None, description="The identity provider, exactly as `iss` in its tokens."
-    )
-    jwks_url: str | None = Field(
-        None, description="Address of its keys; by default taken from its metadata."
-    )
-    audiences: tuple[str, ...] = Field(
-        (), description="Accepted values of `aud`, besides the addresses of the endpoints."
-    )
-    role_paths: tuple[str, ...] = Field(
-        DEFAULT_PATHS, description="Claims that hold roles; see auth/identity.py."
-    )
-    keys_file: Path | None = Field(
-        None,
-        description="The file of static keys, which `searchbus keys` writes; default "
-        "<data>/keys.json.",
-    )
-    hold_changes: tuple[str, ...] = Field(
-        (),
-        description="Toolsets whose tools are held when their definitions change, until "
-        "`searchbus pins approve`; '*' is every toolset.",
-    )
-    pins_file: Path | None = Field(
-        None,
-        description="The file of approved definitions, the same for all edges; default "
-        "<data>/pins.json.",
-    )
-    share_files: bool = Field(
-        False,
-        description="Whether the files of keys and of approved definitions are the same for all "
-        "edges: then they are copies of what the key-value store has on its disks, which then "
-        "also has the counts of budgets.",
-    )
-    audit_arguments: bool = Field(False, description="Whether the audit log holds arguments.")
-    allowed_hosts: tuple[str, ...] = Field(
-        (), description="Accepted Host headers besides loopback; 'name:*' allows any port."
-    )
-    allowed_origins: tuple[str, ...] = Field(
-        (), description="Accepted Origin headers besides loopback."
-    )
-    toolset_order: tuple[str, ...] = Field(
-        ("connector", "web", "fomc", "ddg"),
-        description="The toolsets that get a shared tool name on /mcp first; all others follow "
-        "in alphabetical order.",
-    )
-    body_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
-        4 * 1024 * 1024, description="The largest request."
-    )
-    call_limit_bytes: Annotated[int, Field(ge=1024)] = Field(
-        256 * 1024,
-        description="The largest request, where its tool does not declare a larger one; never "
-        "more than BODY_LIMIT_BYTES.",
-    )
-    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = Field(
-        30.0, description="Time from the head of a request to the end of its body; then HTTP 408."
-    )
-    max_connections: Annotated[int, Field(ge=1)] = Field(
-        4096, description="Open connections; a further one is answered by HTTP 503."
-    )
-    max_connections_per_address: Annotated[int, Field(ge=1)] = Field(
-        1024,
-        description="Open connections from one address. Behind a proxy all clients have its "
-        "address.",
-    )
-    large_answer_bytes: Annotated[int, Field(ge=1)] = Field(
-        32 * 1024 * 1024,
-        description="Bytes of answers over 512 KiB that this edge receives and sends at the same "
-        "time. A larger one is admitted alone; the edge needs about five times as much memory.",
-    )
-    large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = Field(
-        16 * 1024 * 1024, description="The same for one caller."
-    )
-    trusted_proxies: tuple[str, ...] = Field(
-        (),
-        description="Addresses and networks of proxies whose X-Forwarded-For names the client; "
-        "those of all others are ignored.",
-    )
-    search: bool = Field(True, description="Offer search while a tool index is on the bus.")
-    search_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        description="Sustained searches per caller; 0: no limit. Default: 100, and 500 without "
-        "access control, where all callers share one count.",
-    )
-    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        5_000, description="Searches of a caller at once, before the sustained rate counts."
-    )
-    call_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        description="Sustained tool calls per caller; 0: no limit. Default: 50, and no limit "
-        "without access control.",
-    )
-    call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        500, description="Tool calls of a caller at once, before the sustained rate counts."
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on. Elsewhere than on loopback callers must sign in, unless `auth` is
+    none."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    """Port to listen on; 0 takes a free one."""
+    port_file: Path | None = None
+    """A file to write the bound port into."""
+    reuse_port: bool = False
+    """Whether several edges of this machine listen on the port; `searchbus up --scale edge=N` sets
+    it."""
+    processes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes on the port, one for each core; the health port answers for all."""
+    auth: Literal["jwt", "static", "none"] | None = None
+    """jwt: tokens of an identity provider; static: keys from a file; none: every caller may use
+    every tool. Default: none on loopback, jwt elsewhere."""
+    issuer: str | None = None
+    """The identity provider, exactly as `iss` in its tokens."""
+    jwks_url: str | None = None
+    """Address of its keys; by default taken from its metadata."""
+    audiences: tuple[str, ...] = ()
+    """Accepted values of `aud`, besides the addresses of the endpoints."""
+    role_paths: tuple[str, ...] = DEFAULT_PATHS
+    """Claims that hold roles; see auth/identity.py."""
+    keys_file: Path | None = None
+    """The file of static keys, which `searchbus keys` writes; default <data>/keys.json."""
+    hold_changes: tuple[str, ...] = ()
+    """Toolsets whose tools are held when their definitions change, until `searchbus pins approve`;
+    '*' is every toolset."""
+    pins_file: Path | None = None
+    """The file of approved definitions, the same for all edges; default <data>/pins.json."""
+    share_files: bool = False
+    """Whether the files of keys and of approved definitions are the same for all edges: then they
+    are copies of what the key-value store has on its disks, which then also has the counts of
+    budgets."""
+    audit_arguments: bool = False
+    """Whether the audit log holds arguments."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Accepted Host headers besides loopback; 'name:*' allows any port."""
+    allowed_origins: tuple[str, ...] = ()
+    """Accepted Origin headers besides loopback."""
+    toolset_order: tuple[str, ...] = ("connector", "web", "fomc", "ddg")
+    """The toolsets that get a shared tool name on /mcp first; all others follow in alphabetical
+    order."""
+    body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    """The largest request."""
+    call_limit_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
+    """The largest request, where its tool does not declare a larger one; never more than
+    BODY_LIMIT_BYTES."""
+    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    """Time from the head of a request to the end of its body; then HTTP 408."""
+    max_connections: Annotated[int, Field(ge=1)] = 4096
+    """Open connections; a further one is answered by HTTP 503."""
+    max_connections_per_address: Annotated[int, Field(ge=1)] = 1024
+    """Open connections from one address. Behind a proxy all clients have its address."""
+    large_answer_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
+    """Bytes of answers over 512 KiB that this edge receives and sends at the same time. A larger
+    one is admitted alone; the edge needs about five times as much memory."""
+    large_answer_bytes_per_caller: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
+    """The same for one caller."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose X-Forwarded-For names the client; those of all others
+    are ignored."""
+    search: bool = True
+    """Offer search while a tool index is on the bus."""
+    search_rate_per_s: Annotated[float, Field(ge=0)] | None = None
+    """Sustained searches per caller; 0: no limit. Default: 100, and 500 without access control,
+    where all callers share one count."""
+    search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    """Searches of a caller at once, before the sustained rate counts."""
+    call_rate_per_s: Annotated[float, Field(ge=0)] | None = None
+    """Sustained tool calls per caller; 0: no limit. Default: 50, and no limit without access
+    control."""
+    call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    """Tool calls of a caller at once, before the sustained rate counts."""
     costly_rate_per_s: Annotated[
         float,
         Field(
@@ -153,101 +110,72 @@ class EdgeSettings(SigningSettings, FollowingSettings):
             description="Sustained calls per caller to each tool that costs money; 0: no limit.",
         ),
     ] = 5.0
-    costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        100,
-        description="Calls of a caller to a tool that costs money at once, before the sustained "
-        "rate counts.",
+    costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    """Calls of a caller to a tool that costs money at once, before the sustained rate counts."""
+    daily_budgets: dict[str, Annotated[int, Field(ge=0)]] = Field({})
+    """Budgets of a day (UTC) of each caller and of all, JSON: calls, costly_calls (that cost
+    money), credits (of paid providers) and tokens (of answers, estimated): {"caller_calls": 2000,
+    "tenant_tokens": 5000000}."""
+    abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = None
+    """Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: 500, and no limit
+    without access control."""
+    abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    """HTTP requests of a caller at once, before the sustained rate counts."""
+    http_interfaces: tuple[Literal["api", "console", "searxng", "tavily", "read"], ...] = (
+        "api",
+        "console",
+        "searxng",
+        "tavily",
+        "read",
     )
-    daily_budgets: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        {},
-        description="Budgets of a day (UTC) of each caller and of all, JSON: calls, costly_calls "
-        "(that cost money), credits (of paid providers) and tokens (of answers, estimated): "
-        '{"caller_calls": 2000, "tenant_tokens": 5000000}.',
-    )
-    abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        description="Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: "
-        "500, and no limit without access control.",
-    )
-    abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        5_000, description="HTTP requests of a caller at once, before the sustained rate counts."
-    )
-    http_interfaces: tuple[Literal["api", "console", "searxng", "tavily", "read"], ...] = Field(
-        ("api", "console", "searxng", "tavily", "read"),
-        description="Interfaces of plain HTTP that are served beside MCP. api: /api/v1, "
-        "/openapi.json and /docs; each other one: the paths below its name.",
-    )
-    console_trace_link: str = Field(
-        "",
-        description="The address of a trace in the collector's pages, with {trace_id}. Default: "
-        "the console shows the traces of this machine's file.",
-    )
-    pinned_tools: tuple[str, ...] = Field(
-        (), description="Tools that /mcp/lazy lists beside find_tools and call_tool."
-    )
-    call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = Field(
-        "call_tool",
-        description="The name of call_tool for clients. Semantic Kernel drops a tool of that name: "
-        "set another one, e.g. run_tool.",
-    )
+    """Interfaces of plain HTTP that are served beside MCP. api: /api/v1, /openapi.json and /docs;
+    each other one: the paths below its name."""
+    console_trace_link: str = ""
+    """The address of a trace in the collector's pages, with {trace_id}. Default: the console shows
+    the traces of this machine's file."""
+    pinned_tools: tuple[str, ...] = ()
+    """Tools that /mcp/lazy lists beside find_tools and call_tool."""
+    call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "call_tool"
+    """The name of call_tool for clients. Semantic Kernel drops a tool of that name: set another
+    one, e.g. run_tool."""
     joined_endpoints: dict[str, Annotated[tuple[str, ...], Field(min_length=1, max_length=100)]] = (
-        Field(
-            {},
-            max_length=100,
-            description="Endpoints that join toolsets, JSON: "
-            '{"desk": ["web", "files"]} is /mcp/desk, with the names of /mcp. A tool there that '
-            "calls others finds only those of these toolsets.",
-        )
+        Field({}, max_length=100)
     )
-    connector_sources: dict[str, float] = Field(
-        {"documents": 1.0, "web": 0.7},
-        description="Sources of the connector's search with their weights; 0 or absent: not used.",
-    )
-    public_url: str | None = Field(
-        None,
-        description="The address of this edge for clients: audience of tokens, and in citations "
-        "of local documents.",
-    )
+    """Endpoints that join toolsets, JSON: {"desk": ["web", "files"]} is /mcp/desk, with the names
+    of /mcp. A tool there that calls others finds only those of these toolsets."""
+    connector_sources: dict[str, float] = Field({"documents": 1.0, "web": 0.7})
+    """Sources of the connector's search with their weights; 0 or absent: not used."""
+    public_url: str | None = None
+    """The address of this edge for clients: audience of tokens, and in citations of local
+    documents."""
     server_name: (
         Annotated[str, Field(max_length=200, pattern=r"^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$")] | None
-    ) = Field(
-        None,
-        description="The name under which the edge describes itself to everybody, at "
-        "/mcp/server-card and /.well-known/ai-catalog.json: com.example/search, for an owner of "
-        "example.com. Default: it does not.",
+    ) = None
+    """The name under which the edge describes itself to everybody, at /mcp/server-card and
+    /.well-known/ai-catalog.json: com.example/search, for an owner of example.com. Default: it does
+    not."""
+    server_description: Annotated[str, Field(min_length=1, max_length=100)] = (
+        "Search and retrieval tools for agents."
     )
-    server_description: Annotated[str, Field(min_length=1, max_length=100)] = Field(
-        "Search and retrieval tools for agents.", description="What these say that it is for."
-    )
-    page_size: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        200, description="Entries on a page of a list."
-    )
-    list_ttl_ms: Annotated[int, Field(ge=0)] = Field(
-        5_000, description="How long clients may reuse a list."
-    )
-    state_key: Annotated[SecretStr | None, each_value(check_state_key)] = Field(
-        None,
-        description="Signs cursors, ids and the state that clients carry; all edges share it. Of "
-        "32 characters or more. Default: one that is kept in the data folder.",
-    )
-    trust_traces: bool | None = Field(
-        None,
-        description="Whether a client's trace context becomes the parent of our spans, or only a "
-        "link. Default: parent on loopback, link elsewhere.",
-    )
-    call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = Field(
-        120.0, description="The longest time that a call may take."
-    )
-    skills_dir: Path | None = Field(
-        None,
-        description="A folder of skills for agents: each folder below it that has a SKILL.md. Read "
-        "when the edge starts.",
-    )
-    task_after_s: Annotated[float, Field(ge=0, le=600)] = Field(
-        5.0,
-        description="A call that takes longer becomes a task, for clients that declare the "
-        "extension of tasks. 0: no call does.",
-    )
+    """What these say that it is for."""
+    page_size: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Entries on a page of a list."""
+    list_ttl_ms: Annotated[int, Field(ge=0)] = 5_000
+    """How long clients may reuse a list."""
+    state_key: Annotated[SecretStr | None, each_value(check_state_key)] = None
+    """Signs cursors, ids and the state that clients carry; all edges share it. Of 32 characters or
+    more. Default: one that is kept in the data folder."""
+    trust_traces: bool | None = None
+    """Whether a client's trace context becomes the parent of our spans, or only a link. Default:
+    parent on loopback, link elsewhere."""
+    call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+    """The longest time that a call may take."""
+    skills_dir: Path | None = None
+    """A folder of skills for agents: each folder below it that has a SKILL.md. Read when the edge
+    starts."""
+    task_after_s: Annotated[float, Field(ge=0, le=600)] = 5.0
+    """A call that takes longer becomes a task, for clients that declare the extension of tasks. 0:
+    no call does."""
 
     @field_validator("daily_budgets")
     @classmethod

@@ -18,56 +18,42 @@ from .question.profiles import load_profiles
 class RetrievalSettings(ServiceSettings):
     """What the retrieval service reads."""
 
-    qdrant_url: str | None = Field(None, description="A Qdrant server; unset: the embedded engine.")
-    qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
-    qdrant_ca_file: Path | None = Field(
-        None, description="Certificate authority of a Qdrant server whose URL is https://."
-    )
-    qdrant_cert_file: Path | None = Field(
-        None, description="Certificate of this client, where Qdrant demands one."
-    )
-    qdrant_key_file: Path | None = Field(None, description="Its key.")
-    qdrant_grpc_port: Annotated[int, Field(ge=1, le=65_535)] | None = Field(
-        None, description="Port of the Qdrant server's gRPC; unset: requests go by HTTP."
-    )
-    collection_layouts: dict[str, Layout] = Field(
-        {},
-        description="How a Qdrant server keeps a new collection, JSON: "
-        '{"wiki": {"expected_passages": 2000000, "replicas": 3}}; "*": every collection that is '
-        "not named.",
-    )
-    embedder: EmbedderKind = Field(
-        "model", description="`hash`: hashed words instead of the model, for tests and trials."
-    )
-    model_dir: Path | None = Field(None, description="Folder of the embedding model.")
-    model_download: bool = Field(False, description="May fetch the model from the hub.")
-    collection_roles: dict[str, tuple[str, ...]] = Field(
-        {},
-        description='Roles that readers of a collection must hold, JSON: {"hr": ["HR"]}; "*": of '
-        "every collection that is not named.",
-    )
-    collection_models: dict[str, str] = Field(
-        {},
-        description="Embedding model of a new collection, JSON: "
-        '{"wiki": "intfloat/multilingual-e5-small"}; "*": of every collection that is not named. '
-        "A collection keeps the model that it was made with.",
-    )
-    model_folders: dict[str, Path] = Field(
-        {}, description='Folders of other models than the default one: {"<model>": "<folder>"}.'
-    )
-    min_free_mib: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
-        64,
-        description="No documents are stored while the disk of the embedded engine has fewer MiB "
-        "free: they are refused with `storage_full`.",
-    )
-    profile_dir: Path | None = Field(
-        None,
-        description="Folder of profiles, `<collection>.toml`: what questions to a collection mean.",
-    )
-    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
-        None,
-        description="Threads that embed documents; queries have their own. Default: all cores.",
-    )
+    qdrant_url: str | None = None
+    """A Qdrant server; unset: the embedded engine."""
+    qdrant_api_key: SecretStr | None = None
+    """Key of the Qdrant server."""
+    qdrant_ca_file: Path | None = None
+    """Certificate authority of a Qdrant server whose URL is https://."""
+    qdrant_cert_file: Path | None = None
+    """Certificate of this client, where Qdrant demands one."""
+    qdrant_key_file: Path | None = None
+    """Its key."""
+    qdrant_grpc_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    """Port of the Qdrant server's gRPC; unset: requests go by HTTP."""
+    collection_layouts: dict[str, Layout] = Field({})
+    """How a Qdrant server keeps a new collection, JSON: {"wiki": {"expected_passages": 2000000,
+    "replicas": 3}}; "*": every collection that is not named."""
+    embedder: EmbedderKind = "model"
+    """`hash`: hashed words instead of the model, for tests and trials."""
+    model_dir: Path | None = None
+    """Folder of the embedding model."""
+    model_download: bool = False
+    """May fetch the model from the hub."""
+    collection_roles: dict[str, tuple[str, ...]] = Field({})
+    """Roles that readers of a collection must hold, JSON: {"hr": ["HR"]}; "*": of every collection
+    that is not named."""
+    collection_models: dict[str, str] = Field({})
+    """Embedding model of a new collection, JSON: {"wiki": "intfloat/multilingual-e5-small"}; "*":
+    of every collection that is not named. A collection keeps the model that it was made with."""
+    model_folders: dict[str, Path] = Field({})
+    """Folders of other models than the default one: {"<model>": "<folder>"}."""
+    min_free_mib: Annotated[int, Field(ge=0, le=1_048_576)] = 64
+    """No documents are stored while the disk of the embedded engine has fewer MiB free: they are
+    refused with `storage_full`."""
+    profile_dir: Path | None = None
+    """Folder of profiles, `<collection>.toml`: what questions to a collection mean."""
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    """Threads that embed documents; queries have their own. Default: all cores."""
 
     @field_validator("collection_models")
     @classmethod

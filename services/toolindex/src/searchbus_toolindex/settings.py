@@ -14,24 +14,18 @@ from searchbus_vectors import EmbedderKind
 class ToolindexSettings(FollowingSettings):
     """What the tool index reads."""
 
-    embedder: EmbedderKind = Field(
-        "model", description="`hash`: hashed words instead of the model, for tests and trials."
-    )
-    second_model: bool = Field(
-        True, description="Rank by all-MiniLM-L6-v2 as well: more is found, for 165 MB of memory."
-    )
-    model_dir: Path | None = Field(
-        None,
-        description="Folder of the embedding model, with the second one in all-MiniLM-L6-v2 "
-        "inside.",
-    )
-    model_download: bool = Field(False, description="May fetch the model from the hub.")
-    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
-        None, description="Threads that embed descriptors. Default: all cores."
-    )
-    query_threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        2, description="Queries embedded at the same time."
-    )
+    embedder: EmbedderKind = "model"
+    """`hash`: hashed words instead of the model, for tests and trials."""
+    second_model: bool = True
+    """Rank by all-MiniLM-L6-v2 as well: more is found, for 165 MB of memory."""
+    model_dir: Path | None = None
+    """Folder of the embedding model, with the second one in all-MiniLM-L6-v2 inside."""
+    model_download: bool = False
+    """May fetch the model from the hub."""
+    embed_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    """Threads that embed descriptors. Default: all cores."""
+    query_threads: Annotated[int, Field(ge=1, le=256)] = 2
+    """Queries embedded at the same time."""
 
     def vector_file(self, dimensions: int) -> Path:
         """Where vectors of so many numbers are kept for the next start."""

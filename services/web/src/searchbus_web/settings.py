@@ -16,54 +16,35 @@ Seconds = Annotated[float, Field(ge=0, le=86_400)]
 class WebSettings(ProviderSettings):
     """Settings of the web service. Lists and maps are JSON."""
 
-    web_providers: tuple[str, ...] = Field(
-        (),
-        description="The providers of a search, all used at once; empty: those that are "
-        "configured, or DuckDuckGo where none is.",
-    )
-    web_engines: tuple[str, ...] = Field(
-        (),
-        description="The engines without a key that `web_find` uses beside the providers with a "
-        "key; empty: DuckDuckGo and those whose interface is open to programs.",
-    )
-    web_cache_ttl_s: Seconds = Field(
-        600.0, description="How long search results are reused, by all workers."
-    )
-    web_news_cache_ttl_s: Seconds = Field(
-        120.0, description="How long results of news searches are reused, by all workers."
-    )
-    web_stale_ttl_s: Seconds = Field(
-        6 * 3600.0,
-        description="How old a result may be, marked as stale, while the providers fail.",
-    )
-    extract_cache_ttl_s: Seconds = Field(
-        600.0, description="How long extracted pages are reused, by all workers."
-    )
-    extract_robots: bool = Field(True, description="Whether robots.txt is followed.")
-    crawl_delay_s: Annotated[float, Field(ge=0, le=60)] = Field(
-        1.0,
-        description="Seconds between two requests of maps and crawls to one host, of all workers "
-        "together. A longer Crawl-delay of its robots.txt is kept up to 30 s.",
-    )
-    extract_processes: Annotated[int, Field(ge=1, le=64)] = Field(
-        2,
-        description="Processes that parse pages: one at the start, the others with the first page. "
-        "One caller has at most half of them at a time.",
-    )
-    extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
-        5.0,
-        description="Time for parsing one page, once it is fetched; a process that takes longer "
-        "is killed.",
-    )
-    extract_tavily: bool = Field(
-        True,
-        description="Lets Tavily extract pages that this service could not, where it has a key.",
-    )
-    web_routes: dict[str, str] = Field(
-        {},
-        description="Allowlist of hosts: pattern → address:port to connect to, e.g. "
-        '{"wiki.corp.example": "10.0.0.7:80"}.',
-    )
+    web_providers: tuple[str, ...] = ()
+    """The providers of a search, all used at once; empty: those that are configured, or DuckDuckGo
+    where none is."""
+    web_engines: tuple[str, ...] = ()
+    """The engines without a key that `web_find` uses beside the providers with a key; empty:
+    DuckDuckGo and those whose interface is open to programs."""
+    web_cache_ttl_s: Seconds = 600.0
+    """How long search results are reused, by all workers."""
+    web_news_cache_ttl_s: Seconds = 120.0
+    """How long results of news searches are reused, by all workers."""
+    web_stale_ttl_s: Seconds = 6 * 3600.0
+    """How old a result may be, marked as stale, while the providers fail."""
+    extract_cache_ttl_s: Seconds = 600.0
+    """How long extracted pages are reused, by all workers."""
+    extract_robots: bool = True
+    """Whether robots.txt is followed."""
+    crawl_delay_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """Seconds between two requests of maps and crawls to one host, of all workers together. A
+    longer Crawl-delay of its robots.txt is kept up to 30 s."""
+    extract_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    """Processes that parse pages: one at the start, the others with the first page. One caller has
+    at most half of them at a time."""
+    extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Time for parsing one page, once it is fetched; a process that takes longer is killed."""
+    extract_tavily: bool = True
+    """Lets Tavily extract pages that this service could not, where it has a key."""
+    web_routes: dict[str, str] = Field({})
+    """Allowlist of hosts: pattern → address:port to connect to, e.g. {"wiki.corp.example":
+    "10.0.0.7:80"}."""
 
     @model_validator(mode="after")
     def _named_providers_are_configured(self) -> WebSettings:

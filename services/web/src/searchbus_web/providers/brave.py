@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import msgspec
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
@@ -22,12 +22,10 @@ _PAGE = {"general": 20, "news": 50}
 class BraveSettings(ServiceSettings):
     """Settings of Brave Search."""
 
-    brave_api_keys: tuple[SecretStr, ...] = Field(
-        (), description="Keys of Brave Search, used in rotation."
-    )
-    brave_url: str = Field(
-        "https://api.search.brave.com/res/v1", description="Address of Brave Search."
-    )
+    brave_api_keys: tuple[SecretStr, ...] = ()
+    """Keys of Brave Search, used in rotation."""
+    brave_url: str = "https://api.search.brave.com/res/v1"
+    """Address of Brave Search."""
     brave_rpm: RequestsPerMinute = 60.0
 
 

@@ -6,7 +6,6 @@ import functools
 from typing import Any
 
 import msgspec
-from pydantic import Field
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
@@ -22,9 +21,8 @@ _SAFE = {"": "0", "off": "0", "moderate": "1", "strict": "2"}
 class SearXNGSettings(ServiceSettings):
     """Settings of the operator's own SearXNG instance."""
 
-    searxng_url: str | None = Field(
-        None, description="Address of your own SearXNG instance, with the JSON format allowed."
-    )
+    searxng_url: str | None = None
+    """Address of your own SearXNG instance, with the JSON format allowed."""
     searxng_rpm: RequestsPerMinute = 0.0
 
 
