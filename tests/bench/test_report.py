@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from searchbus_cli.capacity import KINDS, costs
+from searchbus_cli.plan import KINDS, costs
 
 from .bars import BARS
 from .report import MEASUREMENTS, PAGE, SIZE, merged, render, table_of

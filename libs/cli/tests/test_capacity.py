@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.capacity import Wanted, plan
+from searchbus_cli.plan import Wanted, planned
 from searchbus_testing import run_command
 
 
 def parts(**wanted):
-    return {part.name: part for part in plan(Wanted(**wanted)).parts}
+    return {part.name: part for part in planned(Wanted(**wanted)).parts}
 
 
 def test_more_requests_need_more_replicas_and_one_always_has_a_second():
@@ -51,10 +51,10 @@ def test_tools_cost_memory_where_they_are_indexed():
 
 def test_the_first_limit_is_what_is_used_up_first():
     """One address searches 24 times a minute; an API key has no such limit here."""
-    first, second, *_ = plan(Wanted(rps=10, scrapers=1)).limits
+    first, second, *_ = planned(Wanted(rps=10, scrapers=1)).limits
     assert (first.name, first.rps) == ("searches of DuckDuckGo", pytest.approx(4.0))
     assert second.rps > first.rps
-    without = plan(Wanted(rps=10, passages=1000, mix={"documents": 1.0})).limits
+    without = planned(Wanted(rps=10, passages=1000, mix={"documents": 1.0})).limits
     assert without[0].name == "the document engine inside retrieval"
 
 

@@ -9,7 +9,6 @@ import stat
 import pytest
 
 from searchbus_cli.errors import StackError
-from searchbus_cli.rotate import rotate_stack
 from searchbus_cli.secure import (
     BUS,
     Security,
@@ -17,6 +16,7 @@ from searchbus_cli.secure import (
     authorization,
     new_seed,
     public_key,
+    rotate_stack,
     store_account,
     with_buckets,
 )

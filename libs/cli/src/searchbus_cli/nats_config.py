@@ -33,8 +33,20 @@ from .authority import SERVERS, write_certificates
 from .errors import StackError
 from .external_workers import declare_worker, external_workers, write_workers
 from .output import err, fail
-from .rotate import ACTOR_PRIVATE, ACTOR_PUBLIC, SEED, STATE_KEY, STORE_SEED, rotate_stack, rotated
-from .secure import accounts, authorization, new_seed, public_keys, with_buckets
+from .secure import (
+    ACTOR_PRIVATE,
+    ACTOR_PUBLIC,
+    SEED,
+    STATE_KEY,
+    STORE_SEED,
+    accounts,
+    authorization,
+    new_seed,
+    public_keys,
+    rotate_stack,
+    rotated,
+    with_buckets,
+)
 
 INBOX_PREFIX = "SEARCHBUS_NATS_INBOX_PREFIX"
 SUBJECT_PREFIX = "SEARCHBUS_SUBJECT_PREFIX"

@@ -103,13 +103,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     control."""
     call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     """Tool calls of a caller at once, before the sustained rate counts."""
-    costly_rate_per_s: Annotated[
-        float,
-        Field(
-            ge=0,
-            description="Sustained calls per caller to each tool that costs money; 0: no limit.",
-        ),
-    ] = 5.0
+    costly_rate_per_s: Annotated[float, Field(ge=0)] = 5.0
+    """Sustained calls per caller to each tool that costs money; 0: no limit."""
     costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """Calls of a caller to a tool that costs money at once, before the sustained rate counts."""
     daily_budgets: dict[str, Annotated[int, Field(ge=0)]] = Field({})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from searchbus_edge.composites.focus import Text, focus
+from searchbus_edge.composites.briefing import Text, focus
 from searchbus_passages import Ruler
 
 FILLER = "Boats went out to the wide blue sea on most days of the week. "

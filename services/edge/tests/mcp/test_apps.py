@@ -20,8 +20,8 @@ from searchbus_contracts import (
 )
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
-from searchbus_edge.mcp.apps import MIME_TYPE
 from searchbus_edge.mcp.client import VIEWS
+from searchbus_edge.mcp.extensions import MIME_TYPE
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer

@@ -4,6 +4,10 @@ tasks/get, tasks/update and tasks/cancel (`io.modelcontextprotocol/tasks`, SEP-2
 requests that declare the extension, from revision 2026-07-28 on. skills/list and skills/get
 (`io.modelcontextprotocol/skills`, SEP-2640) have a sibling of tools/search, skills/search: the
 entries that fit a query, at most ten, best first.
+
+Views of tools are `io.modelcontextprotocol/ui` (MCP Apps of 2026-01-26). Those of attached servers
+are resources like any other. Ours is in no list: the tool `search` names it to clients that declare
+the extension with their request, so that the lists of all others stay as they are.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -22,7 +28,7 @@ from searchbus_contracts import Actor
 
 from ..auth.signing import StateKey
 from ..catalog.registry import Registry
-from ..catalog.render import Pages
+from ..catalog.render import RESULTS_VIEW, Pages
 from ..catalog.view import View
 from ..settings import EdgeSettings
 from ..skills import EXTENSION as SKILLS
@@ -189,3 +195,21 @@ def add_skill_methods(
     server.add_request_handler("skills/list", types.PaginatedRequestParams, guarded(list_page))
     server.add_request_handler("skills/get", SkillParams, guarded(get))
     server.add_request_handler("skills/search", QueryParams, guarded(search))
+
+
+MIME_TYPE = "text/html;profile=mcp-app"
+
+
+@cache
+def _html() -> str:
+    return files(__package__).joinpath("search_results.html").read_text()
+
+
+def read_view(uri: str) -> types.ReadResourceResult | None:
+    """The view of search results; None of any other URI. It may reach no address."""
+    if uri != RESULTS_VIEW:
+        return None
+    contents = types.TextResourceContents(
+        uri=uri, mime_type=MIME_TYPE, text=_html(), _meta={"ui": {"prefersBorder": True}}
+    )
+    return types.ReadResourceResult(contents=[contents])

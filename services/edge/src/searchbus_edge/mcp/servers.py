@@ -48,9 +48,8 @@ from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
 from ..tools.faults import guarded
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
-from .apps import read_view
 from .client import VIEWS, Context, client_capabilities, dump_responses, request_input, sending
-from .extensions import Extensions, takes_tasks
+from .extensions import Extensions, read_view, takes_tasks
 from .kernel import Called
 
 P = TypeVar("P")

@@ -23,8 +23,7 @@ from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
 from ..tools.resolve import Target
 from .checking import CheckedPlan, CheckedStep, Plan, StepFailure, reference, weight
-from .paths import Path, Work
-from .rows import Selection, Test
+from .paths import Path, Selection, Test, Work
 
 MAX_PARALLEL = 16
 MAX_ARGUMENT_BYTES = 256 * 1024

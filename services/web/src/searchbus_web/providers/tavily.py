@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from opentelemetry import metrics
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
@@ -27,10 +27,10 @@ _credits = metrics.get_meter("searchbus.web").create_counter(
 class TavilySettings(ServiceSettings):
     """Settings of Tavily."""
 
-    tavily_api_keys: tuple[SecretStr, ...] = Field(
-        (), description="Keys of Tavily, used in rotation."
-    )
-    tavily_url: str = Field("https://api.tavily.com", description="Address of Tavily.")
+    tavily_api_keys: tuple[SecretStr, ...] = ()
+    """Keys of Tavily, used in rotation."""
+    tavily_url: str = "https://api.tavily.com"
+    """Address of Tavily."""
     tavily_rpm: RequestsPerMinute = 100.0
 
 
