@@ -55,11 +55,7 @@ class _State(Struct):
 
 
 class Consent:
-    """Decides whether a call may be made now.
-
-    Args:
-        clock: seconds of the epoch.
-    """
+    """Decides whether a call may be made now; `clock` gives seconds of the epoch."""
 
     def __init__(self, store: KeyValue, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -73,11 +69,8 @@ class Consent:
     async def ask(
         self, call: Call, request: ToolCall, server: str, arguments: dict[str, Any]
     ) -> ToolReply | None:
-        """None where a person approved the call; else the question for the client.
-
-        Raises:
-            Fault: forbidden, until a person approves it, or since one refused.
-        """
+        """None where a person approved the call; else the question for the client. Raises
+        Fault(forbidden) until a person approves it, or since one refused."""
         shown = clean(encode(arguments).decode(), _SHOWN_CHARS)
         waiting = WaitingCall(
             id="", server=server, tool=request.tool, caller=call.actor.subject, arguments=shown,

@@ -6,11 +6,8 @@ from typing import Self
 
 
 class ServerProblem(str):
-    """Why a server is not up, for the operator.
-
-    Attributes:
-        told: what callers are told of it: neither hosts, nor files, nor what a command printed.
-    """
+    """Why a server is not up, for the operator; `told` is for callers: neither hosts, nor files,
+    nor what a command printed."""
 
     __slots__ = ("told",)
 
@@ -28,11 +25,8 @@ class ServerDeclarationError(ValueError):
 
 
 class ServerError(RuntimeError):
-    """A server that cannot be used as it behaves; the message says why, without secrets.
-
-    Args:
-        detail: for the operator alone, to be read behind the message.
-    """
+    """A server that cannot be used as it behaves; the message says why, without secrets; `detail`
+    is for the operator alone."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)

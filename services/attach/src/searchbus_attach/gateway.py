@@ -100,12 +100,8 @@ class Gateway:
         await self._context.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]], instance: str) -> None:
-        """Start the servers, follow them and the file, and open sessions of callers.
-
-        Args:
-            announce: tells the bus that the worker's tools changed.
-            instance: the worker: others send it the calls of these callers.
-        """
+        """Start the servers, follow them and the file, and open sessions of callers. The worker is
+        `instance`; `announce` tells the bus that its tools changed."""
         self._announce = announce
         self._leases.start(instance)
         # No server starts before: one that is this searchbus itself is found by its worker.
@@ -142,22 +138,15 @@ class Gateway:
         return list(self._find(name).changed.values())
 
     def decide(self, name: str, digits: Collection[str], *, approved: bool) -> list[str]:
-        """Approve or refuse definitions of a server, as they are now; their names.
-
-        Raises:
-            Fault: see `Approvals.decide`.
-            OSError, ValueError: the file of pins cannot be used.
-        """
+        """Approve or refuse definitions of a server, as they are now; their names. Raises as
+        `Approvals.decide`."""
         attached = self._find(name)
         changed = attached.changed.values()
         return self._approvals.decide(attached.server, changed, digits, approved=approved)
 
     def preview(self, name: str, view: DeclaredView | None = None) -> ViewPreview:
-        """What callers see of a server by a view (None: by that which counts).
-
-        Raises:
-            Fault: not_found.
-        """
+        """What callers see of a server by a view (None: by that which counts); raises
+        Fault(not_found)."""
         found = self._find(name)
         reviewed = found.reviewed
         return preview(found.server, found.view, view or found.view, reviewed.tools, reviewed.held)

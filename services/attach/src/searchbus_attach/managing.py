@@ -24,12 +24,8 @@ _ITSELF = "it is searchbus itself"
 
 
 class Managing:
-    """Carries out the requests of operators.
-
-    Args:
-        logs: the folder for what commands print; None: it is not kept.
-        consent: has the calls that wait for a person.
-    """
+    """Carries out the requests of operators. What commands print is in the folder `logs`, if any;
+    `consent` has the calls that wait for a person."""
 
     def __init__(
         self, gateway: Gateway, file: AttachFile, logs: Path | None, consent: Consent

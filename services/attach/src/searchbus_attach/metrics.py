@@ -50,11 +50,8 @@ def count(name: Counted, number: int = 1, **labels: str) -> None:
 
 @contextmanager
 def measured_call(server: str, *, failures_only: bool = False) -> Iterator[None]:
-    """Record a call and its duration.
-
-    Args:
-        failures_only: for what comes before a call, which another worker may do.
-    """
+    """Record a call and its duration; `failures_only` for what comes before a call, which another
+    worker may do."""
     started_s, code = time.perf_counter(), "ok"
     try:
         yield

@@ -66,11 +66,7 @@ class Offering:
         )
 
     def offer_selections(self, attached: Mapping[str, Attached]) -> None:
-        """Offer the selections that may have changed.
-
-        Args:
-            attached: the servers, by name.
-        """
+        """Offer the selections, of servers by name, that may have changed."""
         servers = [attached[name] for name in sorted(attached)]
         while self._changed:
             name = self._changed.pop()

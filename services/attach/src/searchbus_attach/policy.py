@@ -18,12 +18,7 @@ from .rests import Rests
 
 
 class CallPolicy:
-    """Applies views to calls.
-
-    Args:
-        rests: keeps what does not fit a budget.
-        consent: asks persons.
-    """
+    """Applies views to calls; `rests` keeps what does not fit a budget, `consent` asks persons."""
 
     def __init__(self, rests: Rests, consent: Consent) -> None:
         self.rests = rests
@@ -42,11 +37,8 @@ class CallPolicy:
         shown: ViewedDefinition,
         arguments: dict[str, Any],
     ) -> ToolReply | None:
-        """None where the call may be made; else the question for the client.
-
-        Raises:
-            Fault: invalid_argument, for arguments that must not leave; forbidden, without approval.
-        """
+        """None where the call may be made; else the question for the client. Raises
+        Fault(invalid_argument) for arguments that must not leave, forbidden without approval."""
         names = shown.shape.argument_filters
         if names:
             try:

@@ -68,12 +68,8 @@ class Rests:
         self, reply: ToolReply, rest: str, *,
         actor: Actor, server: str, roles: tuple[str, ...], max_tokens: int,
     ) -> ToolReply:  # fmt: skip
-        """The reply with a link to its rest; with a word about it where it cannot be kept.
-
-        Args:
-            roles: that the tool asks for: the rest asks for them, too.
-            max_tokens: of a page.
-        """
+        """The reply with a link to its rest, in pages of `max_tokens` for the tool's roles; with a
+        word about it where it cannot be kept."""
         slot, token = next(self._count) % SLOTS, secrets.token_hex(16)
         text = rest.encode()[:MAX_BYTES].decode("utf-8", "ignore")
         kept = encode(_Kept(token, roles, max_tokens, text))
@@ -89,11 +85,8 @@ class Rests:
         return msgspec.structs.replace(reply, content=(*reply.content, note, link))
 
     async def read(self, actor: Actor, server: str, uri: str) -> ResourceReadReply | None:
-        """A page of a rest; None where the address is not that of one.
-
-        Raises:
-            Fault: not_found, also for that of another caller.
-        """
+        """A page of a rest; None where the address is not that of one. Raises Fault(not_found),
+        also for that of another caller."""
         match = _URI.fullmatch(own_uri(server, uri) or "")
         if match is None:
             return None

@@ -70,11 +70,8 @@ class Credentials:
         return None if server.auth is None else self._source(server, server.auth, caller).token
 
     async def check(self, server: Server, caller: str = OURSELVES) -> None:
-        """Find out before a call whether there is a token for it.
-
-        Raises:
-            Fault: login_required, with the address to open; unavailable where it cannot be known.
-        """
+        """Find out before a call whether there is a token for it; raises Fault(login_required) with
+        the address to open, or unavailable where it cannot be known."""
         if server.auth is None:
             return
         try:
@@ -178,15 +175,8 @@ class TokenSource:
         self._renewal: asyncio.Task[str | AuthError] | None = None
 
     async def token(self, rejected: str = "") -> str:
-        """A token to send.
-
-        Args:
-            rejected: that the server answered 401 to. The same one is returned where a new one
-                would not help.
-
-        Raises:
-            AuthError: no token can be got now.
-        """
+        """A token to send, another one than the `rejected` that the server answered 401 to, unless
+        a new one would not help; raises AuthError."""
         kept = self._usable(rejected)
         if kept is not None:
             return kept

@@ -15,25 +15,15 @@ _TIMEOUT_S = 10.0
 
 
 class AuthHttp:
-    """The HTTP client of all requests to authorization servers.
-
-    Args:
-        timeout_s: of one request, to the end of its body.
-    """
+    """The HTTP client of all requests to authorization servers, each within `timeout_s`."""
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
         self._opened: httpx2.AsyncClient | None = None
 
     async def send(self, request: httpx2.Request, *, with_body: bool = True) -> httpx2.Response:
-        """The response, whatever its status; its body is read.
-
-        Args:
-            with_body: whether the body is of interest.
-
-        Raises:
-            AuthError: the server does not respond in time, or its body is too large.
-        """
+        """The response, whatever its status, and its body if that is of interest; raises
+        AuthError."""
         request.headers.setdefault("Accept", "application/json")
         request.headers["Accept-Encoding"] = "identity"
         try:

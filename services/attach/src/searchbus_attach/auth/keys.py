@@ -27,11 +27,7 @@ _STATEMENT_S = 60
 
 
 def key_from_text(text: str) -> bytes:
-    """The key of 32 bytes in base64, as `openssl rand -base64 32` prints it.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """The key of 32 bytes in base64, as `openssl rand -base64 32` prints it; raises ValueError."""
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except (binascii.Error, ValueError):
@@ -59,12 +55,8 @@ class Sealer:
         return _named(self._keys()[0])[0]
 
     def seal(self, purpose: str, value: Any) -> str:
-        """A text that says nothing to others.
-
-        Args:
-            purpose: must be the same when it is opened.
-            value: what msgspec encodes.
-        """
+        """A text that says nothing to others, of what msgspec encodes; it is opened for the same
+        purpose."""
         return self._sealed(purpose, msgspec.json.encode(value))
 
     def seal_anew(self, purpose: str, text: str) -> str:
@@ -73,11 +65,8 @@ class Sealer:
         return text if plain is None else self._sealed(purpose, plain)
 
     def open(self, purpose: str, text: str, kind: type[T]) -> T:
-        """The value.
-
-        Raises:
-            ValueError: it was not sealed with one of the keys for this purpose.
-        """
+        """The value; raises ValueError where it was not sealed with one of the keys for this
+        purpose."""
         plain = self._opened(purpose, text) if len(text) <= _MAX_CHARS else None
         if plain is None:
             raise ValueError("it was not sealed with this key")
@@ -153,11 +142,8 @@ class ServiceIdentity:
         self._issuer = issuer
 
     def statement(self, caller: str, audience: str) -> str:
-        """A JWT (RFC 7519), valid for a minute, that a request is on behalf of a caller.
-
-        Args:
-            audience: the issuer that it is for.
-        """
+        """A JWT (RFC 7519), valid for a minute, that a request to `audience` is on behalf of a
+        caller."""
         now_s = int(time.time())
         header = {"alg": "ES256", "kid": self._key_id, "typ": "JWT"}
         claims = {

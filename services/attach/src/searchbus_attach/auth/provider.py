@@ -55,11 +55,8 @@ TOKEN = re.compile(r"[!-~]+")
 
 
 class TokenRefusedError(AuthError):
-    """The authorization server refuses the request.
-
-    Args:
-        code: the error of RFC 6749, 5.2; empty where the answer has none.
-    """
+    """The authorization server refuses the request; `code` is RFC 6749's (5.2), if the answer has
+    one."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -108,11 +105,8 @@ class AuthorizationProvider:
         )
 
     async def register(self, redirect_uri: str) -> OAuthClientInformationFull:
-        """A new client (RFC 7591).
-
-        Raises:
-            AuthError: the authorization server offers no registration, or refuses it.
-        """
+        """A new client (RFC 7591); raises AuthError where the authorization server offers or allows
+        none."""
         address = self.metadata.registration_endpoint
         if address is None:
             raise AuthError(
@@ -129,15 +123,8 @@ class AuthorizationProvider:
         return found
 
     async def tokens(self, client: OAuthClientInformationFull, form: dict[str, str]) -> Tokens:
-        """New tokens.
-
-        Args:
-            form: of the grant; empty values are left out.
-
-        Raises:
-            TokenRefusedError: the authorization server says no.
-            AuthError: it cannot be reached, or its answer has no token.
-        """
+        """New tokens, by the form of the grant, without its empty values; raises TokenRefusedError,
+        AuthError."""
         form = {name: value for name, value in form.items() if value}
         address = self.metadata.token_endpoint
         response = await self.http.send(_authenticated(str(address), client, form))
@@ -180,15 +167,8 @@ def client_metadata(redirect_uri: str) -> OAuthClientMetadata:
 
 
 async def discover(http: AuthHttp, server: Server) -> AuthorizationProvider:
-    """The authorization server of a server, which is asked for it without credentials.
-
-    Args:
-        server: its variables are expanded.
-
-    Raises:
-        AuthError: it names no authorization server, or another one than the declared issuer, or
-            what they state does not fit.
-    """
+    """The authorization server of a server, which is asked for it without credentials; raises
+    AuthError where it names none, or what both state does not fit."""
     assert server.auth is not None
     url, auth = server.url, server.auth
     plain = "http://" in (url[:7], auth.issuer[:7])
@@ -223,11 +203,8 @@ async def discover(http: AuthHttp, server: Server) -> AuthorizationProvider:
 
 
 def check_address(url: str, plain: bool) -> None:
-    """Raise AuthError for an address of an authorization server that may not be asked.
-
-    Args:
-        plain: whether http is allowed, since the declaration uses it.
-    """
+    """Raise AuthError for an address of an authorization server that may not be asked; http is
+    allowed where the declaration uses it (`plain`)."""
     parts = urlsplit(url)
     if "@" in parts.netloc or not (parts.scheme == "https" or (plain and parts.scheme == "http")):
         raise AuthError(f"the address {shown(url)} of its authorization server is not https")

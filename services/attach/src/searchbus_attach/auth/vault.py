@@ -103,11 +103,8 @@ class _Content(Struct, kw_only=True, omit_defaults=True):
 
 
 class Vault:
-    """The file at a path, which may not exist yet. Its methods raise AuthError.
-
-    Args:
-        sealer: with the key from the folder of secrets.
-    """
+    """The file at a path, which may not exist yet, by a key from the folder of secrets. Its methods
+    raise AuthError."""
 
     def __init__(self, path: Path, sealer: Sealer) -> None:
         self.path = path

@@ -42,23 +42,15 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
-    """What the running service says; None where none is running.
-
-    Raises:
-        Fault: it does not answer, or the bus cannot be reached.
-    """
+    """What the running service says; None where none is running. Raises Fault."""
     # Without an actor: no role is needed, and in the service's container the command has its
     # keys, which cannot sign one.
     return _ask(data, "status", StatusRequest(server=server), StatusReply)
 
 
 def ask_manage(data: Path | None, request: ManageRequest) -> ManageReply:
-    """Have the running service change something.
-
-    Raises:
-        DeclarationError: none is running.
-        Fault: it refuses or does not answer, or the bus cannot be reached.
-    """
+    """Have the running service change something; raises DeclarationError where none is running,
+    Fault."""
     folder = data_folder(data)
     reply = _ask(folder, "manage", request, ManageReply, Actor(subject="cli", roles=("*",)))
     if reply is None:
@@ -94,11 +86,7 @@ def _ask(
 
 
 def state_of(server: Server, found: AttachedServer | None = None) -> str:
-    """In a word or two.
-
-    Args:
-        found: what the service says of it; None where it says nothing.
-    """
+    """In a word or two, by what the service says of it, if anything."""
     if found is not None:
         return found.state
     return _NOT_RUNNING if server.enabled else "disabled"
@@ -177,11 +165,8 @@ def not_running(data: Path) -> str:
 
 
 def shown_server(server: Server, view: Any, found: AttachedServer | None) -> Iterator[str]:
-    """The keys of a server and of its view, its state and its tools.
-
-    Args:
-        found: as for `state_of`.
-    """
+    """The keys of a server and of its view, its state and its tools, by what the service says of
+    it, if anything."""
     for key, value in masked(server).items():
         if isinstance(value, dict):
             for name, inner in value.items():

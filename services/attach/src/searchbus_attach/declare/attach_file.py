@@ -64,11 +64,8 @@ class Declared:
 
 
 class AttachFile:
-    """The file at a path, which may not exist yet.
-
-    Args:
-        reserved: names that no server can have: toolsets of services.
-    """
+    """The file at a path, which may not exist yet; no server can have a reserved name (of a
+    toolset)."""
 
     def __init__(self, path: Path, reserved: Iterable[str] = ()) -> None:
         self.path = path
@@ -84,14 +81,8 @@ class AttachFile:
         return file_stamp(self.path)
 
     def read_all(self, *, beside_faults: bool = False) -> Declared:
-        """Everything that is declared; nothing where there is no file.
-
-        Args:
-            beside_faults: leave out tables of servers that are wrong.
-
-        Raises:
-            DeclarationError: it cannot be read or used; the message names the file.
-        """
+        """Everything that is declared, if there is a file; `beside_faults`: without wrong tables of
+        servers. Raises DeclarationError that names the file."""
         try:
             text = read_text(self.path)
         except FileNotFoundError:
@@ -173,24 +164,15 @@ class AttachFile:
         return unchanged
 
     def remove(self, name: str) -> None:
-        """Remove a server.
-
-        Raises:
-            DeclarationError: the name is unknown, or the file cannot be used.
-            OSError: it cannot be written.
-        """
+        """Remove a server; raises DeclarationError for an unknown name or an unusable file,
+        OSError."""
         with self._changing(beside_faults=True) as table:
             if name not in table:
                 raise self._unknown(name, table)
             del table[name]
 
     def view_text(self, name: str) -> str:
-        """The keys of a server's view, as TOML with its comments; empty where it has none.
-
-        Raises:
-            DeclarationError: the name is unknown, or the file cannot be used.
-            OSError: it cannot be read.
-        """
+        """The keys of a server's view, if any, as TOML with its comments; raises as `remove`."""
         known = self.read_all().servers
         if name not in known:
             raise self._unknown(name, known)
@@ -201,16 +183,9 @@ class AttachFile:
         return _view_text(name, tomlkit.parse(read_text(self.path))[_TABLE][name])
 
     def set_view(self, name: str, text: str, stamp: str) -> None:
-        """Give a server another view; comments of the file stay.
-
-        Args:
-            text: its keys, as TOML; without any the server has no view.
-            stamp: `view_stamp` of the text that it replaces.
-
-        Raises:
-            DeclarationError: a key is wrong, the file has another view by now, or cannot be used.
-            OSError: it cannot be written.
-        """
+        """Give a server another view (TOML; empty: none) in the place of the one with this
+        `view_stamp`; comments of the file stay. Raises as `remove`, and for a wrong key or another
+        view by now."""
         import tomlkit
 
         parse_view_text(name, text)
@@ -323,12 +298,8 @@ def _parse_toml(
 
 
 def read_text(path: Path) -> str:
-    """The text of a file: UTF-8, with or without a byte order mark, or UTF-16 with one.
-
-    Raises:
-        DeclarationError: it is none of these; the message names the file.
-        OSError: it cannot be read.
-    """
+    """The text of a file: UTF-8, with or without a byte order mark, or UTF-16 with one; raises
+    OSError, and DeclarationError that names the file."""
     with path.open("rb") as file:
         mark = file.read(2)
     is_wide = mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

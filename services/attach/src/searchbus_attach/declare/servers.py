@@ -112,11 +112,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def expanded(self, lookup: Callable[[str], str | None]) -> Server:
-        """The server with `${NAME}` replaced.
-
-        Raises:
-            DeclarationError: a variable has no value.
-        """
+        """The server with `${NAME}` replaced; raises DeclarationError for a variable without a
+        value."""
 
         def expand(text: str) -> str:
             def value(found: re.Match[str]) -> str:
@@ -161,14 +158,7 @@ def variable(name: str) -> str | None:
 
 
 def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) -> Server:
-    """A server from its table.
-
-    Args:
-        apart: keys that the table may have, and that are not among `keys`.
-
-    Raises:
-        DeclarationError: the name or a key is wrong.
-    """
+    """A server from its table, which may have further keys (`apart`); raises DeclarationError."""
     server_name(name)
     known = [field for field in Server.__struct_fields__ if field != "name"]
     check_keys(name, keys, known, apart)
@@ -184,11 +174,8 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
 def check_keys(
     where: str, keys: Iterable[str], known: Sequence[str], apart: Sequence[str] = ()
 ) -> None:
-    """Raise DeclarationError for a key that is not known; the message names the nearest one.
-
-    Args:
-        apart: see `parse_server`.
-    """
+    """Raise DeclarationError for a key that is not known, with the nearest one; `apart`: see
+    `parse_server`."""
     for key in keys:
         if key not in known:
             near = nearest(key, [*known, *apart])
@@ -256,15 +243,8 @@ Kind = TypeVar("Kind", bound=Struct)
 
 
 def converted(where: str, keys: Mapping[str, Any], kind: type[Kind]) -> Kind:
-    """The Struct that a table holds.
-
-    Args:
-        where: what the message begins with.
-
-    Raises:
-        DeclarationError: a value is of a wrong type or out of its limits; the message names its
-            key, and shows no value that may be secret.
-    """
+    """The Struct that a table holds; raises DeclarationError that begins with `where`, names the
+    wrong key, and shows no value that may be secret."""
     try:
         return msgspec.convert(keys, kind)
     except msgspec.ValidationError as error:

@@ -34,11 +34,8 @@ def tool_meta(server: str, meta: Any) -> dict[str, Any] | None:
 
 
 def resource_meta(uri: str, meta: Any) -> dict[str, Any] | None:
-    """The `_meta` of a view among the resources; None of any other resource.
-
-    Args:
-        uri: as the server has it.
-    """
+    """The `_meta` of a view, by its URI at the server, among the resources; None of any other
+    resource."""
     if not uri.startswith(VIEWS) or not isinstance(meta, dict):
         return None
     ui = meta.get("ui")

@@ -62,10 +62,7 @@ class _ItemError(ValueError):
 @dataclass(frozen=True, slots=True)
 class ListedContents:
     """What a server lists besides tools, as parsed JSON; None of what it does not offer.
-
-    Args:
-        completes: whether it suggests values of arguments.
-    """
+    `completes`: it suggests values of arguments."""
 
     prompts: list[Any] | None = None
     resources: list[Any] | None = None
@@ -109,12 +106,7 @@ class ServerContents:
     required_roles: tuple[str, ...] = ()
 
     def shown(self, roles: tuple[str, ...], *, prompts: bool, resources: bool) -> ServerContents:
-        """What an operator lets callers see of it.
-
-        Args:
-            roles: that callers need.
-            prompts, resources: whether these are offered.
-        """
+        """What an operator lets callers, with these roles, see of it."""
 
         def kept(items: tuple[Item, ...], offered: bool) -> tuple[Item, ...]:
             if not offered:
@@ -134,16 +126,8 @@ class ServerContents:
 def describe(
     server: Server, tools: Sequence[Any], is_late: Callable[[], bool] = lambda: False
 ) -> ServerTools:
-    """The tools of a tools/list, as parsed JSON.
-
-    Thousands take seconds: it awaits nothing, so that it can run in a thread.
-
-    Args:
-        is_late: whether nobody needs the answer any more.
-
-    Raises:
-        TimeoutError: it is late.
-    """
+    """The tools of a tools/list, as parsed JSON. Thousands take seconds: it awaits nothing, so that
+    it can run in a thread, and raises TimeoutError once `is_late`."""
     found: dict[str, ToolDescriptor] = {}
     own_names: dict[str, str] = {}
     refused: dict[str, str] = {}

@@ -101,11 +101,8 @@ class Approvals:
     def _approve(
         self, server: Server, tools: tuple[ToolDescriptor, ...], what: str, *, first: bool = False
     ) -> bool:
-        """Pin definitions; whether they are pinned.
-
-        Args:
-            first: not where another worker pinned those of this server just before.
-        """
+        """Pin definitions (`first`: unless another worker pinned those of this server just before);
+        whether they are pinned."""
         try:
             with self._file.changing() as pins:
                 if first and server.name in pins.toolsets:

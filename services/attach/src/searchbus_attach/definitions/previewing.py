@@ -30,12 +30,8 @@ def preview(
     tools: Iterable[ToolDescriptor],
     held: Collection[str] = (),
 ) -> ViewPreview:
-    """A server's tools by a view; those that change come first.
-
-    Args:
-        now: the view that counts.
-        tools, held: see `shown_tools`.
-    """
+    """A server's tools by a view, beside `now`, the one that counts; those that change come
+    first."""
     known = {tool.name: tool for tool in tools}
     before = {
         one.name: one for one in shown_tools(server, now, known.values(), held).tools.values()

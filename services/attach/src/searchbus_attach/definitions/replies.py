@@ -39,14 +39,8 @@ class _CallResult(Struct, rename="camel"):
 
 
 def reply_of(server: str, raw: Any, *, links: bool = False) -> ToolReply:
-    """The reply; content is passed on.
-
-    Args:
-        links: as for `passed_on`.
-
-    Raises:
-        Fault: upstream_failed where the answer is not one of MCP, or asks for input.
-    """
+    """The reply; content is passed on, with links as for `passed_on`. Raises Fault(upstream_failed)
+    where the answer is not one of MCP, or asks for input."""
     found = parsed(server, raw, _CallResult)
     if found.result_type == "input_required":
         raise Fault(
@@ -122,11 +116,8 @@ def parsed(server: str, raw: Any, kind: type[T]) -> T:
 
 
 def passed_on(server: str, block: Content, *, links: bool) -> Content:
-    """A content block of a server, for clients.
-
-    Args:
-        links: whether the server's resources can be read: its URIs become addresses of the bus.
-    """
+    """A content block of a server, for clients; where its resources can be read (`links`), its URIs
+    become addresses of the bus."""
     if block.annotations is not None:
         block = msgspec.structs.replace(block, annotations=content_annotations(block.annotations))
     if not links:

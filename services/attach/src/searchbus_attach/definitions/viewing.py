@@ -41,12 +41,8 @@ class ViewedDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ShownTools:
-    """The tools of a server that are listed.
-
-    Args:
-        tools: by the name under which they are listed.
-        problems: what of the view has no effect, for the operator.
-    """
+    """The tools of a server that are listed, by their names there; what of the view has no
+    effect."""
 
     tools: Mapping[str, ViewedDefinition] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -63,11 +59,7 @@ class ShownTools:
 def shown_tools(
     server: Server, view: DeclaredView, tools: Iterable[ToolDescriptor], held: Collection[str] = ()
 ) -> ShownTools:
-    """Apply a view to the tools that may be listed.
-
-    Args:
-        held: names of further tools, which wait for approval: the view is for them, too.
-    """
+    """Apply a view to the tools that may be listed, and to those that are held for approval."""
     found: dict[str, ViewedDefinition] = {}
     problems: list[str] = []
     known = {tool.name: tool for tool in tools}
@@ -243,12 +235,8 @@ def pattern_problems(
     servers: Collection[str] = (),
     unknown: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """A sentence for each pattern that matches none of the tools.
-
-    Args:
-        servers: the servers of tools that are named as on `/mcp`; one may be the nearest name.
-        unknown: those of them whose lists are not known: what may match their tools is left out.
-    """
+    """A sentence for each pattern that matches none of the tools, named as on `/mcp` with their
+    servers, nor may match a tool of a server whose list is unknown."""
     known = [*tools, *(qualified_name(server, "*") for server in servers)]
     beginnings = [qualified_name(server, "") for server in unknown]
     return tuple(

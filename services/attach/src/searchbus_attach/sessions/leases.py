@@ -46,11 +46,7 @@ def lease_key(server: str, caller: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Another worker that holds a key.
-
-    Args:
-        revision: the revision of its entry.
-    """
+    """Another worker that holds a key, by an entry of this revision."""
 
     instance: str
     revision: int
@@ -73,12 +69,8 @@ class SessionLease:
 
 
 class Leases:
-    """The leases of this worker. Operations on one key wait for each other.
-
-    Args:
-        ttl_s: how long an entry of the store lives.
-        clock: seconds.
-    """
+    """The leases of this worker, whose entries live for `ttl_s`. Operations on one key wait for
+    each other."""
 
     def __init__(
         self,
@@ -110,11 +102,8 @@ class Leases:
         return len(self._held)
 
     def start(self, instance: str) -> None:
-        """Hold leases from now on; `take` waits for this.
-
-        Args:
-            instance: this worker, to which others send requests.
-        """
+        """Hold leases of this worker (`instance`, to which others send requests) from now on;
+        `take` waits for this."""
         self._instance = instance.encode()
         self._started.set()
         self._task = asyncio.get_running_loop().create_task(self._keep())
@@ -161,11 +150,8 @@ class Leases:
     async def take_over(
         self, key: str, holder: Holder, on_lost: Callable[[SessionLease], None]
     ) -> SessionLease | None:
-        """The lease of a key whose holder has left the bus; None where another was first.
-
-        Raises:
-            Fault: the store is unreachable.
-        """
+        """The lease of a key whose holder has left the bus; None where another was first. Raises
+        Fault."""
         async with self._lock(key):
             entry = StoredLease(self._store, key, self._instance, revision=holder.revision)
             lease = SessionLease(key, on_lost, entry)
@@ -183,11 +169,8 @@ class Leases:
             await lease.entry.release()
 
     async def renew(self) -> None:
-        """Write the leases that are due: those that were not written for a third of their time.
-
-        Raises:
-            Fault: the store is unreachable; the others are left for the next time.
-        """
+        """Write the leases that were not written for a third of their time; raises Fault, and the
+        others are left for the next time."""
         due_s = self._clock() + self._ttl_s * 2 / 3
         due = [lease for lease in self._held.values() if lease.until_s <= due_s]
         for lease in due[:1]:  # alone: it says whether the store is there
@@ -217,11 +200,7 @@ class Leases:
             lease.on_lost(lease)
 
     async def _write(self, lease: SessionLease) -> Holder | None:
-        """Write an entry, first or again; who holds it instead.
-
-        Raises:
-            Fault: the store is unreachable.
-        """
+        """Write an entry, first or again; who holds it instead. Raises Fault."""
         sent_s = self._clock()
         other = await lease.entry.write()
         if other is not None:

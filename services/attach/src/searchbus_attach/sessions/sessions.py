@@ -84,11 +84,8 @@ class Sessions:
         return sum(session.upstream.in_flight for session in self._sessions.values())
 
     async def request(self, call: Call, wanted: ServerRequest[T]) -> T:
-        """Send a request by the session of its caller, here or at another worker; its reply.
-
-        Raises:
-            Fault: unavailable where the session moves, overloaded, or the failure of the request.
-        """
+        """Send a request by the session of its caller, here or at another worker; its reply. Raises
+        Fault, unavailable where the session moves."""
         caller = call.actor.subject
         rounds = 0
         while rounds < _ROUNDS:
@@ -119,12 +116,9 @@ class Sessions:
         )
 
     async def of(self, caller: str) -> Upstream | Holder:
-        """The caller's connection, or the worker that has it.
-
-        Raises:
-            Fault: overloaded where `max_callers` others have calls that run; unavailable after
-                `stop`; or what `check` raises.
-        """
+        """The caller's connection, or the worker that has it. Raises Fault: overloaded where
+        `max_callers` others have calls that run, unavailable after `stop`, or what `check`
+        raises."""
         session = self._sessions.get(caller)
         if session is not None and self._leases.is_valid(session.lease):
             return self._use(caller, session.lease)
@@ -237,12 +231,8 @@ class Handover:
         self._bus = bus
 
     async def send(self, call: Call, wanted: ServerRequest[T], instance: str) -> T:
-        """Let another worker do a call; its progress and its log lines are passed on.
-
-        Raises:
-            InstanceGoneError: that worker has left the bus.
-            Fault: the failure of the call.
-        """
+        """Let another worker do a call; its progress and log lines are passed on. Raises
+        InstanceGoneError, Fault."""
         events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
         relaying = asyncio.get_running_loop().create_task(_relay(call, events))
         code = "cancelled"

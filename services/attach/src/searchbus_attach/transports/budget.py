@@ -90,11 +90,7 @@ class Budget:
         self._connections: set[anyio.CancelScope] = set()
 
     async def pace(self, size_bytes: int, messages: float = 1.0) -> None:
-        """Wait until what was read may be looked at.
-
-        Args:
-            messages: how many there are in it.
-        """
+        """Wait until what was read, so many messages, may be looked at."""
         cost = size_bytes + messages * _MESSAGE_COST_BYTES
         wait_s = self._cost.owe(cost)
         self._turn_bytes += cost

@@ -257,10 +257,7 @@ class _SharedFile(WatchedFileHandler):
 
 class ChildLog:
     """`<folder>/attach-<server>.log` and one older file; without a folder, our own log at debug.
-
-    Args:
-        secrets: values that `told` does not show.
-    """
+    `told` does not show secrets."""
 
     def __init__(self, server: str, folder: Path | None, secrets: Iterable[str] = ()) -> None:
         self._server = server

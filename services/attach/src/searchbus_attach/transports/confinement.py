@@ -95,11 +95,7 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
 
 
 def restrict(descriptor: int) -> None:
-    """Put this process, and all that it starts, under rules for ever.
-
-    Raises:
-        OSError: the kernel refuses.
-    """
+    """Put this process, and all that it starts, under rules for ever; raises OSError."""
     assert _libc is not None
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if _libc.syscall(_RESTRICT_SELF, descriptor, 0):
@@ -128,12 +124,7 @@ def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) 
 
 
 class _Rules:
-    """Rules that are being made.
-
-    Args:
-        handled: the rights that need a rule.
-        own: see `rules`.
-    """
+    """Rules that are being made; `handled` are the rights that need one. `own`: see `rules`."""
 
     def __init__(self, abi: int, handled: int, scoped: int, own: Iterable[Path]) -> None:
         self._handled = handled
@@ -143,11 +134,7 @@ class _Rules:
         self.descriptor = _called(_CREATE_RULESET, attributes[:size], size, 0)
 
     def allow(self, path: Path, rights: int) -> None:
-        """Allow rights below a path, except for what is ours.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
+        """Allow rights below a path, except for what is ours; raises OSError."""
         path = path.resolve(strict=True)
         if any(path.is_relative_to(one) for one in self._own):
             return

@@ -262,11 +262,8 @@ def is_reply_too_many(message: SessionMessage, many_wait: bool) -> bool:
 
 
 class CallerTasks:
-    """Starts a request's task in the context of who sent the message that was received last.
-
-    Args:
-        group: has all tasks of the connection.
-    """
+    """Starts a request's task, in the connection's group, in the context of who sent the message
+    that was received last."""
 
     def __init__(self, group: anyio.abc.TaskGroup, messages: MessageStream[Any]) -> None:
         self._group = group

@@ -52,12 +52,8 @@ class Process:
 
 
 class Groups:
-    """The groups of commands, and which process belongs to which.
-
-    Args:
-        starter: the process whose children the commands are.
-        every: whether it has no other children.
-    """
+    """The groups of commands, which are children of `starter` (`every`: it has no others), and which
+    process belongs to which."""
 
     def __init__(self, starter: int, *, every: bool) -> None:
         self.most: dict[int, int] = {}
@@ -113,11 +109,8 @@ class Groups:
         return any(groups + left)
 
     def _members(self, *, orphans: bool = False) -> dict[int, list[int]]:
-        """The processes of each group.
-
-        Args:
-            orphans: look for marks everywhere, since the starter may have ended before.
-        """
+        """The processes of each group; for orphans marks are looked for everywhere, since the
+        starter may have ended before."""
         self._processes = _processes()
         found: dict[int, int] = {self._starter: 0}
         for pid in self._processes:

@@ -41,11 +41,8 @@ class Reaper:
         self._rest = b""
 
     def watch(self, group: int, most_processes: int, mark: str) -> None:
-        """End this group with this process, and where it has more processes.
-
-        Args:
-            mark: that its processes have in their environment.
-        """
+        """Watch a group whose processes have a mark in their environment: it ends with this
+        process, and where it has more processes."""
         self._groups[group] = f"+{group} {most_processes} {mark}"
         told = [self._groups[group]]
         if self._process is None or self._process.poll() is not None:
