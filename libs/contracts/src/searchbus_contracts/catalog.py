@@ -228,12 +228,7 @@ def part_hash(kind: str, descriptors: Sequence[bytes]) -> str:
 
 
 def pack(kind: str, descriptors: Sequence[bytes]) -> bytes:
-    """Compress a part.
-
-    Args:
-        kind: one of KINDS.
-        descriptors: JSON without line breaks.
-    """
+    """Compress a part of one of KINDS: descriptors as JSON without line breaks."""
     return zlib.compress(b"\n".join((kind.encode(), *descriptors)))
 
 

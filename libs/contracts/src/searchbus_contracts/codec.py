@@ -84,11 +84,8 @@ def long_integer(data: bytes) -> str | None:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """Decode JSON into `kind`, checking types and limits; unknown fields are ignored.
-
-    Raises:
-        Fault: invalid_argument, naming the field and what to send.
-    """
+    """Decode JSON into `kind`, checking types and limits; unknown fields are ignored. Raises
+    Fault(invalid_argument) naming the field and what to send."""
     if refused := long_integer(data):
         raise Fault(ErrorCode.INVALID_ARGUMENT, refused)
     try:
@@ -124,11 +121,7 @@ _MAX_NAME_CHARS = 80
 
 
 def worded(error: msgspec.MsgspecError, kind: Any) -> str:
-    """What is wrong, with which field, and what to send instead, in two sentences.
-
-    Args:
-        kind: the type that the value should have had, for the values that a field may have.
-    """
+    """What is wrong, with which field, and what to send instead (of `kind`), in two sentences."""
     text = str(error)
     at = _AT.search(text)
     path = at["path"] if at else ""

@@ -16,12 +16,8 @@ from typing import Any
 def lazy_exports(
     package: str, modules: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package.
-
-    Args:
-        package: its `__name__`.
-        modules: module of the package → names that it exports.
-    """
+    """The functions `__getattr__` and `__dir__` of a package, by its modules → names that it
+    exports."""
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def load(name: str) -> Any:

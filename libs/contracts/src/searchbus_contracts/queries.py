@@ -13,15 +13,8 @@ MAX_TOKENS = 1_000_000
 
 
 def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
-    """Return the query with every run of white space replaced by one space.
-
-    Args:
-        max_chars: the longest query allowed, counted after that replacement.
-        field: the argument's name, for the error message.
-
-    Raises:
-        Fault: invalid_query where the query is empty or too long.
-    """
+    """The query with every run of white space replaced by one space; raises Fault(invalid_query),
+    naming its field, where it is empty or then has more than `max_chars`."""
     query = " ".join(text.split())
     if not query:
         raise Fault(ErrorCode.INVALID_QUERY, f"{field} is empty. Say what to search for.")
@@ -34,11 +27,7 @@ def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
 
 
 def too_small(max_tokens: int, least: int) -> Fault:
-    """The failure for a budget that an answer exceeds without any text.
-
-    Args:
-        least: tokens of that answer.
-    """
+    """The failure for a budget that an answer of `least` tokens exceeds without any text."""
     return Fault(
         ErrorCode.INVALID_ARGUMENT,
         f"max_tokens is {max_tokens}, but the answer takes {least} almost without text. Raise it.",
@@ -62,11 +51,7 @@ class Part:
 
     @classmethod
     def of(cls, text: str) -> Part:
-        """Read an id, with or without a part.
-
-        Raises:
-            Fault: invalid_argument; the part is empty.
-        """
+        """Read an id, with or without a part; raises Fault(invalid_argument) for an empty part."""
         match = _PART.fullmatch(text.strip())
         if match is None:
             return cls(text.strip())

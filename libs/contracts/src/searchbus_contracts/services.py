@@ -183,11 +183,8 @@ def toolset_owners(services: Mapping[str, Service]) -> dict[str, str]:
 
 
 def declarations_from_json(text: bytes) -> dict[str, Service]:
-    """Name → declaration, of packages that may not be installed in this process.
-
-    Raises:
-        ValueError: the text is something else.
-    """
+    """Name → declaration, of packages that may not be installed in this process; raises
+    ValueError."""
     return msgspec.json.decode(text, type=dict[str, Service])
 
 

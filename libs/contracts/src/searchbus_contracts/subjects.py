@@ -85,11 +85,7 @@ class Subjects:
         return f"{self.prefix}.v1.evt.catalog.*"
 
     def at(self, instance: str, subject: str) -> str:
-        """The subject of one instance's own requests.
-
-        Args:
-            subject: of the service's queue group, of these subjects.
-        """
+        """The subject of one instance's own requests, by that of the queue group."""
         root = f"{self.prefix}.v1."
         if not subject.startswith(root):
             raise ValueError(f"{subject!r} is not a subject below {root}")
@@ -125,11 +121,8 @@ def inbox_prefix(service: str) -> str:
 
 
 def part_subject(reply: str) -> str:
-    """The subject at which a worker requests the parts of a large request from its sender.
-
-    Args:
-        reply: the request's reply subject.
-    """
+    """The subject at which a worker requests the parts of a large request from its sender, by its
+    reply subject."""
     return f"{reply}.part"
 
 

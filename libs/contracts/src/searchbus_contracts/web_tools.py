@@ -19,11 +19,8 @@ def url_from(url: str, start: int) -> str:
 
 
 def marked(text: str, mark: str | None = None) -> str:
-    """A text between marks of untrusted text.
-
-    Args:
-        mark: of the text that it is from; None: one that no text contains.
-    """
+    """A text between marks of untrusted text: those of the text that it is from, or new ones that
+    no text contains."""
     mark = mark or f"untrusted_text_{secrets.token_hex(4)}"
     return f"<{mark}>\n{text}\n</{mark}>"
 

@@ -56,11 +56,8 @@ class ToolLine(msgspec.Struct, rename="camel"):
 
 
 class QueryLine(msgspec.Struct):
-    """One line of queries.jsonl.
-
-    Args:
-        irrelevant: judged as wrong; a line with nothing else is left out.
-    """
+    """One line of queries.jsonl; `irrelevant` is judged as wrong: a line with nothing else is left
+    out."""
 
     text: str
     relevant: list[str]
@@ -80,11 +77,7 @@ class Report:
 def read_catalogue(
     path: Path, queries: Path | None = None
 ) -> tuple[list[ToolLine], list[QueryLine]]:
-    """Read a folder, or a tools file with its queries beside it.
-
-    Raises:
-        CatalogueError: a file is missing or has a faulty line.
-    """
+    """Read a folder, or a tools file with its queries beside it; raises CatalogueError."""
     tools_file = path / "tools.jsonl" if path.is_dir() else path
     queries_file = queries or tools_file.with_name("queries.jsonl")
     tools: list[ToolLine] = _lines(tools_file, ToolLine)
@@ -125,11 +118,8 @@ async def evaluate(
     *,
     on_progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Report:
-    """Index the tools as the service does and run the queries.
-
-    Args:
-        on_progress: called with the stage, how much of it is done, and of how much.
-    """
+    """Index the tools as the service does and run the queries; `on_progress` gets the stage, how
+    much of it is done, and of how much."""
     entries = [entry_of(tool) for tool in tools]
     texts = list(dict.fromkeys(text for entry in entries for text in entry.embedded))
     vectors: dict[str, Vector] = {}

@@ -32,11 +32,7 @@ def query_of(request: Request) -> tuple[str, int]:
 
 
 def answer_of(engine: str, request: Request, rows: Callable[[str, int], list[Row]]) -> Response:
-    """The reply of one engine.
-
-    Args:
-        rows: the rows of a query from a number on: title, url, text.
-    """
+    """The reply of one engine, with the rows (title, url, text) of a query from a number on."""
     text, start = query_of(request)
     words = set(text.split())
     if "captcha" in words:

@@ -12,11 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority, valid for a day, and its key.
-
-    Args:
-        folder: where the two PEM files are written.
-    """
+    """A certificate for 127.0.0.1 that is its own authority, valid for a day, and its key, as two
+    PEM files in the folder."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a server of a test")])
     now = datetime.datetime.now(datetime.UTC)

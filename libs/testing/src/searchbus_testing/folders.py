@@ -26,11 +26,8 @@ def quick_folder() -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait until no other process, and no other thread, is in this block with the same file.
-
-    Args:
-        path: a file for the lock alone; it is made with its folder, and stays.
-    """
+    """Wait until no other process, and no other thread, is in this block with the same file, which
+    is for the lock alone, and stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file, also when the process is killed

@@ -34,13 +34,8 @@ def post(url: str, method: str, *, token: str | None = None, **params: Any) -> h
 
 @asynccontextmanager
 async def serve(app: Any, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve an application; yields its address, e.g. http://127.0.0.1:40123.
-
-    Requests that still run at the end are dropped.
-
-    Args:
-        port: 0 takes a free one.
-    """
+    """Serve an application (port 0 takes a free one); yields its address, e.g.
+    http://127.0.0.1:40123. Requests that still run at the end are dropped."""
     server = await HttpServer.start(
         app, host=host, port=port, log_level="critical", timeout_graceful_shutdown=1, lifespan="off"
     )

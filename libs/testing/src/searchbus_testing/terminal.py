@@ -26,11 +26,7 @@ def _take_terminal() -> None:
 
 
 class Terminal:
-    """A running command; leaving the context ends it.
-
-    Args:
-        environment: added to our own.
-    """
+    """A running command, with our environment and more; leaving the context ends it."""
 
     def __init__(
         self,
