@@ -52,8 +52,8 @@ class Process:
 
 
 class Groups:
-    """The groups of commands, which are children of `starter` (`every`: it has no others), and which
-    process belongs to which."""
+    """The groups of commands, the children of `starter` (`every`: it has no others), and which of
+    them a process belongs to."""
 
     def __init__(self, starter: int, *, every: bool) -> None:
         self.most: dict[int, int] = {}
