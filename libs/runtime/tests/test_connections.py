@@ -158,6 +158,27 @@ async def test_one_connection_too_many_is_refused(watches, limits, caplog):
         pairs[1][1].close()
 
 
+@pytest.mark.parametrize("limits", [ConnectionLimits(most=3), ConnectionLimits(most_per_address=3)])
+async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, limits):
+    """One in use is not closed, however old it is."""
+    body = b"1234567890"
+    async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
+        busy, *idle = [await connect(server, HEAD + body) for _ in range(3)]
+        for reader, _ in (busy, *idle):
+            await reader.readuntil(b"\r\n\r\n")
+        watches[0].look()
+        busy[1].write(HEAD)
+        further = [await connect(server, HEAD) for _ in range(3)]
+        assert (await further[2][0].read()).startswith(b"HTTP/1.1 503 ")
+        for reader, _ in idle:
+            assert await reader.read() == b""
+        for reader, writer in (busy, *further[:2]):
+            writer.write(body)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        for _, writer in (busy, *idle, *further):
+            writer.close()
+
+
 async def test_refusal_reaches_a_client_that_is_still_sending():
     """A connection closed over unread bytes is reset, and its response lost with it."""
     limits = ConnectionLimits(most=0)

@@ -80,7 +80,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """Time from the head of a request to the end of its body; then HTTP 408."""
     max_connections: Annotated[int, Field(ge=1)] = 4096
-    """Open connections; a further one is answered by HTTP 503."""
+    """Open connections. A further one takes the place of the one that has been idle longest; where
+    none is idle it is answered by HTTP 503."""
     max_connections_per_address: Annotated[int, Field(ge=1)] = 1024
     """Open connections from one address. Behind a proxy all clients have its address."""
     large_answer_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
