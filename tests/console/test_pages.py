@@ -418,6 +418,24 @@ async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visi
     await tab.check()
 
 
+async def test_change_that_was_folded_stays_folded_when_the_page_is_drawn_again(
+    serve_console, visit
+):
+    """Nothing moves under the hand of somebody who reads."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    await tab.go("attached/odd")
+    change = tab.page.locator("details:has(.diff)")
+    await change.locator("summary").click()
+    async with tab.page.expect_response(
+        lambda answer: "diff" in (answer.request.post_data or "")
+    ) as drawn:
+        await tab.page.get_by_role("button", name="Restart").click()
+    await (await drawn.value).finished()
+    await tab.page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
+    assert await change.get_attribute("open") is None
+
+
 async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):
     """From the list to a span; names, errors and attributes of others are text."""
     _write_trace(tmp_path / "traces.jsonl")
