@@ -141,7 +141,7 @@ def _cores(text: str, unit: int) -> int:
 def compose(services: Collection[Service], head: str) -> str:
     """The end of docker-compose.yml; `head` is what is written by hand before the marker."""
     own = set(re.findall(r"^x-([\w-]+): &", head, re.M))
-    holders = ["nats", *(service.name for service in services), OPERATOR.name]
+    holders = ["tls", "nats", "qdrant", *(service.name for service in services), OPERATOR.name]
     blocks = []
     for service in services:
         needs = service.container

@@ -68,6 +68,9 @@ func Serve(service, version string, tool object, run Run) {
 	options := []nats.Option{nats.Name(service), nats.MaxReconnects(-1), nats.PingInterval(3 * time.Second), nats.MaxPingsOutstanding(1)} // §1.2
 	if folder := os.Getenv("SEARCHBUS_SECRETS_DIR"); folder != "" {
 		options = append(options, must(nats.NkeyOptionFromSeed(folder+"/SEARCHBUS_NATS_NKEY_SEED")))
+		if _, err := os.Stat(folder + "/ca.crt"); err == nil { // Of `searchbus nats-config --tls`.
+			options = append(options, nats.RootCAs(folder+"/ca.crt"), nats.ClientCert(folder+"/client.crt", folder+"/client.key"))
+		}
 	}
 	nc := must(nats.Connect(setting("SEARCHBUS_NATS_URL", nats.DefaultURL), options...))
 	life, end := context.WithCancelCause(context.Background())

@@ -1,6 +1,6 @@
 // The wire of searchbus for a worker that offers tools; § refers to proto/README.md.
 import { createHash, createPublicKey, randomBytes, verify } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { connect, headers, nkeyAuthenticator } from "@nats-io/transport-node";
 
 const MAX_IN_FLIGHT = 64;
@@ -33,6 +33,13 @@ function setting(name) {
 const sha256 = (data) => createHash("sha256").update(data).digest("hex");
 const token = () => randomBytes(11).toString("hex");
 
+/** The files of TLS, as `searchbus nats-config --tls` puts them beside the seed; undefined without them. */
+function tls() {
+  const file = (name) => `${process.env.SEARCHBUS_SECRETS_DIR}/${name}`;
+  if (!existsSync(file("ca.crt"))) return undefined;
+  return { caFile: file("ca.crt"), certFile: file("client.crt"), keyFile: file("client.key") };
+}
+
 /** Connect and serve the tools until SIGTERM or SIGINT (§13). */
 export async function serve(offer) {
   const seed = setting("SEARCHBUS_NATS_NKEY_SEED")?.split(/\s/)[0]; // two while it is rotated
@@ -40,6 +47,7 @@ export async function serve(offer) {
     name: offer.service,
     servers: setting("SEARCHBUS_NATS_URL") ?? "nats://127.0.0.1:4222",
     authenticator: seed && nkeyAuthenticator(new TextEncoder().encode(seed)),
+    tls: tls(),
     maxReconnectAttempts: -1, pingInterval: 3000, maxPingOut: 1, // §1.2
   });
   await new Worker(nc, offer).run();

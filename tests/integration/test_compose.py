@@ -153,21 +153,29 @@ def test_two_scrapers_share_the_load(stack):
 
 
 def test_bus_is_locked_and_nothing_needed_is_refused(stack):
-    """No service violated its permissions; a client without a key is refused."""
+    """No service violated its permissions; a client without a key is refused, also one that trusts the server, and
+    one that does not trust it sends no key."""
     logs = stack("logs", "--no-color")
     assert "permissions violation" not in logs.lower()
     assert "cannot be opened" not in logs
     code = (
-        "import asyncio, nats\n"
+        "import asyncio, nats, ssl, sys\n"
         "async def go():\n"
+        "    trusted = ssl.create_default_context(cafile=sys.argv[1])\n"
         "    try:\n"
-        "        await nats.connect('nats://nats:4222', allow_reconnect=False, connect_timeout=3)\n"
+        "        await nats.connect('tls://nats:4222', tls=trusted, allow_reconnect=False, connect_timeout=3)\n"
         "        print('in')\n"
         "    except Exception as error:\n"
         "        print('out', error)\n"
         "asyncio.run(go())"
     )
-    assert stack("exec", "-T", "web", "python3", "-c", code).startswith("out")
+    for authority, why in (
+        ("/run/secrets/searchbus/ca.crt", "Authorization Violation"),
+        ("/etc/ssl/certs/ca-certificates.crt", "certificate verify failed"),
+    ):
+        said = stack("exec", "-T", "web", "python3", "-c", code, authority)
+        assert said.startswith("out"), said
+        assert why in said
     # Each container holds its own seed and nobody else's.
     seeds = {
         stack("exec", "-T", service, "cat", "/run/secrets/searchbus/SEARCHBUS_NATS_NKEY_SEED")
@@ -247,7 +255,6 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
         "searchbus_similarities_failed_total", "searchbus_web_rows_lost_total",
             "searchbus_web_provider_timeouts_total", "searchbus_budget_refused_total",
             "searchbus_credential_refused_total", "searchbus_edge_tasks_total",  # no call is long
-        "searchbus_certificate_end_seconds",  # no TLS
         # No service is away, and no changed definition is held.
         "searchbus_service_away", "searchbus_tool_held_total",
     }  # fmt: skip

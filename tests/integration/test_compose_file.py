@@ -16,6 +16,7 @@ from .settings_rules import settings_of
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DONE = {"condition": "service_completed_successfully"}
+SECRETS = "/run/secrets/searchbus"
 LOGGING = {"driver": "json-file", "options": {"max-size": "10m", "max-file": "5"}}
 
 
@@ -49,7 +50,7 @@ def test_every_variable_is_a_setting_of_the_service(name):
 def test_a_service_sees_its_own_keys_and_no_others(name):
     """One folder of keys for each holder, read-only."""
     mounted = [v for v in COMPOSE["services"][name]["volumes"] if v.startswith("keys-")]
-    assert mounted == [f"keys-{name}:/run/secrets/searchbus:ro"]
+    assert mounted == [f"keys-{name}:{SECRETS}:ro"]
     # The bus has read the keys: they were made, the server runs, and was told to read them again.
     needed = [COMPOSE["services"][each]["depends_on"] for each in (name, "reload", "nats")]
     assert needed[0]["reload"] == needed[2]["keys"] == DONE
@@ -57,8 +58,8 @@ def test_a_service_sees_its_own_keys_and_no_others(name):
 
 
 def test_keys_are_made_for_every_holder():
-    """The services, the operator, and the NATS server's own configuration."""
-    holders = {*bus_users(), "nats"}
+    """The services, the operator, the two servers, and the authority that signs for all of them."""
+    holders = {*bus_users(), "nats", "qdrant", "tls"}
     assert set(COMPOSE["services"]["keys"]["volumes"]) == {
         f"keys-{holder}:/keys/{holder}" for holder in holders
     }
@@ -85,10 +86,9 @@ def test_prometheus_scrapes_every_service_under_its_name():
         ["docker-compose.yml"],
         ["docker-compose.yml", "deploy/offline/compose.yml"],
         ["docker-compose.yml", "deploy/compose/attached.yml"],
-        ["docker-compose.yml", "deploy/compose/tls.yml"],
         ["docker-compose.yml", "deploy/compose/balanced.yml"],
     ],
-    ids=["alone", "offline", "attached", "tls", "balanced"],
+    ids=["alone", "offline", "attached", "balanced"],
 )
 def test_compose_accepts_the_files(files):
     """Compose itself reads them, with every profile, and finds each service."""
@@ -135,24 +135,19 @@ def test_dashboard_and_collector_are_asked_for():
         assert set(pipeline[kind]) == set(contents["collector"][kind])
 
 
-def test_every_client_of_the_bus_has_the_files_of_tls():
+def test_every_client_reaches_both_servers_by_tls():
     """Each from its own folder of secrets; the paths of the servers are those of their mounts."""
-    added = yaml.safe_load((ROOT / "deploy/compose/tls.yml").read_text())["services"]
-    own = COMPOSE["services"]
-    clients = {name for name, s in own.items() if "SEARCHBUS_NATS_URL" in s.get("environment", {})}
-    assert clients == {name for name, s in added.items() if "SEARCHBUS_NATS_URL" in str(s)}
-    for name in clients:
-        environment = added[name]["environment"]
+    services = COMPOSE["services"]
+    for name in (*SERVICES, "cli", "ddg-fleet"):
+        environment = services[name]["environment"]
         assert environment["SEARCHBUS_NATS_URL"] == "tls://nats:4222", name
-        for variable, path in environment.items():
-            if variable.endswith("_FILE"):
-                assert path.startswith("/run/secrets/searchbus/"), name
-    (command,) = added["keys"]["command"]
-    (mounted,) = own["nats"]["volumes"]
-    assert mounted == "keys-nats:/keys:ro"
-    assert "--tls --tls-verify --tls-cert /keys/tls.crt --tls-key /keys/tls.key" in command
-    assert added["qdrant"]["volumes"] == ["keys-qdrant:/keys:ro"]
-    assert added["qdrant"]["environment"]["QDRANT__TLS__CERT"] == "/keys/tls.crt"
+        for variable in ("NATS_CA", "NATS_CERT", "NATS_KEY"):
+            assert environment[f"SEARCHBUS_{variable}_FILE"].startswith(SECRETS), name
+    documents = services["retrieval"]["environment"]
+    assert documents["SEARCHBUS_QDRANT_URL"] == "${QDRANT_URL-https://qdrant:6333}"
+    assert documents["SEARCHBUS_QDRANT_CA_FILE"] == f"${{QDRANT_CA_FILE-{SECRETS}/ca.crt}}"
+    for server in ("nats", "qdrant"):
+        assert f"keys-{server}:/keys/{server}:ro" in services[server]["volumes"]
 
 
 def test_without_a_registry_no_service_sends_traces():

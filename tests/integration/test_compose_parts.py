@@ -1,14 +1,18 @@
-"""Parts of Compose as processes: the balancer before real edges, and the reload of the bus."""
+"""Parts of Compose as processes: keys and TLS of both servers, the reload of the bus, the balancer before real edges."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
@@ -23,17 +27,83 @@ from searchbus_testing import free_port, until
 from ..chaos.client import Client, counts
 from ..chaos.fleet import READY_S, Fleet
 from .engine import ROOT
+from .qdrant import QdrantServer, qdrant_binary
 
 BALANCER = ROOT / "deploy" / "compose" / "haproxy.cfg"
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 RATE_PER_S = 40.0
 
 
-async def admitted(out: Path, name: str, url: str) -> bool:
+def make_keys(out: Path, *options: str, **variables: str) -> None:
+    """The command of the container `keys`, for a folder of this machine, whose files keep their owner."""
+    shell, flags, text, name = COMPOSE["keys"]["entrypoint"]
+    text = f"chown() {{ :; }}; {text}".replace("/keys", str(out)).replace("$$", "$")
+    text = text.replace("${NATS_CLIENT_CERTIFICATES:+--tls-verify}", variables.pop("verify", ""))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [shell, flags, text, name, *options], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": path, **variables},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+async def test_keys_of_compose_give_both_servers_tls(own_nats_server, tmp_path):
+    """With the files and variables of their containers; certificates of clients where they are asked for, and the
+    authority is the same after a second start."""
+    out = tmp_path / "keys"
+    await asyncio.to_thread(make_keys, out)
+    authority = (out / "tls" / "ca.crt").read_bytes()
+    await asyncio.to_thread(make_keys, out, verify="--tls-verify")
+    assert (out / "web" / "ca.crt").read_bytes() == authority
+    _, config, *_ = COMPOSE["nats"]["command"]
+    server = own_nats_server("-c", config.replace("/keys", str(out)), "-sd", str(tmp_path / "js"))
+    settings = COMPOSE["web"]["environment"]
+    files = {
+        variable.removeprefix("SEARCHBUS_").lower(): path.replace(
+            "/run/secrets/searchbus", str(out / "web")
+        )
+        for variable, path in settings.items()
+        if variable.endswith("_FILE")
+    }
+    assert set(files) == {"nats_ca_file", "nats_cert_file", "nats_key_file"}
+    url = f"{settings['SEARCHBUS_NATS_URL'].partition(':')[0]}://localhost:{server.port}"
+    assert await admitted(out, "web", url, **files)
+    assert not await admitted(out, "web", url, nats_ca_file=files["nats_ca_file"])
+
+    if qdrant_binary() is None:
+        pytest.skip("there is no qdrant program, neither on the PATH nor beside the checkout")
+    options = {
+        name.removeprefix("QDRANT__"): value.replace("/keys", str(out))
+        for name, value in COMPOSE["qdrant"]["environment"].items()
+    }
+    store = QdrantServer(tmp_path / "qdrant", options=options)
+    trusted = ssl.create_default_context(cafile=out / "retrieval" / "ca.crt")
+    try:
+        await asyncio.to_thread(store.start, wait=False)
+        async with httpx.AsyncClient(verify=trusted) as client:
+
+            async def answers() -> bool:
+                try:
+                    return (await client.get(f"https://localhost:{store.port}/readyz")).is_success
+                except httpx.TransportError:
+                    return False
+
+            await until(answers, timeout_s=READY_S)
+        async with httpx.AsyncClient() as stranger:
+            with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+                await stranger.get(f"https://localhost:{store.port}/readyz")
+    finally:
+        store.kill()
+
+
+async def admitted(out: Path, name: str, url: str, **settings: str) -> bool:
     """Whether the server accepts a user's key."""
     seed = out / name / "SEARCHBUS_NATS_NKEY_SEED"
-    settings = load_settings(ServiceSettings, nats_url=url, nats_nkey_seed=seed.read_text())
+    found = load_settings(
+        ServiceSettings, nats_url=url, nats_nkey_seed=seed.read_text(), **settings
+    )
     try:
-        bus = await connect(url, name=name, connect_timeout_s=2.0, **bus_options(settings))
+        bus = await connect(url, name=name, connect_timeout_s=2.0, **bus_options(found))
     except Fault:
         return False
     await bus.close()
@@ -53,10 +123,9 @@ async def test_reload_of_compose_admits_a_new_worker_and_keeps_connections(
     nats_config(out, worker="parrot", toolset=["parrot"])
     assert not await admitted(out, "parrot", server.url)
 
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-    assert compose["reload"]["pid"] == "service:nats"
-    assert compose["reload"]["user"] == compose["nats"]["user"]
-    program, *arguments = compose["reload"]["entrypoint"]
+    assert COMPOSE["reload"]["pid"] == "service:nats"
+    assert COMPOSE["reload"]["user"] == COMPOSE["nats"]["user"]
+    program, *arguments = COMPOSE["reload"]["entrypoint"]
     assert (program, arguments) == ("nats-server", ["--signal", "reload=1"])
     assert server.process is not None
     said = ["--signal", f"reload={server.process.pid}"]

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -165,11 +166,18 @@ class Bus:
         result = self.request(example, "tools/call", name=tool, arguments=arguments)["result"]
         return bool(result.get("isError")), result["content"][0]["text"]
 
+    async def connected(self, name: str) -> Client:
+        """A connection with the keys of a service."""
+        client, folder = Client(), self.out / name
+        trusted = ssl.create_default_context(cafile=folder / "ca.crt")
+        trusted.load_cert_chain(folder / "client.crt", folder / "client.key")
+        seed = (folder / "SEARCHBUS_NATS_NKEY_SEED").read_text()
+        await client.connect(self.nats_url, nkeys_seed_str=seed, tls=trusted)
+        return client
+
     async def in_flight(self, example: Example, worker: Worker) -> int:
         """How many requests a worker has, as it answers a ping."""
-        client = Client()
-        seed = (self.out / "cli" / "SEARCHBUS_NATS_NKEY_SEED").read_text()
-        await client.connect(self.nats_url, nkeys_seed_str=seed)
+        client = await self.connected("cli")
         try:
             reply = f"_INBOX_cli.x.{example.name}.token"
             pongs = await client.subscribe(reply)
@@ -181,7 +189,12 @@ class Bus:
 
 
 def environment(nats_url: str, secrets: Path) -> dict[str, str]:
-    return {"SEARCHBUS_NATS_URL": nats_url, "SEARCHBUS_SECRETS_DIR": str(secrets)}
+    return {
+        "SEARCHBUS_NATS_URL": nats_url, "SEARCHBUS_SECRETS_DIR": str(secrets),
+        "SEARCHBUS_NATS_CA_FILE": str(secrets / "ca.crt"),
+        "SEARCHBUS_NATS_CERT_FILE": str(secrets / "client.crt"),
+        "SEARCHBUS_NATS_KEY_FILE": str(secrets / "client.key"),
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +203,21 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
     out = folder / "secrets"
     for example in (DICE, PRIMES):
         done = run_command(
-            "nats-config", "--out", out, "--worker", example.name, "--toolset", example.name
+            "nats-config",
+            "--out",
+            out,
+            "--tls",
+            "--tls-verify",
+            "--worker",
+            example.name,
+            "--toolset",
+            example.name,
         )
         assert done.returncode == 0, done.stderr
     config = out / "nats" / "nats.conf"
     server = NatsServer(folder, arguments=("-c", str(config), "-sd", str(folder / "js")))
     server.start()
+    nats_url = f"tls://localhost:{server.port}"
     with ExitStack() as stack:
         stack.callback(server.stop)
         for name in ("edge", "toolindex"):
@@ -203,7 +225,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
                 [sys.executable, "-m", "searchbus_runtime", name],
                 env={
                     **os.environ,
-                    **environment(server.url, out / name),
+                    **environment(nats_url, out / name),
                     "SEARCHBUS_DATA_DIR": str(folder / name),
                     "SEARCHBUS_EMBEDDER": "hash",
                     "SEARCHBUS_HEALTH_PORT": "0",
@@ -214,7 +236,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
             stack.callback(process.wait)
             stack.callback(process.terminate)
         eventually((folder / "port").exists)
-        yield Bus(out, server.url, f"http://127.0.0.1:{(folder / 'port').read_text()}")
+        yield Bus(out, nats_url, f"http://127.0.0.1:{(folder / 'port').read_text()}")
 
 
 @pytest.fixture(params=[DICE, PRIMES], ids=lambda example: example.name)
@@ -315,9 +337,7 @@ async def test_a_caller_that_no_edge_signed_is_refused(
     bus: Bus, example: Example, worker: Worker
 ) -> None:
     """Though it holds an edge's nkey: neither without a signature nor with one of its own."""
-    client = Client()
-    seed = (bus.out / "edge" / "SEARCHBUS_NATS_NKEY_SEED").read_text()
-    await client.connect(bus.nats_url, nkeys_seed_str=seed)
+    client = await bus.connected("edge")
     reply = f"_INBOX_edge.x.{example.name}.token"
     replies = await client.subscribe(reply)
     body = json.dumps({"tool": example.tool, "arguments": example.call[1]}).encode()

@@ -59,14 +59,21 @@ def test_compose_and_kubernetes_get_what_they_need(tmp_path):
     run(tmp_path, "--worker", "primes", "--toolset", "primes")
     run(tmp_path, "--kubernetes", "--worker", "dice", "--toolset", "dice", "--calls", "tool.web.*")
     compose = yaml.safe_load((tmp_path / "nats" / "workers.compose.yaml").read_text())
-    (command,) = compose["services"]["keys"]["command"]
-    assert "--worker primes --toolset primes && searchbus" in command
-    assert "--worker dice --toolset dice --calls 'tool.web.*' && chown" in command
+    commands = compose["services"]["keys"]["environment"]["WORKERS"].split(" && ")
+    assert [command.partition("/keys ")[2] for command in commands] == [
+        "--worker primes --toolset primes",
+        "--worker dice --toolset dice --calls 'tool.web.*'",
+    ]
+    assert compose["services"]["dice"]["environment"]["SEARCHBUS_NATS_URL"] == "tls://nats:4222"
     assert {"keys-dice", "keys-primes"} == set(compose["volumes"])
     assert compose["services"]["dice"]["volumes"] == ["keys-dice:/run/secrets/searchbus:ro"]
-    text = (tmp_path / "nats" / "workers.kubernetes.yaml").read_text()
+    deployment = tmp_path / "nats" / "workers.kubernetes.yaml"
+    text = deployment.read_text()
     deployments = {one["metadata"]["name"]: one for one in yaml.safe_load_all(text)}
     assert {"dice", "primes"} == set(deployments)
+    assert "value: tls://" not in text.replace('"', "")
+    run(tmp_path, "--tls")
+    assert "value: tls://nats" in deployment.read_text().replace('"', "")
     pod = deployments["dice"]["spec"]["template"]
     assert pod["metadata"]["labels"]["app.kubernetes.io/part-of"] == "searchbus"
     secret = pod["spec"]["volumes"][0]["secret"]["secretName"]

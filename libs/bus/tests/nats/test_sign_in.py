@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from searchbus_bus import Seeds, TlsFiles, connect
+from searchbus_bus import Seeds, TlsFiles, Worker, connect
 from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -104,6 +104,28 @@ async def test_a_certificate_of_another_authority_is_named(own_nats_server, tmp_
     assert "the authorities of the system" in await refusal(server.url)
     bus = await connect(server.url, name="web", tls_files=TlsFiles("NATS", cert))
     await bus.close()
+
+
+async def test_messages_by_tls_are_handed_over_as_they_are_received(
+    own_nats_server, tmp_path, caplog
+):
+    """As without TLS: a reply does not wait for nats-py's read loop. Nothing is logged at the end."""
+    cert, key = self_signed(tmp_path)
+    config = tmp_path / "nats.conf"
+    config.write_text(f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n')
+    server = own_nats_server("-c", str(config))
+    bus = await connect(server.url, name="web", tls_files=TlsFiles("NATS", cert))
+    taken: list[bytes] = []
+    protocol = bus.transport._client._transport._protocol
+    take = protocol._take
+    protocol._take = lambda data: taken.append(data) or take(data)
+    here = await bus.serve(Worker("web"))
+    assert await bus.ping("web", here.instance, 60)
+    assert any(b"MSG" in data for data in taken)
+    assert protocol.unread_bytes == 0
+    await bus.close()
+    server.stop()
+    assert "eof_received" not in caplog.text
 
 
 async def test_a_server_that_demands_certificates_gets_one(own_nats_server, tmp_path):

@@ -40,10 +40,9 @@ _COMPOSE = """  $name:
     security_opt: ["no-new-privileges:true"]
     mem_limit: 256m
     depends_on:
-      keys: {condition: service_completed_successfully}
-      nats: {condition: service_started}
+      reload: {condition: service_completed_successfully}
     environment:
-      SEARCHBUS_NATS_URL: nats://nats:4222
+      SEARCHBUS_NATS_URL: tls://nats:4222
       SEARCHBUS_SECRETS_DIR: /run/secrets/searchbus
     volumes: ["keys-$name:/run/secrets/searchbus:ro"]
 """
@@ -74,7 +73,7 @@ spec:
         - name: service
           image: $name
           env:
-            - {name: SEARCHBUS_NATS_URL, value: "nats://nats:4222"}
+            - {name: SEARCHBUS_NATS_URL, value: "$scheme://nats:4222"}
             - {name: SEARCHBUS_SECRETS_DIR, value: /run/secrets/searchbus}
           securityContext:
             allowPrivilegeEscalation: false
@@ -152,8 +151,8 @@ def write_workers(out: Path, workers: Mapping[str, Service]) -> None:
     keys = "".join(f"\n      - keys-{name}:/keys/{name}" for name in workers)
     compose = (
         "# Written by `searchbus nats-config --worker`. Each image has the name of its worker.\n"
-        f"services:\n  keys:\n    command:\n      - >-\n        {' && '.join(commands)}\n"
-        f"        && chown -R 65532:65532 /keys/*\n    volumes:{keys}\n"
+        "services:\n  keys:\n    environment:\n      WORKERS: >-\n"
+        f"        {' && '.join(commands)}\n    volumes:{keys}\n"
         + _filled(_COMPOSE, workers)
         + "volumes:"
         + "".join(f"\n  keys-{name}:" for name in workers)
@@ -161,8 +160,10 @@ def write_workers(out: Path, workers: Mapping[str, Service]) -> None:
     )
     write_atomically(out / _FILE, canonical(workers))
     write_atomically(out / _FILE.with_suffix(".compose.yaml"), compose)
-    write_atomically(out / _FILE.with_suffix(".kubernetes.yaml"), _filled(_KUBERNETES, workers))
+    scheme = "tls" if (out / "tls").exists() else "nats"
+    kubernetes = _filled(_KUBERNETES, workers, scheme=scheme)
+    write_atomically(out / _FILE.with_suffix(".kubernetes.yaml"), kubernetes)
 
 
-def _filled(template: str, workers: Mapping[str, Service]) -> str:
-    return "".join(Template(template).substitute(name=name) for name in workers)
+def _filled(template: str, workers: Mapping[str, Service], **values: str) -> str:
+    return "".join(Template(template).substitute(values, name=name) for name in workers)

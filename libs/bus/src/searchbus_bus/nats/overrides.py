@@ -1,7 +1,7 @@
 """nats-py 2.16 with less work a message: what is overridden, and which change would end it.
 
 Whole messages of `deliver_directly` are handed over as they are received. All else, and what
-follows it until nats-py's read loop has caught up, goes into its stream, as do those under TLS.
+follows it until nats-py's read loop has caught up, goes into its stream.
 
 Private methods may change in any release: pyproject.toml pins the minor version, and
 tests/nats/test_overrides.py fails when the pinned release no longer needs an override.
@@ -89,20 +89,31 @@ class DirectTransport(TcpTransport):
     async def connect(self, uri: Any, buffer_size: int, connect_timeout: int) -> None:
         """See nats-py's Transport."""
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=buffer_size, loop=loop)
-        protocol = _Protocol(reader, self._take)
+        protocol = _Protocol(buffer_size, self._take, tls=False)
         async with asyncio.timeout(connect_timeout):
             transport, _ = await loop.create_connection(lambda: protocol, uri.hostname, uri.port)
-        self._protocol = protocol
-        self._bare_io_reader = self._io_reader = reader
-        self._bare_io_writer = self._io_writer = asyncio.StreamWriter(
-            transport, protocol, reader, loop
-        )
+        self._use(transport, protocol)
+        self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
 
-    async def connect_tls(self, *fields: Any, **options: Any) -> None:
+    async def connect_tls(
+        self, uri: Any, ssl_context: Any, buffer_size: int, connect_timeout: int
+    ) -> None:
         """See nats-py's Transport."""
-        await super().connect_tls(*fields, **options)
-        self._protocol = None
+        assert self._io_writer is not None  # by `connect`
+        protocol = _Protocol(buffer_size, self._take, tls=True)
+        name = uri if isinstance(uri, str) else uri.hostname
+        async with asyncio.timeout(connect_timeout):
+            transport = await asyncio.get_running_loop().start_tls(
+                self._io_writer.transport, protocol, ssl_context, server_hostname=name
+            )
+        assert transport is not None
+        protocol.reader.set_transport(transport)
+        self._use(transport, protocol)
+
+    def _use(self, transport: Any, protocol: _Protocol) -> None:
+        self._protocol, self._io_reader = protocol, protocol.reader
+        loop = asyncio.get_running_loop()
+        self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, loop)
 
     async def read(self, buffer_size: int) -> bytes:
         """See nats-py's Transport."""
@@ -135,13 +146,16 @@ class _Protocol(asyncio.StreamReaderProtocol):
     """Feeds the stream with what nobody has taken.
 
     Attributes:
+        reader: the stream.
         unread_bytes: in the stream.
         paused: the server reads slower than this client writes.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, take: Callable[[bytes], bytes]) -> None:
-        super().__init__(reader)
+    def __init__(self, limit_bytes: int, take: Callable[[bytes], bytes], *, tls: bool) -> None:
+        self.reader = asyncio.StreamReader(limit=limit_bytes, loop=asyncio.get_running_loop())
+        super().__init__(self.reader)
         self._take = take
+        self._tls = tls
         self.unread_bytes = 0
         self.paused = False
 
@@ -152,6 +166,10 @@ class _Protocol(asyncio.StreamReaderProtocol):
         if data:
             self.unread_bytes += len(data)
             super().data_received(data)
+
+    def eof_received(self) -> bool:
+        """See asyncio.Protocol; a connection by TLS cannot stay half open."""
+        return bool(super().eof_received()) and not self._tls
 
     def pause_writing(self) -> None:
         """See asyncio.BaseProtocol."""

@@ -391,7 +391,9 @@ class NatsTransport:
         fault = fault or (str(error) if isinstance(error, ValueError) else "")
         if fault and fault != self._tls_fault:
             log.error("%s", fault)
-        self._tls_fault = fault
+        # A server that refuses a certificate may cut the connection before its reason is read.
+        if fault or not isinstance(error, BrokenPipeError | ConnectionResetError):
+            self._tls_fault = fault
 
 
 def _kind_of(error: Exception) -> str:
