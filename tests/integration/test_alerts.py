@@ -83,8 +83,9 @@ CASES: dict[str, Case] = {
         {"job": "web", "setting": "nats_nkey_seed"},
     ),
     "SearchbusCertificateEnds": Case(
-        {f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "1000000x60"},
-        {"server": "nats:4222"},
+        {f'searchbus_certificate_end_seconds{{{HERE}, job="web", server="nats:4222"}}': "10000000x60",
+         f'searchbus_certificate_end_seconds{{{HERE}, job="retrieval", server="qdrant:6333"}}': "1000000x60"},
+        {"server": "qdrant:6333"},
     ),
     "SearchbusServerDown": Case(
         {f'up{{{HERE}, job="searchbus/nats", pod="nats-0"}}': "1x60",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -201,6 +202,9 @@ def test_a_release_by_tls_runs_and_another_authority_is_named(release, tmp_path)
     pod = release.of("retrieval")
     url = release.start("retrieval", pod)
     eventually(is_ready(url), timeout_s=120, message=lambda: release.log("retrieval"))
+    shown = httpx.get(f"{url}/metrics", timeout=10).text
+    ends = set(re.findall(r'searchbus_certificate_end_seconds\{.*server="([^"]+)"', shown))
+    assert ends == {f"localhost:{server.port}" for server in (release.nats, release.qdrant)}
     with pytest.raises(httpx.HTTPError):
         httpx.get(f"http://127.0.0.1:{release.qdrant.port}/", timeout=10).raise_for_status()
 

@@ -6,6 +6,17 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import telemetry
+
+
+def _noting(server: str) -> type[ssl.SSLObject]:
+    class Noting(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()  # raises while it is not complete
+            telemetry.note_certificate(server, self.getpeercert())
+
+    return Noting
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
@@ -15,12 +26,14 @@ class TlsFiles:
         of: whose they are, as in the names of their settings: NATS or QDRANT.
         ca: certificates of the authorities that sign the server's.
         certificate, key: of this client, where the server demands one.
+        server: host and port; when its certificate ends is then measured at each connect.
     """
 
     of: str
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    server: str = ""
 
     def context(self) -> ssl.SSLContext:
         """Read the files; raises ValueError that names the setting of one that cannot be used."""
@@ -40,6 +53,8 @@ class TlsFiles:
             else:
                 why = f"cannot be read ({error.strerror})"
             raise ValueError(f"{name}: {path} {why}") from None
+        if self.server:
+            context.sslobject_class = _noting(self.server)
         return context
 
     def explain(self, server: str, error: BaseException | None) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import ssl
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from cryptography import x509
 
-from searchbus_bus import Seeds, TlsFiles, Worker, connect
+from searchbus_bus import Seeds, TlsFiles, Worker, connect, telemetry
 from searchbus_cli.secure import new_seed, public_key
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -141,6 +145,24 @@ async def test_a_server_that_demands_certificates_gets_one(own_nats_server, tmp_
     tls = TlsFiles("NATS", cert, cert, key)
     bus = await connect(server.url, name="web", tls_files=tls)
     await bus.close()
+
+
+async def test_the_end_of_a_servers_certificate_is_noted_at_each_connect(tmp_path):
+    """Also of a server that is not NATS; one that is not trusted is not noted."""
+    cert, key = self_signed(tmp_path)
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(cert, key)
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=served)
+    port = server.sockets[0].getsockname()[1]
+    for name, authority in (("trusted:1", cert), ("stranger:1", None)):
+        context = TlsFiles("QDRANT", authority, server=name).context()
+        with suppress(ssl.SSLCertVerificationError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.close()
+    end = x509.load_pem_x509_certificate(cert.read_bytes()).not_valid_after_utc
+    assert telemetry._certificate_ends["trusted:1"] == end.timestamp()
+    assert "stranger:1" not in telemetry._certificate_ends
+    server.close()
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path):

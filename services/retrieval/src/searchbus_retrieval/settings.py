@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -84,7 +85,8 @@ class RetrievalSettings(ServiceSettings):
     def qdrant_tls(self) -> TlsFiles | None:
         """The files of TLS to Qdrant; `None` where no setting names one."""
         files = (self.qdrant_ca_file, self.qdrant_cert_file, self.qdrant_key_file)
-        return TlsFiles("QDRANT", *files) if any(files) else None
+        server = urlsplit(self.qdrant_url or "").netloc.rpartition("@")[2]
+        return TlsFiles("QDRANT", *files, server=server) if any(files) else None
 
     @property
     def server(self) -> dict[str, Any]:
