@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from .metrics_known import known_metrics
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 STARTED = [name for name, service in installed_services().items() if not service.started_by]
 """The others are in a profile, since they need a file first."""
+ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
 PROGRAM = "/programs/broad_server.py"
 """A server that the service `attach` runs in its container."""
 
@@ -42,9 +44,13 @@ class Stack:
         self._command += ["--env-file", "deploy/compose/fakes.env"]
 
     def __call__(self, *arguments: str, timeout_s: float = 300, check: bool = True) -> str:
+        return self.run([*self._command, *arguments], timeout_s=timeout_s, check=check)
+
+    def run(self, command: list[str], *, timeout_s: float = 300, check: bool = True) -> str:
         done = subprocess.run(
-            [*self._command, *arguments], capture_output=True, text=True, timeout=timeout_s,
-            cwd=ROOT, stdin=subprocess.DEVNULL, env={**os.environ, "TAG": "test", "PORT": "0", "ATTACH_LOGIN_PORT": "0"},
+            command, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, stdin=subprocess.DEVNULL,
+            env={**os.environ, "COMPOSE": " ".join(self._command),
+                 "TAG": "test", "PORT": "0", "ATTACH_LOGIN_PORT": "0"},
         )  # fmt: skip
         if check:
             assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -212,30 +218,45 @@ def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[
     return asked, failures
 
 
-@pytest.mark.parametrize("service", ["web", "edge"])
-def test_rolling_update_loses_nothing(stack, service):
-    """One of two is stopped as Kubernetes stops it, while calls run: none fails."""
-    stack("up", "-d", "--no-recreate", "--scale", f"{service}=2", "--wait", service)
-    form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+@contextmanager
+def called_meanwhile(stack: Stack) -> Iterator[list[str]]:
+    """Calls run on all edges, and none fails; the edges' addresses, in their order."""
     edges = stack("ps", "-q", "edge").splitlines()
-    addresses = [docker("inspect", "-f", form, edge) for edge in edges]
+    addresses = [docker("inspect", "-f", ADDRESS, edge) for edge in edges]
     stop = threading.Event()
     with ThreadPoolExecutor(4) as pool:
         callers = [pool.submit(read_pages, addresses, number, stop) for number in range(4)]
-        time.sleep(1.5)
-        second = stack("ps", "-q", service).splitlines()[-1]
-        if service == "edge":
-            # Load balancers remove it first; the pod's preStop waits for that.
-            addresses.remove(docker("inspect", "-f", form, second))
-            time.sleep(0.3)
-        docker("stop", "-t", "25", second)
-        time.sleep(1.0)
-        stop.set()
+        try:
+            time.sleep(1.5)
+            yield addresses
+            time.sleep(1.0)
+        finally:
+            stop.set()
         outcomes = [each.result() for each in callers]
-    docker("start", second)
-    stack("up", "-d", "--no-recreate", "--scale", f"{service}=2", "--wait", service)
     assert sum(asked for asked, _ in outcomes) > 20
     assert [text for _, failures in outcomes for text in failures] == []
+
+
+def test_upgrade_replaces_all_workers_and_loses_nothing(stack):
+    """The command of docs/deploy.md, while calls run."""
+    before = set(stack("ps", "-q", "web").splitlines())
+    with called_meanwhile(stack):
+        stack.run(["deploy/compose/upgrade", "web"])
+    after = set(stack("ps", "-q", "web").splitlines())
+    assert len(after) == len(before)
+    assert not after & before
+
+
+def test_an_edge_that_is_stopped_loses_nothing(stack):
+    """One of two, as Kubernetes stops it; load balancers remove it first, the pod's preStop waits for that."""
+    stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
+    second = stack("ps", "-q", "edge").splitlines()[-1]
+    with called_meanwhile(stack) as addresses:
+        addresses.remove(docker("inspect", "-f", ADDRESS, second))
+        time.sleep(0.3)
+        docker("stop", "-t", "25", second)
+    docker("start", second)
+    stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
 
 
 def test_every_metric_of_dashboard_and_alerts_is_measured(stack):

@@ -37,6 +37,13 @@ def test_services_are_hardened_alike():
     }
 
 
+def test_a_read_only_container_gets_its_configs_as_files():
+    """Compose refuses others there."""
+    for name, service in COMPOSE["services"].items():
+        for config in service.get("configs", []) if service.get("read_only") else []:
+            assert "file" in COMPOSE["configs"][config["source"]], name
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_variable_is_a_setting_of_the_service(name):
     """No variable is one that no service reads."""
@@ -125,7 +132,10 @@ def test_dashboard_and_collector_are_asked_for():
     (dashboard,) = grafana["volumes"]
     source, target, _ = dashboard.split(":")
     assert (ROOT / source).is_file()
-    contents = {n: yaml.safe_load(c["content"]) for n, c in COMPOSE["configs"].items()}
+    contents = {
+        n: yaml.safe_load(c["content"] if "content" in c else (ROOT / c["file"]).read_text())
+        for n, c in COMPOSE["configs"].items()
+    }
     (provider,) = contents["grafana-dashboards"]["providers"]
     assert target.startswith(provider["options"]["path"])
     for data in contents["grafana-sources"]["datasources"]:
