@@ -17,9 +17,11 @@ from starlette.routing import Route
 
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.transports import budget
+from searchbus_attach.transports import notes as limits
 from searchbus_attach.transports import remote as module
+from searchbus_attach.transports.direct import DirectRequests
 from searchbus_attach.transports.http import transport
-from searchbus_attach.transports.remote import HttpNotes
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream.connection import ConnectionContext, why
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
@@ -105,7 +107,7 @@ async def test_messages_of_the_older_transport_are_looked_through_first(answer, 
     notes, sent = HttpNotes(), b'{"jsonrpc":"2.0","id":1,"result":' + answer + b"}"
     async with (
         older_server(b"garbage", sent) as far,
-        module.remote_transport(far, notes) as (read, write),
+        module.remote_transport(far, notes, DirectRequests()) as (read, write),
     ):
         await write.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")))
         found = (await read.receive()).message
@@ -117,7 +119,7 @@ async def test_the_older_transport_sends_messages_to_its_own_host_only():
     """The first event says where; it could be where a token must not go."""
     async with older_server(endpoint="http://127.0.0.1:9/messages") as far:
         with pytest.raises(ExceptionGroup) as caught:
-            async with module.remote_transport(far, HttpNotes()):
+            async with module.remote_transport(far, HttpNotes(), DirectRequests()):
                 pytest.fail("it must not begin")
     assert why(caught.value, HttpNotes()) == "it names an endpoint at another host"
 
@@ -257,7 +259,7 @@ async def test_a_call_that_nothing_received_waits_for_the_server(remote, start, 
 
 async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monkeypatch):
     """Before it is in memory."""
-    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 1000)
     remote.spoil = (200, "application/json", b" " * 2**21)
     upstream = start(remote.url)
     await until(lambda: upstream.problem)
@@ -275,7 +277,7 @@ async def test_a_body_that_is_too_large_ends_the_connection(remote, start, monke
 )
 async def test_a_body_that_is_read_as_a_whole_is_limited(monkeypatch, status, method, accept):
     """Also where it calls itself a stream of events."""
-    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 1000)
     response = stream_of_events(status, method, accept)
     await HttpNotes().look_at(response)
     with pytest.raises(httpx2.StreamError, match="larger than"):
@@ -284,7 +286,7 @@ async def test_a_body_that_is_read_as_a_whole_is_limited(monkeypatch, status, me
 
 async def test_a_body_that_says_that_it_is_too_large_is_not_read(monkeypatch):
     """Sixteen megabytes of it would be in memory first."""
-    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 1000)
     read = []
 
     async def parts() -> AsyncIterator[bytes]:
@@ -304,7 +306,7 @@ async def test_a_body_that_says_that_it_is_too_large_is_not_read(monkeypatch):
 @pytest.mark.parametrize("method", ["POST", "GET"])
 async def test_a_stream_of_events_is_not_limited(monkeypatch, method):
     """Each of its events is."""
-    monkeypatch.setattr(module, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(limits, "MAX_BODY_BYTES", 1000)
     response = stream_of_events(200, method, "text/event-stream")
     await HttpNotes().look_at(response)
     assert len(await response.aread()) == 4000
@@ -398,7 +400,7 @@ async def test_an_endless_answer_does_not_hold_the_end_of_a_session(monkeypatch)
             drips,
         ]
         far = parse_server("far", {"url": server.url})
-        async with module.remote_transport(far, HttpNotes()) as (read, write):
+        async with module.remote_transport(far, HttpNotes(), DirectRequests()) as (read, write):
             first = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params={})
             await write.send(SessionMessage(first))
             await read.receive()

@@ -8,8 +8,9 @@ from mcp_types import JSONRPCRequest
 
 from searchbus_attach.transports.budget import Budget
 from searchbus_attach.transports.child import ChildLog
+from searchbus_attach.transports.direct import DirectRequests
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.transports.reaping import Reaper
-from searchbus_attach.transports.remote import HttpNotes
 from searchbus_attach.transports.stdio import stdio_transport
 from searchbus_attach.upstream.connection import why
 
@@ -26,7 +27,9 @@ def reaper():
 async def test_messages_go_both_ways_and_other_lines_into_the_log(reaper, tmp_path):
     """The process ends with the transport."""
     log = ChildLog("plain", tmp_path)
-    async with stdio_transport(plain({"start": "greeting"}), reaper, log, Budget("plain")) as (
+    async with stdio_transport(
+        plain({"start": "greeting"}), reaper, log, Budget("plain"), DirectRequests()
+    ) as (
         read,
         write,
     ):
@@ -44,7 +47,9 @@ async def test_the_end_of_a_command_ends_the_transport(reaper, tmp_path):
     """With its exit code, and where to look."""
     with pytest.raises(ExceptionGroup) as error:
         log = ChildLog("x", tmp_path)
-        async with stdio_transport(plain({"start": "die"}), reaper, log, Budget("x")) as (read, _):
+        async with stdio_transport(
+            plain({"start": "die"}), reaper, log, Budget("x"), DirectRequests()
+        ) as (read, _):
             async for _ in read:
                 pass
             await read.receive()

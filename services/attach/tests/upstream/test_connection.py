@@ -10,7 +10,7 @@ import pytest
 from mcp import MCPError
 
 from searchbus_attach.errors import ServerDeclarationError, ServerError
-from searchbus_attach.transports.remote import HttpNotes
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream.connection import (
     ServerConnection,
     connect_problem,

@@ -9,7 +9,7 @@ from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 from searchbus_attach.errors import ServerError
-from searchbus_attach.transports.remote import HttpNotes
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream import session as module
 from searchbus_attach.upstream.connection import ConnectionContext, open_connection
 

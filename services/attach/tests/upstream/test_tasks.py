@@ -15,7 +15,7 @@ from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import MCPServer
 
 from searchbus_attach.declare.servers import parse_server
-from searchbus_attach.transports.remote import HttpNotes
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream import tasks
 from searchbus_attach.upstream.connection import ConnectionContext, open_connection
 from searchbus_contracts import Fault

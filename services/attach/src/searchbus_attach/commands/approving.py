@@ -18,7 +18,7 @@ from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
 from ..definitions.text import clean_line
 from ..errors import ProbeError, ServerError
-from ..transports.remote import HttpNotes
+from ..transports.notes import HttpNotes
 from ..upstream.connection import ConnectionContext, open_connection, why
 from ..upstream.session import ServerSession
 

@@ -8,10 +8,8 @@ it is a transport of ours, or httpx2's where the environment names a proxy.
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http.cookiejar import Cookie, CookieJar
 from typing import Any
@@ -35,93 +33,24 @@ from mcp_types import (
 from ..declare.servers import Server
 from ..errors import ServerError
 from .budget import Budget
-from .http import Http1Connection, Http1Transport
-from .http.client import BearerAuth, BearerClient, origin
+from .direct import DirectRequests
+from .http import Http1Transport
+from .http.client import BearerClient, origin
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
+from .notes import HttpNotes
+from .posting import Posting
 
-MAX_BODY_BYTES = 16 * 2**20
-"""The limit of a response that is not an event stream."""
-MAX_ERROR_BODY_BYTES = 64 * 1024
-"""The limit of a response with an error status, which the SDK parses."""
 MAX_ANSWER_BYTES = 8 * 2**20
 """The limit of an event."""
-_PIECE_BYTES = 4096
-"""A part with many lines is passed on in pieces of this size: the SDK processes each line."""
-_LINES_PER_MESSAGE = 8
-"""So many lines of an event stream, or chunks of a body, cost as much work as one message."""
 _CONNECT_TIMEOUT_S = 10.0
 _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
 """Keys of the environment's proxies."""
 _EVENTS = "text/event-stream"
-_LENGTH = re.compile(r"[0-9]{1,15}")
-_LISTEN = "subscriptions/listen"
-"""The message whose answer lasts as long as the session."""
 _STREAM_PAUSE_S = 0.05
 """Between two requests for a stream: those of all calls of a session may begin anew together."""
 _END_TIMEOUT_S = 2.0
 """For the request that ends a session, which a server that hangs does not answer."""
-
-
-class HttpNotes:
-    """What the last responses said that the SDK does not pass on.
-
-    Attributes:
-        status: the status of the last response, 0 before one.
-        auth: what signs the requests; None where nothing does.
-        budget: what the server may send.
-        unanswered: whether a message that was sent may have had no answer yet when the server could
-            not be reached.
-    """
-
-    def __init__(self, budget: Budget | None = None) -> None:
-        self.budget = budget or Budget("")
-        self.status = 0
-        self.auth: BearerAuth | None = None
-        self.unanswered = False
-
-    @property
-    def advice(self) -> str:
-        """A sentence where the server refuses who we are, or we are not signed in; empty
-        otherwise.
-        """
-        if self.auth is not None and self.auth.problem:
-            return self.auth.problem
-        if self.status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
-            what = "set its 'headers' or 'auth'" if self.auth is None else "see its 'auth.scopes'"
-            return f"it refuses the credentials (HTTP {self.status}); {what}"
-        return ""
-
-    def note_unreached(self, waiting: Collection[httpx2.Request]) -> None:
-        """Note that no connection could be made; see `Http1Transport`."""
-        if any(r.method == "POST" and r.headers.get("mcp-method") != _LISTEN for r in waiting):
-            self.unanswered = True
-
-    async def look_at(self, response: httpx2.Response) -> None:
-        """Note the status, and limit the body; a hook of the HTTP client."""
-        self.status = response.status_code
-        encoding = response.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")
-        if response.is_closed:
-            return  # a small body that came with its head
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        most: float = min(MAX_BODY_BYTES, MAX_ERROR_BODY_BYTES if response.is_error else math.inf)
-        stated = response.headers.get("content-length", "")
-        response.stream = _Limited(
-            response.stream, math.inf if _is_stream(response) else most, self.budget,
-            response.extensions.get("connection"), int(stated) if _LENGTH.fullmatch(stated) else 0,
-        )  # fmt: skip
-
-
-def _is_stream(response: httpx2.Response) -> bool:
-    """Whether its events are read one by one. Every other body is read as a whole: that of a
-    redirect, of a refusal, and where nobody asked for events.
-    """
-    if not response.is_success or not response.headers.get("content-type", "").startswith(_EVENTS):
-        return False
-    asked = response.request.headers.get("accept", "")
-    return response.request.method != "DELETE" and _EVENTS in asked
 
 
 async def _limit_end(request: httpx2.Request) -> None:
@@ -147,57 +76,15 @@ class _Pace:
             await asyncio.sleep(start_s - now_s)
 
 
-class _Limited(httpx2.AsyncByteStream):
-    """A body that is read by a budget, and fails where it is too large."""
-
-    def __init__(
-        self,
-        stream: httpx2.AsyncByteStream,
-        max_bytes: float,
-        budget: Budget,
-        connection: Http1Connection | None,
-        stated_bytes: int,
-    ) -> None:
-        self._stream = stream
-        self._max_bytes = max_bytes
-        self._budget = budget
-        self._connection = connection
-        self._stated_bytes = stated_bytes
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size_bytes = seen_parts = 0
-        # One that says before that it is too large is not read at all.
-        self._check(self._stated_bytes)
-        async for chunk in self._stream:
-            size_bytes += len(chunk)
-            self._check(size_bytes)
-            lines = chunk.count(b"\n") + chunk.count(b"\r")
-            if self._connection is not None:
-                parts = self._connection.parts
-                await self._budget.pace(0, (parts - seen_parts) / _LINES_PER_MESSAGE)
-                seen_parts = parts
-            # Pieces, so that a part with nothing but lines is not one long turn.
-            step = _PIECE_BYTES if lines > _PIECE_BYTES else len(chunk)
-            for start in range(0, len(chunk), step):
-                piece = chunk[start : start + step]
-                messages = lines * len(piece) / len(chunk) / _LINES_PER_MESSAGE
-                await self._budget.pace(len(piece), messages)
-                yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def _check(self, size_bytes: int) -> None:
-        if size_bytes > self._max_bytes:
-            raise httpx2.StreamError(f"the response is larger than {self._max_bytes / 2**20:g} MiB")
-
-
 @asynccontextmanager
-async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[Any]:
+async def remote_transport(
+    server: Server, notes: HttpNotes, direct: DirectRequests
+) -> AsyncGenerator[Any]:
     """Yields the streams of a session with a URL.
 
     Args:
         server: its variables are expanded.
+        direct: can send where the server needs no sign-in and no proxy.
 
     Raises:
         httpx2.HTTPError: it cannot be reached, or the connection ended.
@@ -222,17 +109,28 @@ async def remote_transport(server: Server, notes: HttpNotes) -> AsyncGenerator[A
         limits=httpx2.Limits(max_connections=connections),
         event_hooks={"request": [_limit_end, _Pace().keep], "response": [notes.look_at]},
     )
-    session = _older_sse if server.transport == "sse" else _streamable_http
-    async with client as http, session(server.url, http, notes.budget) as streams:
+    if server.transport == "sse":
+        session = _older_sse(server.url, client, notes.budget)
+    else:
+        session = _streamable_http(server.url, client, notes, direct, transport)
+    async with client, session as streams:
         yield streams
 
 
 class _Transport(StreamableHTTPTransport):
     """The SDK's; messages are read by the budget of the server, and not by pydantic."""
 
-    def __init__(self, url: str, budget: Budget) -> None:
+    def __init__(self, url: str, budget: Budget, direct: DirectRequests) -> None:
         super().__init__(url, max_sse_event_size=MAX_ANSWER_BYTES)
         self._budget = budget
+        self._direct = direct
+
+    def headers(self) -> dict[str, str]:
+        """What each message of the session has."""
+        found = {"accept": f"application/json, {_EVENTS}", "content-type": "application/json"}
+        if self.session_id:
+            found["mcp-session-id"] = self.session_id
+        return found
 
     async def _handle_sse_event(
         self,
@@ -245,7 +143,7 @@ class _Transport(StreamableHTTPTransport):
         message = None
         if sse.event == "message" and sse.data:
             message = _read(sse.data.encode(), self._budget, original_request_id)
-            if message is not None:
+            if message is not None and not await self._direct.take(message):
                 await read_stream_writer.send(SessionMessage(message))
         if sse.id and resumption_callback is not None:
             await resumption_callback(sse.id)
@@ -268,10 +166,11 @@ class _Transport(StreamableHTTPTransport):
 
 @asynccontextmanager
 async def _streamable_http(
-    url: str, http: httpx2.AsyncClient, budget: Budget
-) -> AsyncGenerator[Any]:
+    url: str, http: BearerClient, notes: HttpNotes, direct: DirectRequests,
+    http1: Http1Transport | None,
+) -> AsyncGenerator[Any]:  # fmt: skip
     """What the SDK's `streamable_http_client` does, with streams and tasks of ours."""
-    transport = _Transport(url, budget)
+    transport = _Transport(url, notes.budget, direct)
     incoming = MessageStream[SessionMessage | Exception](shows_context=True)
     outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
     # The transport names the SDK's own streams, and uses no more than their protocols.
@@ -284,9 +183,23 @@ async def _streamable_http(
 
         calls: Any = CallerTasks(tasks, outgoing)
         tasks.start_soon(transport.post_writer, http, sent, received, sent, listen, calls)
+        if http1 is not None and notes.auth is None:
+
+            async def pass_on(message: JSONRPCMessage) -> None:
+                if not await direct.take(message):
+                    await incoming.send(SessionMessage(message))
+
+            posting = Posting(
+                url, http1, http, session_headers=transport.headers, pass_on=pass_on,
+                read=lambda data, request: _read(data, notes.budget, request),
+                notes=notes, max_event_bytes=MAX_ANSWER_BYTES,
+            )  # fmt: skip
+            tasks.start_soon(posting.watch)
+            direct.send = posting.send
         try:
             yield incoming, outgoing
         finally:
+            direct.send = None
             if transport.session_id:
                 # The limit of the request itself is for each part of the response.
                 with anyio.move_on_after(_END_TIMEOUT_S):

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, RequestId
 
 from ..declare.servers import Server
 from ..errors import ServerError
 from .budget import Budget
 from .child import READ_AHEAD_BYTES, ChildLog, ServerProcess
+from .direct import Answer, DirectRequests, closed
 from .messages import MessageStream, is_reply_too_many, read_message
 from .reaping import Reaper
 
@@ -35,13 +38,19 @@ _EXIT_GRACE_S = 1.0
 
 @asynccontextmanager
 async def stdio_transport(
-    server: Server, reaper: Reaper, log: ChildLog, budget: Budget, own: Iterable[Path] = ()
+    server: Server,
+    reaper: Reaper,
+    log: ChildLog,
+    budget: Budget,
+    direct: DirectRequests,
+    own: Iterable[Path] = (),
 ) -> AsyncGenerator[Any]:
     """Start a command; yields the streams of a session, and ends the command afterwards.
 
     Args:
         server: its variables are expanded.
         budget: what it may print.
+        direct: can send while the command runs.
         own: see Child.start.
 
     Raises:
@@ -54,6 +63,19 @@ async def stdio_transport(
         child = await ServerProcess.start(server, reaper, log.write, own)
     to_session = MessageStream[SessionMessage | Exception](shows_context=False)
     to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
+
+    waiting: dict[RequestId, asyncio.Future[Answer]] = {}
+
+    async def send(request_id: int, body: bytes, _: dict[str, str]) -> Answer:
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        waiting[request_id] = answer
+        try:
+            with suppress(OSError, RuntimeError):  # as below
+                child.stdin.write(body + b"\n")
+                await child.stdin.drain()
+            return await answer
+        finally:
+            del waiting[request_id]
 
     async def write() -> None:
         async with to_child:
@@ -68,8 +90,16 @@ async def stdio_transport(
     async def read() -> None:
         async with to_session:
             async for message in _messages(child, server.processes, log, budget):
+                if isinstance(message, Answer) and message.id is not None:
+                    answer = waiting.get(coerce_request_id(message.id))
+                    if answer is not None:
+                        if not answer.done():
+                            answer.set_result(message)
+                        continue
+                if await direct.take(message):
+                    continue
                 try:
-                    await to_session.send(message)
+                    await to_session.send(SessionMessage(message))
                 except anyio.BrokenResourceError:
                     return  # the session is over
 
@@ -77,13 +107,18 @@ async def stdio_transport(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)
             tasks.start_soon(read)
+            direct.send = send
             try:
                 yield to_session, to_child
             finally:
+                direct.send = None
                 tasks.cancel_scope.cancel()
     finally:
         to_session.close()
         to_child.close()
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(closed())
         # It must end also when we are cancelled; every wait in it is short.
         ending = asyncio.ensure_future(child.end())
         try:
@@ -96,7 +131,7 @@ async def stdio_transport(
 
 async def _messages(
     child: ServerProcess, most_processes: int, log: ChildLog, budget: Budget
-) -> AsyncGenerator[SessionMessage]:
+) -> AsyncGenerator[JSONRPCMessage]:
     """What the command prints, until it ends.
 
     Raises:
@@ -116,7 +151,7 @@ async def _messages(
                 raise ServerError("it prints text that is not MCP to standard output") from None
             continue
         if message is not None:
-            yield SessionMessage(message)
+            yield message
     code = await child.exit_code(_EXIT_GRACE_S)
     ended = "it closed its output" if code is None else f"it ended with code {code}"
     if child.has_too_many:

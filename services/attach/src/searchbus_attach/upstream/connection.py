@@ -36,9 +36,11 @@ from ..definitions.text import clean_line
 from ..errors import ServerDeclarationError, ServerError, ServerProblem
 from ..transports.budget import Budget
 from ..transports.child import ChildLog
+from ..transports.direct import DirectRequests
 from ..transports.http.client import BearerAuth
+from ..transports.notes import HttpNotes
 from ..transports.reaping import Reaper
-from ..transports.remote import HttpNotes, remote_transport
+from ..transports.remote import remote_transport
 from ..transports.stdio import stdio_transport
 from . import tasks
 from .session import CLIENT, ServerSession
@@ -240,10 +242,11 @@ async def open_connection(
     if token is not None and expanded.auth is not None:
         notes.auth = BearerAuth(expanded.url, token, expanded.auth.header)
     log = ChildLog(server.name, context.logs, secrets)
+    direct = DirectRequests()
     transport = (
-        remote_transport(expanded, notes)
+        remote_transport(expanded, notes, direct)
         if server.url
-        else stdio_transport(expanded, context.reaper, log, notes.budget, context.own)
+        else stdio_transport(expanded, context.reaper, log, notes.budget, direct, context.own)
     )
     try:
         async with (
@@ -255,6 +258,7 @@ async def open_connection(
                 extensions={tasks.EXTENSION: {}},
                 message_handler=on_message,
                 logging_callback=on_log,
+                direct=direct,
             ) as session,
         ):
             connection.session = session

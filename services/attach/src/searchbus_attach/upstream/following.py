@@ -28,7 +28,7 @@ from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
 from ..errors import ServerError, ServerProblem
 from ..metrics import count
-from ..transports.remote import HttpNotes
+from ..transports.notes import HttpNotes
 from .connection import ServerConnection, is_over, why
 from .session import ServerSession
 

@@ -20,6 +20,7 @@ from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
+from searchbus_bus.tasks import Background
 from searchbus_contracts import VERSION, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
 
@@ -27,6 +28,7 @@ from ..definitions.describe import ListedContents, ServerTools
 from ..definitions.skills import EXTENSION as SKILLS
 from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerError
+from ..transports.direct import DirectRequests, NotDirectError
 from ..transports.messages import MAX_DEPTH, is_deeper
 from . import tasks
 
@@ -64,7 +66,16 @@ class ServerRequest(Generic[T]):
 
 
 class ServerSession(ClientSession):
-    """The SDK's session; `open_session` negotiates, the methods below send requests."""
+    """The SDK's session; `open_session` negotiates, the methods below send requests.
+
+    Args:
+        direct: sends requests without the SDK's dispatcher.
+    """
+
+    def __init__(self, *fields: Any, direct: DirectRequests, **options: Any) -> None:
+        super().__init__(*fields, **options)
+        self._direct = direct
+        self._cancelling = Background()
 
     async def open_session(self) -> None:
         """Agree on a revision: server/discover, or initialize where the server is older.
@@ -217,6 +228,18 @@ class ServerSession(ClientSession):
             options.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(
                 params["taskId"]
             )
-        if on_progress is not None:
-            options["on_progress"] = on_progress
-        return await self._dispatcher.send_raw_request(method, data["params"], options)
+        try:
+            return await self._direct.request(
+                method, data["params"], headers=options.get("headers", {}),
+                on_progress=on_progress, on_abandon=self._cancel,
+            )  # fmt: skip
+        except NotDirectError:
+            if on_progress is not None:
+                options["on_progress"] = on_progress
+            return await self._dispatcher.send_raw_request(method, data["params"], options)
+
+    def _cancel(self, request_id: int) -> None:
+        """Tell the server that nobody waits for an answer any more."""
+        params = {"requestId": request_id, "reason": "caller cancelled"}
+        notice = self._dispatcher.notify("notifications/cancelled", params)
+        self._cancelling.start(notice)

@@ -35,7 +35,7 @@ from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerProblem
 from ..metrics import count, measured_call
 from ..transports.budget import Budget
-from ..transports.remote import HttpNotes
+from ..transports.notes import HttpNotes
 from .connection import (
     ConnectionContext,
     ServerConnection,

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import httpx2
 
 from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.transports.direct import DirectRequests
+from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.transports.remote import (
     MAX_COOKIE_CHARS,
     MAX_COOKIES,
-    HttpNotes,
     remote_transport,
 )
 
@@ -33,7 +34,7 @@ async def session(monkeypatch):
     monkeypatch.setattr("searchbus_attach.transports.remote.BearerClient", Kept)
     async with scripted() as server:
         far = parse_server("far", {"url": server.url})
-        async with remote_transport(far, HttpNotes()):
+        async with remote_transport(far, HttpNotes(), DirectRequests()):
             yield SimpleNamespace(http=made[0], server=server)
 
 

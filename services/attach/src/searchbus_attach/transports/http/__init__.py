@@ -8,6 +8,6 @@ and other protocols than HTTP/1.1 are left to httpx2's.
 """
 
 from .connection import Http1Connection
-from .transport import Http1Transport
+from .transport import Http1Response, Http1Transport, head_of
 
-__all__ = ["Http1Connection", "Http1Transport"]
+__all__ = ["Http1Connection", "Http1Response", "Http1Transport", "head_of"]

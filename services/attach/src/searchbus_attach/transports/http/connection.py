@@ -14,6 +14,7 @@ import asyncio
 import select
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -34,7 +35,10 @@ class Http1Connection(asyncio.Protocol):
         complete: whether all of the response is here.
         body_bytes: the length of its body, None where it is not known before its end.
         parts: chunks of the body that have come, each of which costs work whatever its length.
+        on_end: called once, when the response is complete or the connection is lost.
     """
+
+    on_end: Callable[[], None] | None = None
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -139,6 +143,11 @@ class Http1Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _note_end(self) -> None:
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            on_end()
+
     def _end(self, error: httpx2.TransportError) -> None:
         """It is of no more use; the first reason counts."""
         self._error = self._error or error
@@ -172,6 +181,7 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio.Protocol."""
+        self._note_end()
         if error is not None:
             self._end(httpx2.ReadError(str(error)))
             return
@@ -224,6 +234,7 @@ class Http1Connection(asyncio.Protocol):
         """See httptools.HTTPProtocol."""
         if self._has_head:
             self.complete, self._kept_alive = True, self._parser.should_keep_alive()
+            self._note_end()
         else:  # 1xx: the response is still to come, and says its own length
             self.headers = []
             self._has_length, self.body_bytes = False, None

@@ -9,7 +9,7 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx2
@@ -20,6 +20,8 @@ _SMALL_BYTES = 64 * 1024
 """A body of at most so many bytes is read with its head."""
 _KEPT_S = 5.0
 """How long an unused connection is kept; as by httpx2's own transport."""
+_END_S = 1.0
+"""For the end of a stream of events after the last one."""
 _PORTS = {"http": 80, "https": 443}
 _METHODS = {"DELETE", "GET", "PATCH", "POST", "PUT"}
 """Others have responses of another shape."""
@@ -52,6 +54,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         self._slots = asyncio.Semaphore(max_connections)
         self._on_unreached = on_unreached
         self._busy: dict[Http1Connection, httpx2.Request] = {}
+        self._ending: set[Http1Connection] = set()
         self._kept: deque[_Kept] = deque()
         self._tls: ssl.SSLContext | None = None
 
@@ -64,8 +67,31 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             httpx2.WriteTimeout, httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError:
                 it may have been received.
         """
-        message, origin = await _message(request), _origin(request.url)
         times = request.extensions.get("timeout", {})
+        response = await self.exchange(await _message(request), request, times)
+        if response.is_small:
+            # Streams cost as much as the rest of httpx2's part.
+            content = await response.whole()
+            return httpx2.Response(response.status, headers=response.headers, content=content)
+        return httpx2.Response(
+            response.status, headers=response.headers, stream=response,
+            extensions={"connection": response.connection},
+        )  # fmt: skip
+
+    async def exchange(
+        self, message: bytes, request: httpx2.Request, times: Mapping[str, float | None]
+    ) -> Http1Response:
+        """Send a message, and wait for the head of its response; the caller closes that.
+
+        Args:
+            message: as it is sent.
+            request: what it is: says where it goes.
+            times: limits in seconds, as `httpx2.Timeout.as_dict` names them.
+
+        Raises:
+            httpx2.TransportError: as `handle_async_request`.
+        """
+        origin = _origin(request.url)
         await self._take_slot(times.get("pool"))
         try:
             connection = self._reused(origin) or await self._connected(origin, times.get("connect"))
@@ -76,37 +102,48 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             raise
         self._busy[connection] = request
         read_s = times.get("read")
-        body = _Body(self, connection, origin, read_s)
+        response = Http1Response(self, connection, origin, read_s)
         try:
             await connection.send(message, write_s=times.get("write"), read_s=read_s)
-            if not _is_small(connection):
-                return httpx2.Response(
-                    connection.status, headers=connection.headers, stream=body,
-                    extensions={"connection": connection},
-                )  # fmt: skip
-            # Streams cost as much as the rest of httpx2's part.
-            content = b"".join([part async for part in body])
         except BaseException:
-            await body.aclose()
+            await response.aclose()
             raise
-        await body.aclose()
-        return httpx2.Response(connection.status, headers=connection.headers, content=content)
+        return response
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for connection in (*self._busy, *(kept.connection for kept in self._kept)):
+        kept = (kept.connection for kept in self._kept)
+        for connection in (*self._busy, *self._ending, *kept):
             connection.close()
         self._kept.clear()
 
     def give_back(self, connection: Http1Connection, origin: _Origin) -> None:
         """A response is not read any further: keep its connection, or close it."""
         self._busy.pop(connection, None)
+        self._ending.discard(connection)
         if connection.reusable:
             now_s = asyncio.get_running_loop().time()
             self._kept.append(_Kept(connection, origin, now_s))
         else:
             connection.close()
         self._slots.release()
+
+    def await_end(self, connection: Http1Connection, origin: _Origin) -> None:
+        """The rest of a response is of no use: give its connection back at its end, which comes in
+        a moment.
+        """
+        if connection.complete:
+            self.give_back(connection, origin)
+            return
+        self._busy.pop(connection, None)
+        self._ending.add(connection)
+        timer = asyncio.get_running_loop().call_later(_END_S, connection.close)
+
+        def ended() -> None:
+            timer.cancel()
+            self.give_back(connection, origin)
+
+        connection.on_end = ended
 
     async def _take_slot(self, timeout_s: float | None) -> None:
         if not self._slots.locked():
@@ -144,8 +181,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError(str(error)) from error
 
 
-class _Body(httpx2.AsyncByteStream):
-    """The body of a response; closing it gives the connection back."""
+class Http1Response(httpx2.AsyncByteStream):
+    """A response, whose body is not read yet; closing it gives its connection back."""
 
     def __init__(
         self,
@@ -154,27 +191,57 @@ class _Body(httpx2.AsyncByteStream):
         origin: _Origin,
         read_s: float | None,
     ) -> None:
+        self.connection = connection
         self._transport = transport
-        self._connection = connection
         self._origin = origin
         self._read_s = read_s
         self._closed = False
 
+    @property
+    def status(self) -> int:
+        """Its status."""
+        return self.connection.status
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Its headers."""
+        return self.connection.headers
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the body is read at once: its length is known, and httpx2 would not decode it."""
+        body_bytes = self.connection.body_bytes
+        if (body_bytes is None and not self.connection.complete) or (
+            body_bytes or 0
+        ) > _SMALL_BYTES:
+            return False
+        return all(name.lower() != b"content-encoding" for name, _ in self.headers)
+
+    async def whole(self) -> bytes:
+        """The body, of a small one; closes the response."""
+        content = b""
+        try:
+            while data := await self.connection.receive(read_s=self._read_s):
+                content += data
+        finally:
+            await self.aclose()
+        return content
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while data := await self._connection.receive(read_s=self._read_s):
+        while data := await self.connection.receive(read_s=self._read_s):
             yield data
 
     async def aclose(self) -> None:
+        """Give the connection back; one with more of the response to come is closed."""
         if not self._closed:
             self._closed = True
-            self._transport.give_back(self._connection, self._origin)
+            self._transport.give_back(self.connection, self._origin)
 
-
-def _is_small(connection: Http1Connection) -> bool:
-    """Whether the body is read at once: its length is known, and httpx2 would not decode it."""
-    encoded = any(name.lower() == b"content-encoding" for name, _ in connection.headers)
-    known = connection.body_bytes is not None or connection.complete
-    return known and not encoded and (connection.body_bytes or 0) <= _SMALL_BYTES
+    def leave(self) -> None:
+        """The same once the end of the response has come."""
+        if not self._closed:
+            self._closed = True
+            self._transport.await_end(self.connection, self._origin)
 
 
 def _origin(url: httpx2.URL) -> _Origin:
@@ -193,8 +260,13 @@ async def _message(request: httpx2.Request) -> bytes:
         content = await request.aread()
     if request.method not in _METHODS:
         raise httpx2.UnsupportedProtocol(f"requests with {request.method} are not sent")
+    return b"%b\r\n%b" % (head_of(request, request.headers.raw), content)
+
+
+def head_of(request: httpx2.Request, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The head without its empty line; raises httpx2.LocalProtocolError."""
     lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode(), request.url.raw_path)]
-    lines += [b"%b: %b\r\n" % header for header in request.headers.raw]
+    lines += [b"%b: %b\r\n" % header for header in headers]
     if not all(map(_LINE.fullmatch, lines)):
         raise httpx2.LocalProtocolError("a header or the path has characters that are not allowed")
-    return b"%b\r\n%b" % (b"".join(lines), content)
+    return b"".join(lines)

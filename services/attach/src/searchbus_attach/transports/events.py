@@ -1,0 +1,84 @@
+"""The events of a stream of `text/event-stream`, read from its bytes as they come.
+
+    reader = EventReader(max_bytes=2**20)
+    for data in reader.read(b"id: 7\\ndata: {}\\n\\n"):
+        ...
+
+httpx2 decodes the text, encodes it again and makes an object of each event, for four times the CPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx2
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_MAX_RETRY_DIGITS = 9
+
+
+class EventReader:
+    """Reads one stream, or one that goes on on another connection.
+
+    Attributes:
+        last_id: of the last event that had one; `None` before.
+        retry_s: seconds after which the server wants to be asked again; `None`: it named none.
+    """
+
+    def __init__(self, *, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.last_id: str | None = None
+        self.retry_s: float | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Expect the start of a stream."""
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        self._is_message = True
+        self._size_bytes = 0
+        self._after_cr = False
+
+    def read(self, part: bytes) -> Iterator[bytes]:
+        """The data of each message that ends in this part; other types of events are dropped.
+
+        Raises:
+            httpx2.SSEError: an event is larger than the limit.
+        """
+        if self._after_cr and part.startswith(b"\n"):
+            part = part[1:]
+        self._after_cr = part.endswith(b"\r")
+        *lines, rest = _LINE_END.split(part)
+        for line in lines:
+            if self._line:
+                line, self._line = b"".join((*self._line, line)), []
+            if line:
+                self._take(line)
+                continue
+            if self._data and self._is_message:
+                yield b"\n".join(self._data)
+            self._data, self._is_message, self._size_bytes = [], True, 0
+        if rest:
+            self._line.append(rest)
+            self._grow(len(rest))
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                self._grow(len(value))
+                if value or self._data:
+                    self._data.append(value)
+            case b"event":
+                self._is_message = value in (b"", b"message")
+            case b"id" if b"\0" not in value:
+                self.last_id = value.decode("utf-8", "replace") or None
+            case b"retry" if value.isdigit():
+                self.retry_s = int(value[:_MAX_RETRY_DIGITS]) / 1000
+
+    def _grow(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
+        if self._size_bytes > self._max_bytes:
+            raise httpx2.SSEError(f"an event is larger than {self._max_bytes} bytes")

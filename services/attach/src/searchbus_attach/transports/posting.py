@@ -1,0 +1,236 @@
+"""Direct requests to a URL: a POST each, whose response is read in the task of its call.
+
+They need no client of httpx2, which costs as much again: its requests, responses and hooks are for
+sign-ins, cookies, redirects and proxies. A server that needs one of these is left to the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable
+
+import httpx2
+from mcp.shared._httpx_utils import sse_within_origin
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+)
+
+from .direct import Answer, NotDirectError, closed
+from .events import EventReader
+from .http import Http1Response, Http1Transport, head_of
+from .http.client import BearerClient
+from .notes import HttpNotes
+
+log = logging.getLogger("searchbus.attach")
+
+_ATTEMPTS = 2
+"""To go on with a stream of events that ended before the answer; one that goes on counts anew."""
+_PAUSE_S = 1.0
+"""Before each, where the server names no other."""
+_EVENTS = "text/event-stream"
+Read = Callable[[bytes, int], JSONRPCMessage | None]
+Pass = Callable[[JSONRPCMessage], Awaitable[None]]
+
+
+class Posting:
+    """Sends requests to a URL.
+
+    Args:
+        client: of the same transport; has the headers of each request.
+        session_headers: what each request of the session has beside them.
+        read: reads a message that came for a request.
+        pass_on: takes what a stream has beside the answer.
+        notes: limits and notes what comes.
+        max_event_bytes: the limit of an event.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        transport: Http1Transport,
+        client: BearerClient,
+        *,
+        session_headers: Callable[[], dict[str, str]],
+        read: Read,
+        pass_on: Pass,
+        notes: HttpNotes,
+        max_event_bytes: int,
+    ) -> None:
+        self._url = url
+        self._transport = transport
+        self._client = client
+        self._session_headers = session_headers
+        self._read = read
+        self._pass_on = pass_on
+        self._notes = notes
+        self._max_event_bytes = max_event_bytes
+        self._times = client.timeout.as_dict()
+        self._redirected = False
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last: tuple[dict[str, str], httpx2.Request, bytes] | None = None
+
+    async def watch(self) -> None:
+        """Wait for the exception that ends the connection, and raise it."""
+        await self._failure
+
+    async def send(self, request_id: int, body: bytes, headers: dict[str, str]) -> Answer:
+        """See `direct.Send`."""
+        if self._redirected or len(self._client.cookies.jar):
+            raise NotDirectError
+        try:
+            return await self._send(request_id, body, headers)
+        except NotDirectError:
+            raise
+        except Exception as error:
+            # As in the SDK: what is wrong with the address ends the session, and all its requests.
+            if not self._failure.done():
+                self._failure.set_exception(error)
+            raise closed() from None
+
+    async def _send(self, request_id: int, body: bytes, headers: dict[str, str]) -> Answer:
+        request, head = self._head({**self._session_headers(), **headers})
+        message = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+        found = await self._transport.exchange(message, request, self._times)
+        try:
+            kind = self._look_at(found, request)
+            if found.status == httpx2.codes.OK and kind.startswith(_EVENTS):
+                return await self._events(request_id, found)
+            if httpx2.codes.MULTIPLE_CHOICES <= found.status < httpx2.codes.BAD_REQUEST:
+                self._redirected = True
+                raise NotDirectError
+            content = await self._content(found, request)
+        finally:
+            await found.aclose()
+        return self._answer(request_id, found.status, kind, content)
+
+    def _look_at(self, found: Http1Response, request: httpx2.Request) -> str:
+        """Note what the head says; the type of the body."""
+        kind = ""
+        self._notes.status = found.status
+        for name, value in found.headers:
+            match name.lower():
+                case b"content-type":
+                    kind = value.decode("latin-1").lower()
+                case b"content-encoding" if value.lower() != b"identity":
+                    raise httpx2.DecodingError("the response is encoded")
+                case b"set-cookie":
+                    response = httpx2.Response(found.status, headers=found.headers, request=request)
+                    self._client.cookies.extract_cookies(response)
+        return kind
+
+    def _head(self, headers: dict[str, str]) -> tuple[httpx2.Request, bytes]:
+        """The head of a request without its length; most are as the one before."""
+        if self._last is None or self._last[0] != headers:
+            request = self._client.build_request("POST", self._url, json={}, headers=headers)
+            sent = [one for one in request.headers.raw if one[0].lower() != b"content-length"]
+            self._last = headers, request, head_of(request, sent)
+        return self._last[1:]
+
+    async def _content(self, found: Http1Response, request: httpx2.Request) -> bytes | str:
+        """The body; why it cannot be read where it is too large."""
+        if found.is_small:
+            return await found.whole()
+        response = httpx2.Response(
+            found.status, headers=found.headers, stream=found, request=request,
+            extensions={"connection": found.connection},
+        )  # fmt: skip
+        await self._notes.look_at(response)
+        try:
+            return await response.aread()
+        except httpx2.StreamError as error:
+            return str(error)
+
+    def _answer(self, request_id: int, status: int, kind: str, content: bytes | str) -> Answer:
+        """The answer in a body that is no stream of events."""
+        is_json = kind.startswith("application/json")
+        message = None
+        if is_json and isinstance(content, bytes):
+            message = self._read(content, request_id)
+        if status >= httpx2.codes.BAD_REQUEST:
+            if isinstance(message, JSONRPCError) and message.error.code != PARSE_ERROR:
+                return message
+            return _error(request_id, *self._of_status(status))
+        if status == httpx2.codes.ACCEPTED:
+            return _error(
+                request_id, INVALID_REQUEST, "server answered a request with 202 Accepted"
+            )
+        if not is_json:
+            return _error(request_id, INVALID_REQUEST, f"Unexpected content type: {kind}")
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            return message
+        problem = content if isinstance(content, str) else "it is not an answer"
+        return _error(request_id, PARSE_ERROR, f"Not read: {problem}")
+
+    def _of_status(self, status: int) -> tuple[int, str]:
+        """What the SDK makes of an HTTP status without an answer."""
+        if status != httpx2.codes.NOT_FOUND:
+            return INTERNAL_ERROR, "Server returned an error response"
+        if "mcp-session-id" in self._session_headers():
+            return INVALID_REQUEST, "Session terminated"
+        return METHOD_NOT_FOUND, "Not Found"
+
+    async def _events(self, request_id: int, found: Http1Response) -> Answer:
+        """The answer in a stream of events; a stream that ends before it is asked for again."""
+        reader = EventReader(max_bytes=self._max_event_bytes)
+        try:
+            answer = await self._next_answer(request_id, reader, self._notes.paced(found))
+        except httpx2.SSEError as error:
+            return _error(request_id, CONNECTION_CLOSED, f"SSE stream failed: {error}")
+        except httpx2.TransportError:
+            log.debug("a stream of events ended", exc_info=True)
+            answer = None
+        if answer is not None:
+            found.leave()
+            return answer
+        await found.aclose()
+        if reader.last_id is None:
+            return _error(request_id, CONNECTION_CLOSED, "SSE stream ended without a response")
+        return await self._resumed(request_id, reader)
+
+    async def _resumed(self, request_id: int, reader: EventReader) -> Answer:
+        failed, answer = 0, None
+        while answer is None and failed < _ATTEMPTS:
+            await asyncio.sleep(_PAUSE_S if reader.retry_s is None else reader.retry_s)
+            headers = {**self._session_headers(), "last-event-id": reader.last_id or ""}
+            failed += 1
+            try:
+                async with sse_within_origin(self._client, self._url, headers=headers) as source:
+                    found = source.response.raise_for_status()
+                    if found.headers.get("content-type", "").startswith(_EVENTS):
+                        failed = 0
+                        reader.begin()
+                        answer = await self._next_answer(request_id, reader, found.aiter_bytes())
+            except httpx2.SSEError as error:
+                return _error(request_id, CONNECTION_CLOSED, f"SSE stream failed: {error}")
+            except (httpx2.HTTPError, httpx2.StreamError):
+                log.debug("a stream of events could not be resumed", exc_info=True)
+        return answer or _error(
+            request_id, CONNECTION_CLOSED,
+            "SSE stream ended and reconnection attempts were exhausted",
+        )  # fmt: skip
+
+    async def _next_answer(
+        self, request_id: int, reader: EventReader, parts: AsyncIterable[bytes]
+    ) -> Answer | None:
+        """Read up to the answer; None where the stream ends before it."""
+        async for part in parts:
+            for data in reader.read(part):
+                message = self._read(data, request_id)
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    return message
+                if message is not None:
+                    await self._pass_on(message)
+        return None
+
+
+def _error(request_id: int, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))

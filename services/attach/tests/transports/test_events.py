@@ -1,0 +1,63 @@
+"""Events of a stream, however it is cut."""
+
+from __future__ import annotations
+
+import itertools
+
+import httpx2
+import pytest
+
+from searchbus_attach.transports.events import EventReader
+
+STREAM = (
+    b": hello\r\nid: 0\r\nretry: 3000\r\ndata:\r\n\r\n"
+    b"event: message\nid: 7\ndata: {\ndata:  }\n\n"
+    b"event: other\ndata: dropped\n\n"
+    b"data:plain\r\r"
+    b"id: a\0b\nretry: soon\ndata\n\n"
+    b"data: never ended"
+)
+MESSAGES = [b"{\n }", b"plain"]
+
+
+def read(reader: EventReader, *parts: bytes) -> list[bytes]:
+    return [data for part in parts for data in reader.read(part)]
+
+
+def test_messages_are_the_same_however_the_stream_is_cut():
+    """At every two places, also inside of a line's end."""
+    for first, second in itertools.combinations(range(len(STREAM)), 2):
+        reader = EventReader(max_bytes=1000)
+        parts = STREAM[:first], STREAM[first:second], STREAM[second:]
+        assert read(reader, *parts) == MESSAGES
+        assert (reader.last_id, reader.retry_s) == ("7", 3.0)
+
+
+def test_what_is_said_without_data_counts():
+    """The event that only says how to go on."""
+    reader = EventReader(max_bytes=1000)
+    assert read(reader, b"id: 4\nretry: 20\n\n") == []
+    assert (reader.last_id, reader.retry_s) == ("4", 0.02)
+
+
+def test_a_stream_that_begins_anew_keeps_its_place():
+    """But not the half of an event."""
+    reader = EventReader(max_bytes=1000)
+    assert read(reader, b"id: 4\ndata: half") == []
+    reader.begin()
+    assert read(reader, b"data: whole\n\n") == [b"whole"]
+    assert reader.last_id == "4"
+
+
+@pytest.mark.parametrize("part", [b"x" * 100, b"data: " + b"x" * 60 + b"\n"])
+def test_an_event_that_is_too_large_is_an_error(part):
+    """Whether it has lines or not."""
+    reader = EventReader(max_bytes=1000)
+    with pytest.raises(httpx2.SSEError):
+        read(reader, *[part] * 20)
+
+
+def test_many_small_events_are_not_too_large():
+    """The limit is of each."""
+    reader = EventReader(max_bytes=100)
+    assert len(read(reader, *[b"data: " + b"x" * 60 + b"\n\n"] * 20)) == 20
