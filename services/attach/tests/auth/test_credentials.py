@@ -24,6 +24,7 @@ from searchbus_attach.commands.status import masked
 from searchbus_attach.declare.auth_methods import OURSELVES
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_attach.service import QUIET_LOGGERS
+from searchbus_attach.transports import direct
 from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
@@ -245,7 +246,7 @@ async def test_the_call_at_the_server_has_the_trace_in_its_meta(protected, start
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("mcp.shared._otel._tracer", provider.get_tracer("mcp"))
+    monkeypatch.setattr(direct, "_tracer", lambda: provider.get_tracer("attach"))
     upstream = start(declared(protected, "client_credentials"))
     await call(upstream)
     (meta,) = protected.metas
@@ -266,6 +267,7 @@ async def test_no_secret_is_in_a_log_a_span_a_failure_or_a_list(
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr("mcp.shared._otel._tracer", provider.get_tracer("mcp"))
+    monkeypatch.setattr(direct, "_tracer", lambda: provider.get_tracer("attach"))
     caplog.set_level(logging.DEBUG)
     # As the service sets them; httpx is the browser's.
     for name in (*QUIET_LOGGERS, "httpx", "httpcore"):

@@ -15,6 +15,7 @@ import pytest
 from mcp import MCPError
 
 from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.errors import AuthError
 from searchbus_attach.transports import posting
 from searchbus_attach.transports.direct import FIRST_ID, DirectRequests, NotDirectError
 from searchbus_attach.transports.http.client import BearerAuth
@@ -207,15 +208,51 @@ async def test_a_server_with_cookies_is_left_to_the_sdk():
             await call(world)
 
 
-async def test_one_that_signs_in_is_left_to_the_sdk():
-    """A token that is refused is replaced there."""
-    notes, direct = HttpNotes(), DirectRequests()
+@asynccontextmanager
+async def signed(*tokens: str | AuthError) -> AsyncIterator[SimpleNamespace]:
+    """A server that wants a token, of which there are these, one after the other."""
+    notes, direct, source = HttpNotes(), DirectRequests(), AsyncMock(side_effect=tokens)
     async with scripted() as server:
-        notes.auth = BearerAuth(server.url, AsyncMock(), lambda token: ("authorization", token))
+        notes.auth = BearerAuth(server.url, source, lambda token: ("authorization", token))
         far = parse_server("far", {"url": server.url})
         async with remote_transport(far, notes, direct):
-            with pytest.raises(NotDirectError):
-                await call(SimpleNamespace(direct=direct, told=[], abandoned=[]))
+            yield SimpleNamespace(
+                server=server, direct=direct, auth=notes.auth, told=[], abandoned=[]
+            )
+
+
+async def test_a_token_that_is_refused_is_replaced():
+    """The request is sent once more."""
+    async with signed("t1", "t2") as world:
+        world.server.answers = [answer(b"", status=b"401 Unauthorized"), answer(RESULT)]
+        assert await call(world) == {"content": []}
+        for at, token in enumerate((b"t1", b"t2")):
+            head, message = sent(world.server, at)
+            assert head.count(b"authorization: " + token) == 1
+            assert message["id"] == FIRST_ID
+
+
+async def test_a_token_that_is_refused_again_is_the_answer():
+    """No request for ever; the reason is kept."""
+    async with signed("t1", "t2") as world:
+        world.server.answers = [answer(b"", status=b"401 Unauthorized")]
+        with pytest.raises(MCPError, match="Server returned an error response"):
+            await call(world)
+        assert len(world.server.requests) == 2
+        assert "just issued" in world.auth.problem
+
+
+async def test_without_a_token_nothing_is_sent():
+    """Also where the first one was refused; the session goes on."""
+    gone = AuthError("no token today")
+    async with signed(gone, "t1", gone, "t2") as world:
+        world.server.answers = [answer(b"", status=b"401 Unauthorized"), answer(RESULT)]
+        for requests in (0, 1):
+            with pytest.raises(MCPError, match="Server returned an error response"):
+                await call(world)
+            assert len(world.server.requests) == requests
+            assert world.auth.problem == "no token today"
+        assert await call(world) == {"content": []}
 
 
 async def test_a_lost_connection_ends_the_session_and_its_requests():

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, TypeGuard
 
 import msgspec
@@ -29,6 +30,7 @@ from mcp_types import (
     RequestId,
 )
 from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 
 from searchbus_bus import telemetry
 
@@ -78,31 +80,34 @@ class DirectRequests:
         if self.send is None:
             raise NotDirectError
         request_id = next(self._ids)
-        meta = dict(params.get("_meta") or {})
-        telemetry.inject(meta, trace.get_current_span())
-        if on_progress is not None:
-            meta["progressToken"] = request_id
-        if meta:
-            params = {**params, "_meta": meta}
-        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-        body = msgspec.json.encode(message)
-        if on_progress is not None:
-            self._progress[request_id] = on_progress
-        answered = False
-        try:
-            answer = await self.send(request_id, body, headers)
-            answered = True
-        except (MCPError, NotDirectError):
-            answered = True
-            raise
-        finally:
-            self._progress.pop(request_id, None)
-            if not answered:
-                on_abandon(request_id)
-        if isinstance(answer, JSONRPCError):
-            error = answer.error
-            raise MCPError(error.code, error.message, error.data)
-        return answer.result
+        with telemetry.EndedSpan(_start_span(method, params, request_id)) as span:
+            meta = dict(params.get("_meta") or {})
+            telemetry.inject(meta, span)
+            if on_progress is not None:
+                meta["progressToken"] = request_id
+            if meta:
+                params = {**params, "_meta": meta}
+            message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+            body = msgspec.json.encode(message)
+            if on_progress is not None:
+                self._progress[request_id] = on_progress
+            answered = False
+            try:
+                answer = await self.send(request_id, body, headers)
+                answered = True
+            except (MCPError, NotDirectError):
+                answered = True
+                raise
+            finally:
+                self._progress.pop(request_id, None)
+                if not answered:
+                    on_abandon(request_id)
+            if isinstance(answer, JSONRPCError):
+                error = answer.error
+                span.set_attribute("error.type", str(error.code))
+                span.set_status(Status(StatusCode.ERROR))
+                raise MCPError(error.code, error.message, error.data)
+            return answer.result
 
     async def take(self, message: JSONRPCMessage) -> bool:
         """Whether a message is progress of one of these requests, which is passed on then."""
@@ -127,6 +132,22 @@ class DirectRequests:
         except Exception:  # it would end the connection
             log.exception("progress of a call could not be passed on")
         return True
+
+
+@cache
+def _tracer() -> Tracer:
+    # At the first span: one that is made before the process has its provider is a slower proxy.
+    return trace.get_tracer("searchbus.attach")
+
+
+def _start_span(method: str, params: dict[str, Any], request_id: int) -> Span:
+    """The span of one request, whose context goes with it (SEP-414)."""
+    name = params.get("name")
+    return _tracer().start_span(
+        f"{method} {name}" if isinstance(name, str) else method,
+        kind=SpanKind.CLIENT,
+        attributes={"mcp.method.name": method, "jsonrpc.request.id": str(request_id)},
+    )
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -1,7 +1,7 @@
 """Direct requests to a URL: a POST each, whose response is read in the task of its call.
 
 They need no client of httpx2, which costs as much again: its requests, responses and hooks are for
-sign-ins, cookies, redirects and proxies. A server that needs one of these is left to the SDK.
+cookies, redirects and proxies. A server that needs one of these is left to the SDK.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
+from ..errors import AuthError
 from .direct import Answer, NotDirectError, closed
 from .events import EventReader
 from .http import Http1Response, Http1Transport, head_of
-from .http.client import BearerClient
+from .http.client import BearerAuth, BearerClient
 from .notes import HttpNotes
 
 log = logging.getLogger("searchbus.attach")
@@ -98,8 +99,13 @@ class Posting:
 
     async def _send(self, request_id: int, body: bytes, headers: dict[str, str]) -> Answer:
         request, head = self._head({**self._session_headers(), **headers})
-        message = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
-        found = await self._transport.exchange(message, request, self._times)
+        try:
+            if self._notes.auth is None:
+                found = await self._exchange(request, head, body)
+            else:
+                found = await self._signed(self._notes.auth, request, body)
+        except AuthError:  # nothing was sent
+            return _error(request_id, *self._of_status(httpx2.codes.UNAUTHORIZED))
         try:
             kind = self._look_at(found, request)
             if found.status == httpx2.codes.OK and kind.startswith(_EVENTS):
@@ -111,6 +117,27 @@ class Posting:
         finally:
             await found.aclose()
         return self._answer(request_id, found.status, kind, content)
+
+    async def _exchange(self, request: httpx2.Request, head: bytes, body: bytes) -> Http1Response:
+        message = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+        return await self._transport.exchange(message, request, self._times)
+
+    async def _signed(
+        self, auth: BearerAuth, request: httpx2.Request, body: bytes
+    ) -> Http1Response:
+        """The response to a request with its token, or with the next one; raises AuthError."""
+        flow = auth.async_auth_flow(request)
+        request = await anext(flow)
+        while True:
+            found = await self._exchange(request, _head_of(request), body)
+            try:
+                request = await flow.asend(httpx2.Response(found.status, request=request))
+            except BaseException as error:
+                if isinstance(error, StopAsyncIteration):
+                    return found
+                await found.aclose()
+                raise
+            await found.aclose()
 
     def _look_at(self, found: Http1Response, request: httpx2.Request) -> str:
         """Note what the head says; the type of the body."""
@@ -131,8 +158,7 @@ class Posting:
         """The head of a request without its length; most are as the one before."""
         if self._last is None or self._last[0] != headers:
             request = self._client.build_request("POST", self._url, json={}, headers=headers)
-            sent = [one for one in request.headers.raw if one[0].lower() != b"content-length"]
-            self._last = headers, request, head_of(request, sent)
+            self._last = headers, request, _head_of(request)
         return self._last[1:]
 
     async def _content(self, found: Http1Response, request: httpx2.Request) -> bytes | str:
@@ -230,6 +256,12 @@ class Posting:
                 if message is not None:
                     await self._pass_on(message)
         return None
+
+
+def _head_of(request: httpx2.Request) -> bytes:
+    """The head without the length of the body."""
+    sent = [one for one in request.headers.raw if one[0].lower() != b"content-length"]
+    return head_of(request, sent)
 
 
 def _error(request_id: int, code: int, message: str) -> JSONRPCError:

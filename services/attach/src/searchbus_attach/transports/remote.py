@@ -84,7 +84,7 @@ async def remote_transport(
 
     Args:
         server: its variables are expanded.
-        direct: can send where the server needs no sign-in and no proxy.
+        direct: can send where there is no proxy.
 
     Raises:
         httpx2.HTTPError: it cannot be reached, or the connection ended.
@@ -183,7 +183,7 @@ async def _streamable_http(
 
         calls: Any = CallerTasks(tasks, outgoing)
         tasks.start_soon(transport.post_writer, http, sent, received, sent, listen, calls)
-        if http1 is not None and notes.auth is None:
+        if http1 is not None:
 
             async def pass_on(message: JSONRPCMessage) -> None:
                 if not await direct.take(message):

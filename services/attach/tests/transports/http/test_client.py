@@ -1,4 +1,4 @@
-"""Tokens on requests, and how quickly these are built."""
+"""Tokens on requests."""
 
 from __future__ import annotations
 
@@ -97,21 +97,3 @@ async def test_without_a_token_nothing_is_sent(world):
     world.source.fault = None
     assert (await world.client.get(URL)).status_code == 200
     assert world.auth.problem == ""
-
-
-@pytest.mark.parametrize("declared", [{}, {"host": "other.example", "X-Key": "1", "accept": "a/b"}])
-async def test_a_message_is_built_as_httpx2_builds_it(declared):
-    """Quicker, but the same: declared headers, those of the message, cookies and times."""
-    client = BearerClient(headers=declared, timeout=httpx2.Timeout(5, read=300))
-    client.cookies.set("session", "7", domain="mcp.example.org")
-    message = {
-        "json": {"id": 1, "params": {"text": "\xe9\u6f22 \n", "n": 2**70, "x": None}},
-        "headers": {"accept": "application/json", "Mcp-Name": "a b"},
-    }
-    for url in (URL, "http://[::1]:8080/mcp?key=%20a"):
-        ours = client.build_request("POST", url, **message)
-        theirs = httpx2.AsyncClient.build_request(client, "POST", url, **message)
-        assert (ours.method, ours.url, ours.content) == ("POST", theirs.url, theirs.content)
-        assert sorted(ours.headers.multi_items()) == sorted(theirs.headers.multi_items())
-        assert ours.extensions == theirs.extensions
-    assert ours.content == await ours.aread() == b"".join([part async for part in ours.stream])

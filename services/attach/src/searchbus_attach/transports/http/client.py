@@ -1,4 +1,4 @@
-"""The HTTP client of a session: it signs requests, and builds those of the SDK quickly.
+"""The HTTP client of a session: it signs requests.
 
 Where there is no token the client answers 401 itself: the request is not sent then, and the
 connection, with the calls that run on it, stays.
@@ -6,8 +6,6 @@ connection, with the calls that run on it, stays.
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
@@ -70,50 +68,12 @@ class BearerAuth(httpx2.Auth):
 class BearerClient(httpx2.AsyncClient):
     """An HTTP client that answers 401 itself where its `auth` has no token."""
 
-    def build_request(self, method: str, url: httpx2.URL | str, **options: Any) -> httpx2.Request:
-        """See httpx2.AsyncClient, which takes five times as long for the SDK's messages: most of
-        it to merge headers, and to parse the same address.
-        """
-        if options.keys() != {"json", "headers"}:
-            return super().build_request(method, url, **options)
-        address = _parsed(url)
-        content = json.dumps(
-            options["json"], ensure_ascii=False, separators=(",", ":"), allow_nan=False
-        ).encode()
-        headers = {
-            b"host": (b"Host", address.netloc),
-            b"content-type": (b"Content-Type", b"application/json"),
-            **self._default_headers,
-        }
-        headers[b"content-length"] = (b"Content-Length", b"%d" % len(content))
-        for name, value in options["headers"].items():
-            headers[name.lower().encode("ascii")] = (name.encode("ascii"), value.encode("ascii"))
-        request = httpx2.Request(
-            method,
-            address,
-            headers=list(headers.values()),
-            cookies=self.cookies,
-            stream=httpx2.ByteStream(content),
-            extensions={"timeout": self.timeout.as_dict()},
-        )
-        request.read()
-        return request
-
-    @functools.cached_property
-    def _default_headers(self) -> dict[bytes, tuple[bytes, bytes]]:
-        return {name.lower(): (name, value) for name, value in self.headers.raw}
-
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """See httpx2.AsyncClient."""
         try:
             return await super().send(request, **options)
         except AuthError:
             return httpx2.Response(httpx2.codes.UNAUTHORIZED, request=request)
-
-
-@functools.lru_cache(maxsize=256)
-def _parsed(url: httpx2.URL | str) -> httpx2.URL:
-    return httpx2.URL(url)
 
 
 def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
