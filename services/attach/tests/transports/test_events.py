@@ -57,6 +57,14 @@ def test_an_event_that_is_too_large_is_an_error(part):
         read(reader, *[part] * 20)
 
 
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_an_event_at_the_limit_is_read_however_it_is_cut(step):
+    """What is counted while a line is not complete counts once."""
+    reader, text = EventReader(max_bytes=1000), b"data: " + b"x" * 990 + b"\n\n"
+    parts = [text[start : start + step] for start in range(0, len(text), step)]
+    assert read(reader, *parts) == [b"x" * 990]
+
+
 def test_many_small_events_are_not_too_large():
     """The limit is of each."""
     reader = EventReader(max_bytes=100)

@@ -25,11 +25,11 @@ from searchbus_testing import until
 
 from .http.scripted import Scripted, closes, scripted
 
-RESULT = b'{"jsonrpc":"2.0","id":1000,"result":{"content":[]}}'
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
 OTHER = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}'
 PROGRESS = (
     b'{"jsonrpc":"2.0","method":"notifications/progress",'
-    b'"params":{"progressToken":1000,"progress":1,"total":2,"message":"half"}}'
+    b'"params":{"progressToken":%d,"progress":1,"total":2,"message":"half"}}' % FIRST_ID
 )
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -160,7 +160,7 @@ async def test_an_event_that_is_too_large_is_a_lost_connection(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (answer(b'{"jsonrpc":"2.0","id":1000,"error":{"code":-1,"message":"no"}}'), "^no$"),
+        (answer(b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}'), "^no$"),
         (
             answer(
                 b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad"}}',

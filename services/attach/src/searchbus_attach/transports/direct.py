@@ -36,8 +36,8 @@ from searchbus_bus import telemetry
 
 log = logging.getLogger("searchbus.attach")
 
-FIRST_ID = 1_000
-"""The ids before are of the SDK's requests for the handshake."""
+FIRST_ID = 1_000_000_000
+"""The ids before are of the SDK's requests; some servers keep ids in 32 bits."""
 Answer = JSONRPCResponse | JSONRPCError
 Send = Callable[[int, bytes, dict[str, str]], Awaitable[Answer]]
 """Sends the JSON of a request with this id, and headers where there are some; its answer."""

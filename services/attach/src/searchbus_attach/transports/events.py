@@ -52,6 +52,7 @@ class EventReader:
         *lines, rest = _LINE_END.split(part)
         for line in lines:
             if self._line:
+                self._size_bytes -= sum(map(len, self._line))
                 line, self._line = b"".join((*self._line, line)), []
             if line:
                 self._take(line)
