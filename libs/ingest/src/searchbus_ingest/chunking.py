@@ -7,10 +7,7 @@ from searchbus_passages import chunking
 
 
 def cut(text: str, *, markdown: bool = False, code_suffix: str | None = None) -> list[Chunk]:
-    """Cut a text; one without a visible character gives no chunks.
-
-    Args:
-        code_suffix: of the file, for source code, which is cut at functions and classes.
-    """
+    """Cut a text, of code by the suffix of its file; one without a visible character gives no
+    chunks."""
     pieces = chunking.cut(text, markdown=markdown, code_suffix=code_suffix)
     return [Chunk(start=p.start, end=p.end, section=p.section) for p in pieces]

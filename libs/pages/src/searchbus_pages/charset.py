@@ -50,12 +50,8 @@ _MAX_BAD_SHARE = 0.1
 
 
 def decode_text(body: bytes, declared: str | None = None, *, markup: bool = False) -> str:
-    """Decode the bytes of a page; every input becomes text.
-
-    Args:
-        declared: charset of the Content-Type header.
-        markup: the body is HTML or XML, which may name its charset itself.
-    """
+    """Decode the bytes of a page by its declared charset, or the one that markup names; every input
+    becomes text."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")

@@ -14,11 +14,8 @@ MAX_PAIRS = 1_000_000
 
 
 def read_robots(body: bytes) -> Protego:
-    """The rules of a robots.txt; what is no rule is ignored.
-
-    Raises:
-        TooComplexError: it has too many.
-    """
+    """The rules of a robots.txt; what is no rule is ignored. Raises TooComplexError for too
+    many."""
     from protego import Protego  # a crawl and a sync need it, no search does
 
     text = body.decode("utf-8-sig", "replace")

@@ -17,11 +17,8 @@ class Edit:
 
 
 def nearest_span(pattern: str, text: str) -> tuple[int, int, int]:
-    """(distance, start, end) of the part of a text with the fewest edits; of equal ones the first.
-
-    Args:
-        pattern: not empty.
-    """
+    """(distance, start, end) of the part of a text with the fewest edits from a pattern (not
+    empty); of equal ones the first."""
     distance, end = len(pattern), 0
     for position, (score, _, _) in enumerate(_columns(pattern, text, anchored=False), 1):
         if score < distance:
@@ -43,10 +40,7 @@ def edits(pattern: str, text: str) -> list[Edit]:
 
 def _columns(pattern: str, text: str, *, anchored: bool) -> Iterator[tuple[int, int, int]]:
     """For each character of the text: the distance, and the column's differences as bits.
-
-    Args:
-        anchored: the pattern begins where the text does; otherwise anywhere.
-    """
+    `anchored`: the pattern begins where the text does."""
     places: dict[str, int] = {}
     for position, char in enumerate(pattern):
         places[char] = places.get(char, 0) | 1 << position

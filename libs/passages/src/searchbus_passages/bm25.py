@@ -12,11 +12,8 @@ _K1, _B = 1.2, 0.75
 
 
 def bm25(wanted: Set[T], texts: Sequence[Sequence[T]]) -> list[float]:
-    """How well each text has the wanted terms: 1 for the best one, 0 without any.
-
-    Args:
-        texts: the terms of each, as often as it has them.
-    """
+    """How well each text, by its terms as often as it has them, has the wanted ones: 1 for the best
+    one, 0 without any."""
     counts = [Counter(terms) for terms in texts]
     lengths = [len(terms) for terms in texts]
     average = sum(lengths) / (len(lengths) or 1) or 1.0

@@ -194,11 +194,7 @@ class Layout:
         ]
 
     def fill(self, scores: Sequence[Sequence[float]]) -> list[Span]:
-        """The part of each text.
-
-        Args:
-            scores: 0 or more, for `sentences`.
-        """
+        """The part of each text, by scores (0 or more) of `sentences`."""
         left = self._most - self._frame(self.kept)
         while True:
             shares = share(self._wanted, left)

@@ -46,11 +46,8 @@ def cut(
     code_suffix: str | None = None,
     target_chars: int = TARGET_CHARS,
 ) -> list[Piece]:
-    """Cut a text; a text without a visible character gives no chunks.
-
-    Args:
-        code_suffix: of the file, for source code, which is cut at functions and classes.
-    """
+    """Cut a text, of code by the suffix of its file; one without a visible character gives no
+    chunks."""
     if code_suffix is not None:
         headings = find_code_headings(text, code_suffix)
     else:

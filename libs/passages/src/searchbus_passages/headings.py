@@ -197,11 +197,8 @@ CODE_SUFFIXES = frozenset(_PATTERNS)
 
 
 def find_code_headings(text: str, suffix: str) -> list[Heading]:
-    """The lines that begin a function or a class, in order; an inner one names the outer ones.
-
-    Args:
-        suffix: of the file, one of `CODE_SUFFIXES`.
-    """
+    """The lines that begin a function or a class, by the suffix of the file (`CODE_SUFFIXES`), in
+    order; an inner one names the outer ones."""
     found: list[Heading] = []
     enclosing: list[tuple[int, str]] = []
     for match in _PATTERNS[suffix].finditer(text):

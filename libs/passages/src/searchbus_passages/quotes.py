@@ -52,12 +52,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`text[start:end]`, in characters; both 0 where the match is "none".
-
-    Args:
-        similarity: 1 for an equivalent text, 0 for one that shares nothing.
-        differences: the first MAX_DIFFERENCES, in order.
-    """
+    """`text[start:end]`, in characters; both 0 where the match is "none". Similarity is 1 for an
+    equivalent text, 0 for one that shares nothing."""
 
     match: Literal["exact", "equivalent", "nearest", "none"]
     start: int = 0
@@ -67,11 +63,8 @@ class Place:
 
 
 def find_quote(text: str, quote: str) -> Place:
-    """The first place of a quotation, or the nearest one.
-
-    Raises:
-        ValueError: the quotation has no visible character, or more than MAX_QUOTE_CHARS.
-    """
+    """The first place of a quotation, or the nearest one; raises ValueError for one without a
+    visible character, or above MAX_QUOTE_CHARS."""
     quote = quote.strip()
     folded = _Folded(quote)
     if not folded.text:

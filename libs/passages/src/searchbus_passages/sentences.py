@@ -109,11 +109,8 @@ _ITEM = re.compile(r"(?:[-*\u2022]|\d{1,3}[.)])\s")
 
 
 def contexts(text: str, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
-    """The context of each sentence, in the order of the text; none is a part of the sentence.
-
-    Args:
-        spans: all sentences of the text, or of a part of it.
-    """
+    """The context of each sentence, of all of a text or a part, in its order; none is a part of the
+    sentence."""
     found: list[tuple[Span, ...]] = []
     heading: Span | None = None
     lead: Span | None = None

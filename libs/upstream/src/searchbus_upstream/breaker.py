@@ -66,12 +66,7 @@ class Breaker:
         return max(0.0, self._open_until_s - self._clock())
 
     def part(self, kind: str, numbers: dict[str, float] | None = None) -> LivePart:
-        """What it says of itself to a console.
-
-        Args:
-            kind: of what it protects.
-            numbers: more of that.
-        """
+        """What it says of itself to a console: a part of this kind, with more numbers."""
         state = "closed" if self.closed else "suspected" if self.suspected else "open"
         return LivePart(
             kind=kind, name=self.name, state=state, until_ms=int(self._open_until_s * 1000),

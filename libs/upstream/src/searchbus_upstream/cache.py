@@ -43,12 +43,8 @@ _OWN_BUDGET = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANC
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a fetch returned.
-
-    Args:
-        value: the value, encoded.
-        store: False: only those who wait for this fetch receive it (e.g. a partial result).
-    """
+    """What a fetch returned, encoded; without `store` only those who wait for this fetch receive it
+    (e.g. a partial result)."""
 
     value: bytes
     store: bool = True

@@ -43,11 +43,8 @@ class UpstreamTimeoutError(Exception):
 
 
 class UpstreamUnreachableError(Exception):
-    """There is no response; the message says why.
-
-    Args:
-        kind: connection, dns, tls, address (not allowed), too_large, encoding.
-    """
+    """There is no response; the message says why. Kinds: connection, dns, tls, address (not
+    allowed), too_large, encoding."""
 
     def __init__(self, message: str, kind: str = "connection") -> None:
         super().__init__(message)
@@ -82,12 +79,8 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A response with its body decoded.
-
-    Args:
-        headers: names in lower case.
-        truncated: the connection broke in the middle of the body.
-    """
+    """A response with its body decoded, and header names in lower case; `truncated`: the connection
+    broke in the middle of the body."""
 
     status: int
     body: bytes

@@ -206,12 +206,8 @@ class SharedPace:
         self._turn = asyncio.Lock()
 
     async def slot(self, timeout_s: float) -> None:
-        """Wait for a slot.
-
-        Raises:
-            Fault: rate_limited with retry_after_ms, at once, where the slot would come after
-                `timeout_s`; overloaded where other replicas won every compare and set.
-        """
+        """Wait for a slot; raises Fault at once: rate_limited where it would come after
+        `timeout_s`, overloaded where other replicas won every compare and set."""
         if self._gcra_ms is None:
             return
         async with self._turn:  # one compare and set at a time in this process

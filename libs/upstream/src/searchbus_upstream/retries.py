@@ -81,13 +81,8 @@ async def with_retries(
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds of the Retry-After header (RFC 9110, 10.2.3), which has a number or a date.
-
-    At most a day; `None` where the header is missing or invalid.
-
-    Args:
-        headers: names in lower case.
-    """
+    """Seconds of the Retry-After header (RFC 9110, 10.2.3), a number or a date, by names in lower
+    case; at most a day, `None` where it is missing or invalid."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return min(_MOST_S, float(value))

@@ -55,10 +55,7 @@ def _image_text(match: re.Match[str]) -> str:
 
 
 def plain(text: str, *, max_chars: int = 10_000) -> str:
-    """One line of visible characters; every run of white space becomes one space.
-
-    Args:
-        max_chars: that are read; a title or a snippet never needs the rest.
-    """
+    """One line of visible characters, of the first `max_chars`; every run of white space becomes
+    one space."""
     spaced = "".join(" " if c.isspace() else c for c in text[:max_chars])
     return " ".join(visible(spaced).split())

@@ -51,14 +51,8 @@ class Embedder(ABC):
             return await self._embed_documents(texts)
 
     async def embed_short(self, texts: Sequence[str], *, urgent: bool) -> list[Vector]:
-        """Embed short texts (names, descriptions, questions): dense vectors only.
-
-        A text's vector does not depend on the other texts of the call.
-
-        Args:
-            urgent: whether a caller waits for the result, so that it must not queue behind
-                documents.
-        """
+        """Embed short texts (names, descriptions, questions), each by itself: dense vectors only.
+        `urgent`: a caller waits, so that it must not queue behind documents."""
         name = "embed query" if urgent else "embed documents"
         with _tracer.start_as_current_span(name, attributes={"texts": len(texts)}):
             return await self._embed_short(texts, urgent)

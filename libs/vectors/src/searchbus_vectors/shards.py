@@ -45,12 +45,7 @@ TO_END = 0.25
 
 
 class FreeSpace:
-    """Checks the free space before a write.
-
-    Args:
-        min_free_bytes: no points are stored below that.
-        free_bytes: the free space of a folder's disk.
-    """
+    """Checks before a write that so many bytes of the folder's disk are free."""
 
     def __init__(
         self, folder: Path, min_free_bytes: int, free_bytes: Callable[[Path], int]
@@ -74,11 +69,7 @@ _POINTS_FILE = "points.json"
 
 
 class PointCount:
-    """The number for one collection.
-
-    Args:
-        folder: of the collection.
-    """
+    """The number for one collection, in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _POINTS_FILE
@@ -95,11 +86,8 @@ class PointCount:
             log.warning("%s could not be written: %s", self._path, error.strerror)
 
     def lower_to(self, count: int) -> None:
-        """Record that points may be missing from now on; on disk when this returns.
-
-        Raises:
-            OSError: it could not be written. Nothing may be deleted then.
-        """
+        """Record that points may be missing from now on; on disk when this returns. Raises OSError:
+        then nothing may be deleted."""
         if count < self.least:
             self._write(count, durable=True)
 
@@ -152,12 +140,8 @@ class Shard:
 
 @contextmanager
 def engine_faults(collection: str) -> Iterator[None]:
-    """Raise what the engine raises by its own failures as typed errors.
-
-    Raises:
-        StorageFullError: it could not write.
-        CollectionDamagedError: files are damaged.
-    """
+    """Raise what the engine raises by its own failures as StorageFullError or
+    CollectionDamagedError."""
     try:
         yield
     except OSError as error:
@@ -175,11 +159,8 @@ def engine_faults(collection: str) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock the folder for this process; returns the descriptor that holds the lock.
-
-    Raises:
-        StoreLockedError: another process has it.
-    """
+    """Lock the folder for this process; the descriptor that holds the lock. Raises
+    StoreLockedError."""
     descriptor = os.open(folder / ".owner", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,12 +193,8 @@ def find_shards(folder: Path) -> list[str]:
 
 
 def open_shard(path: Path) -> Shard:
-    """Open a collection.
-
-    Raises:
-        CollectionDamagedError: a file is damaged or missing, or points are missing.
-        StorageFullError: the engine needs to write for that.
-    """
+    """Open a collection; raises CollectionDamagedError for damaged or missing files or points,
+    StorageFullError where the engine needs to write."""
     if not (path / _CONFIG).is_file():
         raise CollectionDamagedError(path.name, f"{_CONFIG} is missing")
     with engine_faults(path.name):

@@ -166,11 +166,8 @@ class VectorStore(ABC):
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
     ) -> None:
-        """Create the collection and the indexes of its fields, as far as they do not exist.
-
-        Args:
-            dimensions: length of the dense vectors of a collection that does not exist.
-        """
+        """Create the collection (of so many dimensions) and the indexes of its fields, as far as
+        they are missing."""
 
     @abstractmethod
     async def collections(self) -> list[str]:
@@ -267,11 +264,8 @@ class VectorStore(ABC):
     async def search(
         self, collection: str, query: QueryVectors, *, limit: int, where: Filter | None = None
     ) -> list[Hit]:
-        """Hybrid search: candidates by meaning and by words, fused; best first.
-
-        Args:
-            where: only points that match.
-        """
+        """Hybrid search: candidates by meaning and by words, of points that match `where`, fused;
+        best first."""
         wanted = max(CANDIDATES, limit)
         matches = await self.match(collection, query, where=where, candidates=wanted)
         # Only now: a payload costs more to read than a score, and most are not needed.

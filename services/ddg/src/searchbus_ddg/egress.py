@@ -286,11 +286,8 @@ class ImpersonatingClient:
 
 
 def open_client(egress: str, *, impersonate: str | None = None) -> UpstreamClient:
-    """The HTTP client of an egress: `direct`, `bind:<own address>`, or a proxy's URL.
-
-    Args:
-        impersonate: a browser as curl_cffi names it; `None` uses httpx.
-    """
+    """The HTTP client of an egress: `direct`, `bind:<own address>`, or a proxy's URL; as a browser
+    that curl_cffi names, or by httpx."""
     kind, _, value = egress.partition(":")
     local = value if kind == "bind" else None
     proxy = None if egress == "direct" or local else egress

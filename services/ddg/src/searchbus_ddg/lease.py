@@ -48,10 +48,5 @@ async def claim(
 
 
 def lease_of(leases: KeyValue, key: str, holder: str) -> Lease:
-    """The lease of an address, which `claim` found free.
-
-    Args:
-        key: of the address, by `egress_id`.
-        holder: as in `claim`.
-    """
+    """The lease of an address by its `egress_id`, which `claim` found free for the same holder."""
     return Lease(leases, key, encode(_Holder(holder)))

@@ -17,11 +17,8 @@ _BLOCK_START = re.compile(r"^(\s*)([#>+\-=~|]|\d+(?=[.)]\s))")
 
 
 def escape(text: str, *, inline: bool = False) -> str:
-    """One line without live Markdown: no link, image, tag, emphasis or block.
-
-    Args:
-        inline: other text precedes it in its line, so it cannot start a block.
-    """
+    """One line without live Markdown: no link, image, tag, emphasis or block, which it cannot start
+    `inline`."""
     line = _SPECIAL.sub(r"\\\1", plain(text))
     if inline:
         return line

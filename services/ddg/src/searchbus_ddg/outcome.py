@@ -47,12 +47,8 @@ class ResultPage:
 
 
 class EngineError(Exception):
-    """A request without a usable reply.
-
-    Args:
-        detail: for messages, e.g. "it answers HTTP 500".
-        retry_after_s: what the engine asked for in Retry-After.
-    """
+    """A request without a usable reply; the detail is for messages, e.g. "it answers HTTP 500";
+    seconds of its Retry-After."""
 
     def __init__(self, outcome: Outcome, detail: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{outcome}: {detail}")

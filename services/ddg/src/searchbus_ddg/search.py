@@ -42,11 +42,7 @@ class SearchRows(msgspec.Struct):
 
 
 class RefusedError(Fault):
-    """DuckDuckGo refused a request that was sent.
-
-    Args:
-        outcome: one of `REFUSALS`.
-    """
+    """DuckDuckGo refused a request that was sent; the outcome is one of `REFUSALS`."""
 
     def __init__(self, outcome: Outcome, code: ErrorCode, message: str, wait_s: int) -> None:
         super().__init__(code, message, retry_after_ms=wait_s * 1000)
@@ -157,11 +153,7 @@ def quote_bangs(query: str) -> str:
 
 
 class PageClient:
-    """Fetches one page at a time; pacing is the caller's.
-
-    Args:
-        html_url, lite_url: the two endpoints.
-    """
+    """Fetches one page at a time from the two endpoints; pacing is the caller's."""
 
     def __init__(self, client: UpstreamClient, *, html_url: str, lite_url: str) -> None:
         self._client = client
@@ -170,14 +162,8 @@ class PageClient:
     async def first_page(
         self, endpoint: str, request: WebSearchRequest, timeout_s: float
     ) -> ResultPage:
-        """Fetch the first page of a search.
-
-        Args:
-            endpoint: html or lite.
-
-        Raises:
-            EngineError: the outcome is neither ok nor empty.
-        """
+        """Fetch the first page of a search from html or lite; raises EngineError unless it is ok or
+        empty."""
         form = {"q": quote_bangs(request.query), "b": "", "kl": request.region, "df": request.time}
         if request.safe:
             form["kp"] = _SAFE[request.safe]

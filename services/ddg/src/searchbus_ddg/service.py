@@ -41,11 +41,7 @@ _LEASE_TIMEOUT_S = 2.0
 def build_worker(
     duckduckgo: DuckDuckGo, engines: EngineSearches | None = None, *, max_in_flight: int = 64
 ) -> Worker:
-    """The worker of one egress.
-
-    Args:
-        engines: None: DuckDuckGo only.
-    """
+    """The worker of one egress; without other engines DuckDuckGo only."""
     worker = Worker(
         "ddg",
         max_in_flight=max_in_flight,

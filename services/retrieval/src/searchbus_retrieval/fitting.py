@@ -71,11 +71,7 @@ Render = Callable[["Fitted"], Any]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The hits that fit.
-
-    Args:
-        cursor: of the hits behind them; None where there are none.
-    """
+    """The hits that fit, and the cursor of the hits behind them, if any."""
 
     hits: tuple[SearchHit, ...]
     cursor: str | None = None
@@ -87,11 +83,8 @@ class Fitted:
 
 
 def offset_of(cursor: str | None, limit: int) -> int:
-    """The number of hits before a page.
-
-    Raises:
-        Fault: invalid_argument; the cursor was not made by a search with this limit.
-    """
+    """The number of hits before a page; raises Fault(invalid_argument) for a cursor of another
+    search."""
     if cursor is None:
         return 0
     if _CURSOR.fullmatch(cursor) is None or int(cursor) >= limit:

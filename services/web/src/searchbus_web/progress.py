@@ -17,11 +17,7 @@ _MAX_NAME_CHARS = 200
 async def each_reported(
     works: Sequence[tuple[str, Awaitable[T]]], on_done: OnDone | None
 ) -> list[T | BaseException]:
-    """Run named works at once; their results and exceptions, in order.
-
-    Args:
-        on_done: awaited after each, whether or not it failed.
-    """
+    """Run named works at once, `on_done` after each; their results and exceptions, in order."""
 
     async def run(name: str, work: Awaitable[T]) -> T:
         (outcome,) = await asyncio.gather(work, return_exceptions=True)

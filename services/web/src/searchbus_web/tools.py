@@ -155,11 +155,7 @@ class WebExtractResponse(Struct):
 
 
 class WebTools(Toolset, name="web"):
-    """Three searches and page extraction.
-
-    Args:
-        costly: whether a search is paid for.
-    """
+    """Three searches and page extraction; `costly`: a search is paid for."""
 
     def __init__(self, metasearch: Metasearch, extractor: Extractor, *, costly: bool) -> None:
         self._metasearch = metasearch
@@ -274,11 +270,8 @@ def _query_text(query: str) -> str:
 
 
 def read_time_range(given: str | UnsetType) -> TimeRange:
-    """The time range of `d`, `day`, `w`, …; an empty string where none is given.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """The time range of `d`, `day`, `w`, …; an empty string where none is given. Raises
+    Fault(invalid_argument)."""
     if isinstance(given, UnsetType) or not given.strip():
         return ""
     found = _RANGES.get(given.strip().lower())
@@ -291,11 +284,8 @@ def read_time_range(given: str | UnsetType) -> TimeRange:
 
 
 def read_urls(given: Sequence[str]) -> list[str]:
-    """The URLs; a string that holds a JSON array of URLs stands for its elements.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """The URLs; a string that holds a JSON array of URLs stands for its elements. Raises
+    Fault(invalid_argument)."""
     urls = [url for item in given for url in _array_in_string(item.strip())]
     problem = ""
     if not urls or not all(urls):

@@ -109,11 +109,8 @@ class Manifest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @contextmanager
 def new_backup(dest: Path) -> Iterator[Path]:
-    """A folder that becomes the backup `dest` when the block ends without an exception.
-
-    Raises:
-        BackupError: there is something at `dest`, or another backup is writing there.
-    """
+    """A folder that becomes the backup `dest` when the block ends without an exception; raises
+    BackupError where there is something, or another backup is writing."""
     if os.path.lexists(dest):
         raise BackupError(f"{dest} is there already. Choose another name, or remove it.")
     if not dest.parent.is_dir():
@@ -182,11 +179,8 @@ def entry_of(folder: Path, path: str) -> Entry:
 
 
 class Backup:
-    """A backup that is read. Use as a context manager.
-
-    Raises:
-        BackupError: it does not exist, is not a backup, or is damaged.
-    """
+    """A backup that is read. Use as a context manager. Raises BackupError for one that is missing
+    or damaged."""
 
     def __init__(self, source: Path) -> None:
         self._source = source
@@ -237,11 +231,7 @@ class Backup:
                 yield content  # type: ignore[misc]
 
     def check(self, on_entry: Callable[[Entry], None] = lambda entry: None) -> None:
-        """Compare every file with the manifest.
-
-        Raises:
-            BackupError: names all files that are damaged, missing or unknown.
-        """
+        """Compare every file with the manifest; raises BackupError that names all that differ."""
         listed = {entry.path for entry in self.manifest.entries}
         faults = [f"{path} is not in the manifest" for path in self._members.keys() - listed]
         faults.remove(f"{MANIFEST} is not in the manifest")

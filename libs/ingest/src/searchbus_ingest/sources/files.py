@@ -45,11 +45,8 @@ MAX_PAGES = 5000
 
 
 def pdf_to_text(body: bytes) -> tuple[str | None, str]:
-    """Title (where the file has one) and text; pages are separated by blank lines.
-
-    Raises:
-        SkipError: not a PDF, encrypted, without text, or of more than 5,000 pages.
-    """
+    """Title (where the file has one) and text; pages are separated by blank lines. Raises SkipError
+    for what is not a PDF, encrypted, without text, or of more than 5,000 pages."""
     import pypdfium2
 
     try:
@@ -166,14 +163,8 @@ def _item(path: Path, name: str, collection: str, url: str | None) -> Item | lis
 
 
 def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Content:
-    """Title and text of a file's bytes.
-
-    Args:
-        charset: that a header names, where one does.
-
-    Raises:
-        SkipError, ValueError: there is no text to read.
-    """
+    """Title and text of a file's bytes, in the charset that a header may name; raises SkipError,
+    ValueError."""
     if suffix in _BINARY:
         return _Content(*_BINARY[suffix](body), markdown=suffix != ".pdf")
     text = decode_text(body, charset, markup=suffix in _HTML)

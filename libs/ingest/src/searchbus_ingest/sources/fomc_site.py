@@ -77,11 +77,8 @@ class FomcSite:
         cache.mkdir(parents=True, exist_ok=True)
 
     def read(self, collection: str) -> Iterator[Item]:
-        """Every statement and minutes of the site, oldest first.
-
-        Raises:
-            Fault: unavailable; the site cannot be reached, or does not give its robots.txt.
-        """
+        """Every statement and minutes of the site, oldest first; raises Fault(unavailable), also
+        without its robots.txt."""
         links, problems = self._links()
         yield from problems
         for link in links:

@@ -28,11 +28,8 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def docx_to_text(body: bytes) -> tuple[str | None, str]:
-    """Title of the document's properties, and its text as Markdown. Pictures are left out.
-
-    Raises:
-        SkipError: not a Word document, encrypted, or too large when unpacked.
-    """
+    """Title of the document's properties, and its text as Markdown, without pictures. Raises
+    SkipError for no Word document, an encrypted one, or one too large when unpacked."""
     import mammoth  # slow to import, and needed seldom
 
     if body.startswith(_OLE):
@@ -54,11 +51,8 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
 
 
 def check_package(body: bytes) -> str | None:
-    """The title of a file of Office, where it has one.
-
-    Raises:
-        SkipError: its parts unpack to more than the limit.
-    """
+    """The title of a file of Office, if any; raises SkipError where its parts unpack to too
+    much."""
     with zipfile.ZipFile(io.BytesIO(body)) as parts:
         size_bytes = sum(part.file_size for part in parts.infolist() if is_xml(part.filename))
         if size_bytes > MAX_XML_BYTES:
@@ -102,11 +96,8 @@ def xlsx_to_text(body: bytes) -> tuple[str | None, str]:
 
 
 def pptx_to_text(body: bytes) -> tuple[str | None, str]:
-    """The title, and each slide as a section with its text and the speaker's notes.
-
-    Raises:
-        SkipError: no presentation, encrypted, or beyond a limit.
-    """
+    """The title, and each slide as a section with its text and the speaker's notes; raises
+    SkipError for no presentation, an encrypted one, or one beyond a limit."""
     return _read(body, "a PowerPoint presentation", ".pptx", _presentation)
 
 

@@ -18,11 +18,8 @@ _DELIMITERS = ",;\t|"
 
 
 def csv_to_text(text: str) -> str:
-    """The rows as lines; empty values are left out.
-
-    Raises:
-        SkipError: no rows, more than 100,000, or a field of more than 128 Ki characters.
-    """
+    """The rows as lines without empty values; raises SkipError for none, above 100,000, or a field
+    above 128 Ki characters."""
     first, _, rest = text.partition("\n")
     if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
         delimiter, text = first.strip()[4], rest
@@ -61,11 +58,8 @@ def _delimiter(text: str) -> str:
 
 
 def row_line(cells: Iterable[tuple[str, int, str]]) -> str:
-    """The line of a row; empty where all of its values are.
-
-    Args:
-        cells: name of the column (may be empty), its number from 0, value.
-    """
+    """The line of a row of cells (name of the column, perhaps empty; its number from 0; value),
+    empty where all values are."""
     found = []
     for name, column, value in cells:
         value = " ".join(value.split())

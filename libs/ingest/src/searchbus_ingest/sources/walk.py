@@ -43,11 +43,7 @@ def open_regular(path: Path, *, max_bytes: int | None) -> Iterator[BinaryIO]:
 
 
 def read_regular(path: Path, *, max_bytes: int) -> bytes:
-    """The whole content of a regular file.
-
-    Raises:
-        SkipError, OSError: as `open_regular`.
-    """
+    """The whole content of a regular file; raises SkipError, OSError as `open_regular`."""
     with open_regular(path, max_bytes=max_bytes) as file:
         body = file.read(max_bytes + 1)
         if len(body) > max_bytes:  # files of /proc have no size

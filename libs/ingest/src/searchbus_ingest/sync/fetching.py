@@ -46,11 +46,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class PageUnavailableError(Exception):
-    """A page cannot be fetched; the message says why.
-
-    Args:
-        status: of the response; 0 where there is none, 403 where robots.txt forbids it.
-    """
+    """A page cannot be fetched; the message says why. `status`: the response's; 0 without one, 403
+    where robots.txt forbids it."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -60,12 +57,8 @@ class PageUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A response with status 200.
-
-    Args:
-        url: after all redirects.
-        stamp: its validators (ETag, Last-Modified) as one text; empty where it has none.
-    """
+    """A response with status 200, its URL after all redirects, and its validators (ETag,
+    Last-Modified) as one text, if any."""
 
     url: str
     body: bytes

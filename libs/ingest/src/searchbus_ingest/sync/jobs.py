@@ -78,11 +78,7 @@ def read_rows(path: Path) -> tuple[SourceRow, ...]:
 
 
 def require_valid(row: SourceRow, base: Path) -> None:
-    """Raises Fault where a field is wrong.
-
-    Args:
-        base: as of `address_of`.
-    """
+    """Raises Fault where a field is wrong; `base` as of `address_of`."""
     if not is_token(row.collection):
         raise _invalid("collection: use 1 to 64 letters, digits, _ and -.")
     seconds_of(row.every)
@@ -101,14 +97,8 @@ def seconds_of(every: str) -> float:
 
 
 def address_of(text: str, base: Path) -> tuple[str, str]:
-    """Kind (folder, git, feed, sitemap, or empty: feed or sitemap) and the absolute address.
-
-    Args:
-        base: folder that a relative path starts from.
-
-    Raises:
-        Fault: there is no such kind of source.
-    """
+    """Kind (folder, git, feed, sitemap, or empty: feed or sitemap) and the absolute address, a
+    relative path from `base`. Raises Fault for any other kind."""
     kind, plus, rest = text.partition("+")
     if not (plus and kind in _KINDS):
         kind, rest = "", text
@@ -141,12 +131,8 @@ def _invalid(message: str) -> Fault:
 
 
 class Syncing:
-    """Runs syncs of sources on one data folder.
-
-    Args:
-        find_bus: the bus now; a stack may start anew between two syncs.
-        pause_s: between two requests to one host.
-    """
+    """Runs syncs of sources on one data folder, by the bus of the moment: a stack may start anew.
+    `pause_s` is between two requests to one host."""
 
     def __init__(
         self, data: Path, find_bus: Callable[[], BusAddress], *, base: Path, pause_s: float = 1.0,
@@ -171,12 +157,8 @@ class Syncing:
     async def run(
         self, row: SourceRow, on_progress: Callable[[Summary], None] = lambda summary: None
     ) -> SyncSummary:
-        """Sync one source, and remember how it went.
-
-        Raises:
-            SourceBusyError, SourceUnreadableError, Fault: nothing more was done.
-            OSError: the data folder cannot be written.
-        """
+        """Sync one source, and remember how it went; raises SourceBusyError, SourceUnreadableError,
+        Fault, OSError."""
         path = state_path(self._data, row.collection, row.name)
         with claimed(path):
             state = self._read(row)

@@ -66,14 +66,8 @@ class SyncSource(Protocol):
         """
 
     def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
-        """The documents of an entry, and why others are missing.
-
-        Args:
-            known: stamp of the entry at the last sync whose result is still in place.
-
-        Raises:
-            SourceUnchangedError: it is as it was then.
-        """
+        """The documents of an entry, and why others are missing; raises SourceUnchangedError where
+        it is as the stamp `known` says."""
 
     async def close(self) -> None:
         """Release what it has opened."""

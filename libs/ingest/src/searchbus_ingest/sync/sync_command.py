@@ -169,11 +169,8 @@ class _Run:
         self, read: Callable[[], tuple[SourceRow, ...]], file: Path | None, folder: Path, *,
         wait: bool,
     ) -> None:  # fmt: skip
-        """Sync sources on their schedules until it is cancelled.
-
-        Args:
-            file: where they are; it is read again when it changes. A wrong one changes nothing.
-        """
+        """Sync the sources of a file on their schedules until it is cancelled; the file is read
+        again when it changes, and a wrong one changes nothing."""
         tasks: dict[SourceRow, asyncio.Task[None]] = {}
         seen: object = ""
         try:

@@ -35,12 +35,8 @@ _SAVE_EVERY_S = 30.0
 
 @dataclass(slots=True)
 class SyncSummary(Summary):
-    """Counts of one sync.
-
-    Args:
-        held: documents that are gone and were not deleted.
-        changes: (what, entry) of a dry run: new, changed, gone.
-    """
+    """Counts of one sync; documents that are gone and were not deleted; (what, entry) of a dry
+    run."""
 
     held: int = 0
     changes: list[tuple[str, str]] = field(default_factory=list)

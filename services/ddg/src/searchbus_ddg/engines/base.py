@@ -52,11 +52,7 @@ class EnginePage:
 
 
 class Engine(ABC):
-    """One engine.
-
-    Args:
-        url: of its search; by default the engine's own.
-    """
+    """One engine, at its own URL by default."""
 
     name: ClassVar[str]
     url: str
@@ -67,11 +63,8 @@ class Engine(ABC):
         self.url = url or self.url
 
     def steps(self, query: EngineRequest) -> Generator[HttpRequest, HttpReply, EnginePage]:
-        """The requests of one search; most engines need one.
-
-        Raises:
-            EngineError: a reply is of no use.
-        """
+        """The requests of one search; most engines need one. Raises EngineError for a reply of no
+        use."""
         reply = yield self.request(query)
         require_success(reply, self.limiting)
         return self.parse(query, reply)

@@ -68,12 +68,7 @@ class EngineSearches:
         self._clock = clock
 
     async def search(self, call: Call, request: EngineRequest) -> WebSearchReply:
-        """One page of results of one engine.
-
-        Raises:
-            Fault: invalid_argument, invalid_query, upstream_blocked, upstream_limited,
-                upstream_failed, overloaded, deadline_exceeded.
-        """
+        """One page of results of one engine; raises Fault."""
         used = self._used.get(request.engine)
         if used is None:
             raise Fault(

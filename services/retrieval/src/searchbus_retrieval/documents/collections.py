@@ -261,11 +261,8 @@ class Models:
         return self._chosen.get(collection) or self._chosen.get("*") or self.default.model
 
     async def embedder(self, collection: str, model: str) -> Embedder:
-        """The embedder of a collection's model.
-
-        Raises:
-            Fault: unavailable; this service does not have the model.
-        """
+        """The embedder of a collection's model; raises Fault(unavailable) where this service does
+        not have it."""
         if model not in self._loaded:
             async with self._loading:
                 if model not in self._loaded:

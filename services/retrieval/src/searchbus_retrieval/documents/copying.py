@@ -67,11 +67,8 @@ class Copies:
         self._schemas = schemas
 
     async def read(self, collection: str, cursor: str | None) -> ExportReply:
-        """The documents from a cursor on.
-
-        Raises:
-            Fault: not_found, unavailable; invalid_argument for an unknown cursor.
-        """
+        """The documents from a cursor on; raises Fault(not_found, unavailable,
+        invalid_argument)."""
         record_id, _, inner = (cursor or "").partition(_SEPARATOR)
         schema = await self._schemas.get(collection)
         reading = _Reading()
@@ -106,11 +103,7 @@ class Copies:
         )
 
     async def store(self, collection: str, copy: CollectionCopy, points: list[Point]) -> None:
-        """Store points beside a collection.
-
-        Raises:
-            Fault: storage_full, unavailable.
-        """
+        """Store points beside a collection; raises Fault(storage_full, unavailable)."""
         name = staged(collection)
         if await self._schemas.find(name) is None:
             with typed(name):

@@ -42,11 +42,8 @@ class FieldSpec:
 
 
 def compile_where(where: Mapping[str, Any], fields: Mapping[str, FieldSpec]) -> Filter:
-    """Translate a filter; every fault names the field or operator and what is allowed.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """Translate a filter; raises Fault(invalid_argument), which names the field or operator and
+    what is allowed."""
     return _Compiler(fields).combine(where, depth=1)
 
 

@@ -56,11 +56,8 @@ _CHUNKS_PER_BATCH, _TEXTS_PER_BATCH = 64, 16
 
 
 class Writer:
-    """Writes to one store. `schemas` and `models` are shared with the reader.
-
-    Args:
-        profiles: collection → which facts are read of its documents.
-    """
+    """Writes to one store, by the profiles of collections; `schemas` and `models` are shared with
+    the reader."""
 
     def __init__(
         self,
@@ -80,14 +77,8 @@ class Writer:
     async def store(
         self, collection: str, document: NewDocument, fields: dict[str, FieldType]
     ) -> IngestResult:
-        """Store one document; repeating it changes nothing.
-
-        Args:
-            fields: declared types of metadata fields; the type of another comes from its value.
-
-        Raises:
-            Fault: unavailable; this service does not have the collection's model.
-        """
+        """Store one document, with declared types of its fields; others come from the values.
+        Repeating it changes nothing. Raises Fault(unavailable) without the collection's model."""
         reason = _refusal(document)
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)

@@ -159,11 +159,7 @@ SYNONYM_WEIGHT = 0.35
 
 
 class Phrases(Generic[T]):
-    """Phrases of questions, and what they mean.
-
-    Args:
-        declared: what is meant → phrases.
-    """
+    """Phrases of questions, by what they mean."""
 
     def __init__(self, declared: Mapping[T, Sequence[str]]) -> None:
         self._meant = {_stems(phrase): m for m, phrases in declared.items() for phrase in phrases}
@@ -185,11 +181,7 @@ class Phrases(Generic[T]):
 
 
 class Synonyms:
-    """What the documents may say in place of a question's words.
-
-    Args:
-        phrases: of questions, and the words of the documents.
-    """
+    """What the documents may say in place of a question's words, by phrases of these."""
 
     def __init__(self, phrases: Phrases[str], question: str) -> None:
         found = phrases.said_in(question)

@@ -55,11 +55,8 @@ class _Cursor(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class PageOfResults:
-    """Results that the caller has not seen, best first.
-
-    Args:
-        cursor: for the next ones; None at the end.
-    """
+    """Results that the caller has not seen, best first, and the cursor for the next ones, if
+    any."""
 
     found: FusedResults
     cursor: str | None

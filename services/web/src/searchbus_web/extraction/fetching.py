@@ -60,12 +60,7 @@ _ENTRY_BYTES = 1000
 
 
 class FetchError(Exception):
-    """A page could not be fetched.
-
-    Args:
-        status: for the caller; the README lists them.
-        message: one sentence.
-    """
+    """A page could not be fetched: a status (the README lists them), and one sentence."""
 
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
@@ -128,11 +123,8 @@ class Robots:
         return (await self.about(url, left_s, caller=caller)).allowed
 
     async def about(self, url: str, left_s: float, *, caller: str = "") -> RobotsAnswer:
-        """What the robots.txt of the page's origin says.
-
-        Raises:
-            FetchError: it did not come in the time that is left, which is short.
-        """
+        """What the robots.txt of the page's origin says; raises FetchError where it did not come in
+        the short time that is left."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin
@@ -191,11 +183,8 @@ class Fetcher:
     async def fetch(
         self, url: str, *, timeout_s: float, caller: str = "", visit: Visit | None = None
     ) -> PageBytes:
-        """Fetch a page; see `get`.
-
-        Raises:
-            FetchError: with one of the statuses of the README; `unchanged`, where a visit asked.
-        """
+        """Fetch a page; see `get`. Raises FetchError with a status of the README; `unchanged`,
+        where a visit asked."""
         url, reply, moved = await self.get(url, timeout_s=timeout_s, caller=caller, visit=visit)
         if reply.status == 304 and visit is not None and visit.headers:
             raise FetchError("unchanged", "It has not changed.")

@@ -26,11 +26,7 @@ _LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]*\)")
 
 
 class Highlight(msgspec.Struct):
-    """`text[start:end]` of a page.
-
-    Args:
-        score: 1 for the best one.
-    """
+    """`text[start:end]` of a page; the best one has the score 1."""
 
     start: int
     end: int

@@ -85,11 +85,7 @@ class Outline:
 
 
 def read_range(text: str) -> tuple[int, int]:
-    """The first and the last paragraph of `4`, `3-7` or `12-`.
-
-    Raises:
-        Fault: invalid_argument.
-    """
+    """The first and the last paragraph of `4`, `3-7` or `12-`; raises Fault(invalid_argument)."""
     first, dash, last = text.partition("-")
     ends = (int(first), int(last) if last else 10**6 if dash else int(first))
     if not 1 <= ends[0] <= ends[1]:

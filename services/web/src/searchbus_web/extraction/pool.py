@@ -74,11 +74,7 @@ class ReaderPool:
         await asyncio.gather(*(child.stop() for child in self._children))
 
     async def read(self, page: PageBytes, *, caller: str = "") -> PageText:
-        """Return the text of a page; no page makes it raise.
-
-        Args:
-            caller: the stable id of whoever asks for the page.
-        """
+        """Return the text of a page, for a caller by a stable id; no page makes it raise."""
         with _tracer.start_as_current_span("read page", attributes={"bytes": len(page.body)}):
             found = await self._ask(page, caller)
         return found if isinstance(found, PageText) else PageText(problem="parse_error")

@@ -159,12 +159,7 @@ class ApiProvider(Provider):
     async def call(
         self, request: Callable[[str], HttpRequest], reply_type: type[T], *, timeout_s: float
     ) -> T:
-        """Send `request(key)` and decode the reply.
-
-        Raises:
-            Fault: upstream_limited, upstream_failed, quota_exhausted, rate_limited,
-                invalid_argument.
-        """
+        """Send `request(key)` and decode the reply; raises Fault."""
 
         async def attempt(left_s: float) -> T:
             return await self._attempt(request, reply_type, left_s)
@@ -296,10 +291,7 @@ class ApiProvider(Provider):
 
     def read_rows(self, rows: Sequence[Any], row_type: type[R]) -> list[R]:
         """The rows that can be read and have an http or https address; the others are counted.
-
-        Raises:
-            Fault: upstream_failed; there are rows, and none can be read.
-        """
+        Raises Fault(upstream_failed) where none of them can be read."""
         found: list[R] = []
         for raw in rows:
             try:
@@ -322,11 +314,7 @@ def _failed(what: str, *, retryable: bool = False) -> Fault:
 
 
 class RowsReply(msgspec.Struct):
-    """A reply with rows at its top level.
-
-    Raises:
-        msgspec.ValidationError: it has no list of rows, or an error in place of rows.
-    """
+    """A reply with rows at its top level; raises msgspec.ValidationError without a list of rows."""
 
     results: list[Any]
     error: Any = None
@@ -338,11 +326,8 @@ class RowsReply(msgspec.Struct):
 
 
 def read_reply(body: bytes, reply_type: type[T]) -> T:
-    """Decode a body; NaN and broken characters, which some servers write, cost no row.
-
-    Raises:
-        ValueError, RecursionError: it is not JSON, or not a reply of this type.
-    """
+    """Decode a body; NaN and broken characters, which some servers write, cost no row. Raises
+    ValueError, RecursionError."""
     try:
         return msgspec.json.decode(body, type=reply_type)
     except msgspec.ValidationError:

@@ -67,12 +67,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result of a provider.
-
-    Args:
-        published_at: ISO 8601, a date or a time in UTC.
-        ranked: its score and positions, once it is fused.
-    """
+    """One result of a provider; its date is ISO 8601, a day or a time in UTC. `ranked`: score and
+    positions, once it is fused."""
 
     title: str
     url: str
@@ -153,11 +149,8 @@ def registrable_domain(host: str) -> str:
 
 
 def iso_date(value: object) -> str | None:
-    """ISO 8601 of a provider's date; None where it cannot be read.
-
-    Args:
-        value: ISO 8601, RFC 1123, or seconds of the epoch.
-    """
+    """ISO 8601 of a provider's date (ISO 8601, RFC 1123, or seconds of the epoch); None where it
+    cannot be read."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):

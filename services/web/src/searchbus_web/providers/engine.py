@@ -14,11 +14,7 @@ _MAX_QUERY_CHARS = 499
 
 
 class EngineProvider:
-    """One engine as a provider.
-
-    Args:
-        name: in the table of engines, except ddg, which is a provider of its own.
-    """
+    """One engine of the table as a provider, except ddg, which is a provider of its own."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         facts = ENGINES[name]

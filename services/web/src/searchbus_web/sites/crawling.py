@@ -147,11 +147,8 @@ class Crawl:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> CrawlReport:
-        """Visit pages until there is no more, or the budget is used up.
-
-        Raises:
-            Fault: the documents cannot be stored; the crawl can be continued.
-        """
+        """Visit pages until there is no more, or the budget is used up; raises Fault where
+        documents cannot be stored: the crawl can be continued."""
         record = self.record
         starts = range(0, len(record.seen), HASH_BYTES)
         self._seen = {record.seen[at : at + HASH_BYTES] for at in starts}

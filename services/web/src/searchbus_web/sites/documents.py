@@ -45,11 +45,8 @@ _PASSING = (ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCE
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page as it is in the collection; texts may be empty.
-
-    Args:
-        fetched_s: seconds of the epoch.
-    """
+    """A page as it is in the collection, fetched at `fetched_s` of the epoch; texts may be
+    empty."""
 
     url: str
     content_hash: str
@@ -80,11 +77,7 @@ class StoredPage:
 
 
 class SiteDocuments:
-    """The documents of one site in one collection.
-
-    Args:
-        left_s: the seconds that the caller has left.
-    """
+    """The documents of one site in one collection, within the seconds that the caller has left."""
 
     def __init__(
         self, bus: Bus, actor: Actor, collection: str, site: str, left_s: Callable[[], float]

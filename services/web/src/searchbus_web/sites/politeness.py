@@ -36,11 +36,7 @@ _MAX_HOSTS = 1_000
 
 
 class Politeness:
-    """Waits for the turn of a host.
-
-    Args:
-        delay_s: between two requests of a host, at least.
-    """
+    """Waits for the turn of a host: `delay_s` at least between two requests."""
 
     def __init__(self, robots: Robots, hosts: KeyValue | None, *, delay_s: float) -> None:
         self._robots = robots
@@ -53,11 +49,8 @@ class Politeness:
         return await self._robots.about(url, left_s, caller=caller)
 
     async def turn(self, url: str, left_s: float, *, caller: str) -> None:
-        """Wait until an address may be fetched.
-
-        Raises:
-            FetchError: robots; timeout; busy, where the turn comes later than `left_s`.
-        """
+        """Wait until an address may be fetched; raises FetchError: robots, timeout, or busy, where
+        the turn comes later than `left_s`."""
         rules = await self.rules(url, left_s, caller=caller)
         if not rules.allowed:
             raise FetchError("robots", "The site's robots.txt asks not to fetch it.")

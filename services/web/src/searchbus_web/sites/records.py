@@ -78,11 +78,8 @@ class CrawlStore:
         self._store = store
 
     async def take(self, key: str) -> tuple[CrawlRecord | None, RecordKeeper]:
-        """The record of a crawl, once no other call works on it, and who keeps it from now on.
-
-        Raises:
-            Fault: overloaded; another call works on it.
-        """
+        """The record of a crawl, once no other call works on it, and who keeps it from now on;
+        raises Fault(overloaded)."""
         runner = secrets.token_hex(8)
         revision: int | None = None
         found: CrawlRecord | None = None
