@@ -1,6 +1,6 @@
-"""HTTP/1.1 to attached servers, below httpx2's client.
+"""HTTP/1.1 to attached servers, below httpx2's client, and for messages without one (posting.py).
 
-    transport.py (httpx2's interface, kept connections) ──> connection.py (one connection, made)
+    transport.py (kept connections, httpx2's interface) ──> connection.py (one connection, made)
 
 httpx2's own transport takes five times the CPU of this one for a small request, since its parser
 and its streams are Python. Here httptools parses, and the sockets are asyncio's. Proxies, uploads
