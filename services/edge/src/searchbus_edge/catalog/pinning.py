@@ -138,20 +138,10 @@ class HeldChange:
         return f"{self.toolset}.{self.held.tool.name}"
 
     @property
-    def digits(self) -> str:
-        """What names this very definition."""
-        return self.held.digits
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why it is held."""
-        return self.held.reasons
-
-    @property
     def wait(self) -> Wait:
         """What a person is told of it."""
-        text = f"{self.name} is held: {'; '.join(self.reasons)}."
-        return Wait("held", self.name, text, f"searchbus pins diff {self.digits}")
+        text = f"{self.name} is held: {'; '.join(self.held.reasons)}."
+        return Wait("held", self.name, text, f"searchbus pins diff {self.held.digits}")
 
 
 def held_changes(directory: Directory, pins: Pins) -> list[HeldChange]:

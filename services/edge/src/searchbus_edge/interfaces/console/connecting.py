@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -91,10 +93,8 @@ def add_connecting(
     @app.get(f"{API}/keys")
     async def keys(request: Request) -> PlainAnswer:
         await access.seer(request)
-        try:
+        with _usable():
             records = key_file().read()
-        except (OSError, ValueError) as error:
-            raise _unusable(error) from None
         found = [msgspec.convert(record, ShownKey, from_attributes=True) for record in records]
         return PlainAnswer(encode({"keys": found}), headers=_NO_STORE)
 
@@ -106,10 +106,8 @@ def add_connecting(
         if missing is not None or ("*" in wanted.roles and "*" not in visitor.actor.roles):
             raise Fault(ErrorCode.FORBIDDEN, f"You lack the role {missing or '*'}. Leave it out.")
         expires_s = int(time.time()) + wanted.days * _DAY_S if wanted.days else 0
-        try:
+        with _usable():
             key, record = key_file().add(wanted.name, wanted.roles, expires_s=expires_s)
-        except (OSError, ValueError) as error:
-            raise _unusable(error) from None
         found = {"key": key, "id": record.id, "roles": record.roles}
         return PlainAnswer(encode(found), headers=_NO_STORE)
 
@@ -117,10 +115,8 @@ def add_connecting(
     async def revoke(request: Request) -> PlainAnswer:
         visitor = await access.manager(request)
         wanted = await body_of(calls, visitor, request, KeyId)
-        try:
+        with _usable():
             revoked = key_file().revoke(wanted.id)
-        except (OSError, ValueError) as error:
-            raise _unusable(error) from None
         if not revoked:
             raise Fault(ErrorCode.NOT_FOUND, "No key has this id any more. List the keys again.")
         return PlainAnswer(encode({"revoked": wanted.id}))
@@ -134,7 +130,12 @@ def add_connecting(
         return PlainAnswer(encode({"total": len(tools), "tools": found}))
 
 
-def _unusable(error: Exception) -> Fault:
-    return Fault(
-        ErrorCode.UNAVAILABLE, f"The file of keys cannot be used: {error}", retryable=False
-    )
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Raise Fault where the file of keys cannot be used."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise Fault(
+            ErrorCode.UNAVAILABLE, f"The file of keys cannot be used: {error}", retryable=False
+        ) from None

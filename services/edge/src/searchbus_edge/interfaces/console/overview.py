@@ -212,7 +212,7 @@ class Overview:
         for held in await asyncio.to_thread(self._held.now):
             if held.held.refused:
                 continue
-            found |= _wait(*held.wait, digits=held.digits)
+            found |= _wait(*held.wait, digits=held.held.digits)
         return found
 
 
