@@ -81,6 +81,13 @@ def test_no_text_controls_or_hides_and_no_metadata_is_ours(read, raw):
     assert json.dumps(SHOWN, ensure_ascii=False) in sent
 
 
+@pytest.mark.parametrize(("more", "left"), [({}, None), ({"a/b": 1}, {"a/b": 1})])
+def test_who_the_server_is_says_the_edge(more, left):
+    """It would be the server's name on every answer of ours."""
+    stamp = {"io.modelcontextprotocol/serverInfo": {"name": "far", "version": "1"}}
+    assert reply_of("far", {"content": [], "_meta": {**stamp, **more}}).meta == left
+
+
 def test_an_answer_that_is_nested_too_deeply_is_a_failure():
     """No more is known of it."""
     nested: Any = []

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from mcp import MCPError
-from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, SERVER_INFO_META_KEY
 from msgspec import Struct
 
 from searchbus_contracts import (
@@ -55,8 +55,17 @@ def reply_of(server: str, raw: Any, *, links: bool = False) -> ToolReply:
         content=tuple(passed_on(server, block, links=links) for block in found.content),
         structured=structured,
         is_error=found.is_error,
-        meta=found.meta,
+        meta=_without_stamp(found.meta),
     )
+
+
+def _without_stamp(meta: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Without who the server is: the edge says who it is itself, and renders other keys of MCP's
+    by the SDK, at several times the cost.
+    """
+    if meta is None or SERVER_INFO_META_KEY not in meta:
+        return meta
+    return {key: value for key, value in meta.items() if key != SERVER_INFO_META_KEY} or None
 
 
 def failure_of(server: str, error: MCPError) -> Fault:
