@@ -9,6 +9,7 @@ async with Fleet(folder) as fleet:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -48,6 +49,7 @@ class Fleet:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.ports: list[int] = []
         self._cluster = cluster
+        self._edges = itertools.count()
         self._monitors: list[int] = []
         self._settings = {
             "search": "false", "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000,
@@ -111,7 +113,7 @@ class Fleet:
         Args:
             report: where it says what it holds, see watched.py.
         """
-        number = len(self.ports)
+        number = next(self._edges)
         path = self.folder / f"edge-{number}.port"
         watched = ("tests.chaos.watched", str(report), "searchbus_runtime", "edge")
         program = ("searchbus_edge",) if report is None else watched

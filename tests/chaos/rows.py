@@ -8,6 +8,7 @@ from functools import partial
 from . import (
     rows_attach,
     rows_bus,
+    rows_company,
     rows_load,
     rows_lost,
     rows_neighbours,
@@ -50,7 +51,7 @@ ROWS: dict[str, Row] = {
     "scraper_blocked": rows_upstreams.scraper_blocked,
     "cluster_loses_a_server": rows_bus.cluster_loses_a_server,
     "scrapers": rows_upstreams.scrapers_for_long,
-    "thousand_workers": rows_bus.thousand_workers,
+    "thousand_workers": rows_company.thousand_workers,
     "full_disk": rows_storage.full_disk,
     "damaged": rows_storage.damaged,
     "qdrant": rows_qdrant.qdrant,

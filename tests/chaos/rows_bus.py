@@ -11,15 +11,12 @@ from pathlib import Path
 
 import nats
 
-from searchbus_bus import connect
-from searchbus_bus.catalog.directory import Directory
-
 from .client import Client, Outcome, counts
 from .fleet import READY_S, Fleet, monitor, rss_mib
 from .rows_workers import silent
-from .scorecard import Measurement, at_least, at_most
+from .scorecard import Measurement, at_most
 
-__all__ = ["cluster_loses_a_server", "malformed", "restarted", "thousand_workers"]
+__all__ = ["cluster_loses_a_server", "malformed", "restarted"]
 
 
 async def restarted(folder: Path, *, short: bool) -> list[Measurement]:
@@ -189,30 +186,3 @@ def _leader(fleet: Fleet) -> int | None:
             if leader and "limit" in stream["name"].lower():
                 return int(leader.removeprefix("n"))
     return None
-
-
-async def thousand_workers(folder: Path, *, short: bool) -> list[Measurement]:
-    """Many light workers: a follower sees all of them, and none of them leaves its view."""
-    count = 200 if short else 1_000
-    processes = 4
-    watched_s = 6 if short else 15
-    async with Fleet(folder, log_level="error") as fleet:
-        for _ in range(processes):
-            fleet.start("tests.chaos.worker", "many", str(count // processes))
-        bus = await connect(fleet.nats_url, name="follower")
-        directory = Directory(bus)
-        await directory.start()
-        most, give_up_s = 0, time.monotonic() + 120
-        while most < count and time.monotonic() < give_up_s:
-            most = max(most, directory.count("many"))
-            await asyncio.sleep(0.25)
-        least, end_s = most, time.monotonic() + watched_s
-        while time.monotonic() < end_s:
-            least = min(least, directory.count("many"))
-            await asyncio.sleep(0.1)
-        await directory.close()
-        await bus.close()
-    return [
-        at_least("22", f"seen of {count} light workers", most, count),
-        at_most("22", f"dropped while they run, in {watched_s} s", most - least, 0),
-    ]

@@ -1,18 +1,20 @@
 """The worker of these tests: `python -m tests.chaos.worker`. It keeps nothing and needs no upstream.
 
-`many COUNT` serves that many small workers over a few connections (row 22).
+`many COUNT SERVICE` serves that many small workers over a few connections (row 22).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import time
 from typing import Annotated
 
 import msgspec
 
 from searchbus_bus import Call, Toolset, Worker, connect, tool
-from searchbus_contracts import ToolAnnotations, ToolDescriptor
+from searchbus_contracts import TextContent, ToolAnnotations, ToolCall, ToolDescriptor, ToolReply
 from searchbus_runtime import Process, ServiceSettings, load_settings, run
 
 READ_ONLY = ToolAnnotations(
@@ -98,31 +100,33 @@ async def start(process: Process[Settings]) -> None:
     await process.serve(worker)
 
 
-async def many(count: int) -> None:
-    """Serve small workers until the process is ended."""
+async def many(count: int, service: str) -> None:
+    """Serve small workers until the process is ended: one tool, named as its service, returns its text, or
+    without one, which worker this is."""
     settings = load_settings(Settings)
+    descriptor = ToolDescriptor(
+        name=service, toolset=service, description="Echo, or say which worker this is.",
+        input_schema={"type": "object"}, annotations=READ_ONLY,
+    )  # fmt: skip
     for first in range(0, count, 50):
-        bus = await connect(settings.nats_url, name="many")
-        for _ in range(first, min(first + 50, count)):
-            worker = Worker("many")
-            worker.add(Many())
+        bus = await connect(settings.nats_url, name=service)
+        for number in range(first, min(first + 50, count)):
+            text = f"{os.getpid()}.{number}"
+
+            async def which(call: Call, request: ToolCall, text: str = text) -> ToolReply:
+                said = msgspec.json.decode(request.arguments).get("text", text)
+                return ToolReply(content=(TextContent(text=said),))
+
+            worker = Worker(service)
+            worker.add_tool(descriptor, which)
             await bus.serve(worker)
-    sys.stdout.write("ready\n")
+    sys.stdout.write(f"{service} ready at {time.monotonic()}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
 
 
-class Many(Toolset, name="many"):
-    """One tool."""
-
-    @tool(title="Nothing", annotations=READ_ONLY)
-    async def nothing(self, call: Call, arguments: Nothing) -> str:
-        """Return nothing."""
-        return ""
-
-
 if __name__ == "__main__":
     if sys.argv[1:2] == ["many"]:
-        asyncio.run(many(int(sys.argv[2])))
+        asyncio.run(many(int(sys.argv[2]), sys.argv[3]))
     else:
         sys.exit(run("chaos", load_settings(Settings), start))

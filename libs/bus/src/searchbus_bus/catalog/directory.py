@@ -215,7 +215,8 @@ class Directory:
 
     def _pause_s(self) -> float:
         """Until the next round."""
-        pause_s = max(self._refresh_s, len(self._presence.everyone()) / _REPLIES_PER_S)
+        # Each replies twice: as one of all, and as one of its service.
+        pause_s = max(self._refresh_s, 2 * len(self._presence.everyone()) / _REPLIES_PER_S)
         return pause_s * random.uniform(*_JITTER)  # noqa: S311  (jitter)
 
     async def _on_event(self, subject: str, data: bytes) -> None:
