@@ -410,6 +410,7 @@ async def test_attached_server_that_attacks_is_shown_as_text(serve_console, visi
         assert as_shown(text) in diff, text
         assert as_shown(text).split("<")[0] in state, text
     view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    await view.get_by_text("This is what callers see now.").wait_for()
     assert await page.input_value("#view") == EVIL
     shown = await view.inner_text()
     for text in CORPUS:
@@ -434,6 +435,36 @@ async def test_change_that_was_folded_stays_folded_when_the_page_is_drawn_again(
     await (await drawn.value).finished()
     await tab.page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
     assert await change.get_attribute("open") is None
+
+
+async def test_view_that_somebody_changes_is_not_overwritten_by_a_late_reply(serve_console, visit):
+    """The text that counts is asked for when the page opens, and at each event."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        if route.request.post_data_json["action"] == "view":
+            asked.set()
+            await held.wait()
+        await route.continue_()
+
+    await page.route("**/console/api/attached", hold)
+    await tab.go("attached/odd")
+    await asked.wait()
+    async with page.expect_response(_is_view):
+        await page.fill("#view", "deny = []")
+        held.set()
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    await view.get_by_text("saved yet").or_(view.get_by_text("callers see now")).wait_for()
+    assert await page.input_value("#view") == "deny = []"
+    await tab.check()
+
+
+def _is_view(response: Any) -> bool:
+    asked = response.request.post_data_json
+    return isinstance(asked, dict) and asked.get("action") == "view"
 
 
 async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):

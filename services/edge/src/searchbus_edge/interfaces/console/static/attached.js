@@ -117,10 +117,11 @@ function viewEditor(ask, saved) {
   // Reads the view that counts; a text that somebody is changing stays.
   async function read(anew) {
     if (!anew && text.value !== kept) return preview();
-    const mine = ++asked;
+    const [before, mine] = [text.value, ++asked];
     try {
       const found = await ask("view");
       if (mine !== asked) return undefined;
+      if (text.value !== before) return preview(); // somebody began to change it meanwhile
       text.value = found.text ?? "";
       [stamp, kept] = [found.stamp, text.value];
       save.disabled = true;
