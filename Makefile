@@ -30,8 +30,8 @@ check: setup ## lint, format, types; types also as on macOS
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy libs/*/src services/*/src && $(PY) -m mypy --platform darwin --no-warn-unreachable \
 		--cache-dir .mypy_cache/darwin libs/*/src services/*/src
-bench: setup ## measure, also other servers; build/bench.json, docs/performance.md
-	@$(PY) -m tests.bench
+bench: setup ## measure; build/bench.json, docs/performance.md; PEERS=1: beside others, build/peers.json
+	@$(PY) -m tests.bench$(if $(PEERS),.peers)
 cluster: setup ## manifests, chart and drills at a real Kubernetes API server (Debian's etcd-server, ../shared/bin)
 	@$(PYTEST) tests/cluster
 chaos: setup ## inject faults into real processes; build/scorecard.json (ROWS=killed,stopped RUNS=3)

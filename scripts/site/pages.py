@@ -40,8 +40,8 @@ CONTENTS = {
         "reference/messages", "reference/metrics", "errors", "platforms", "glossary",
     ],
     "Explanation": [
-        "architecture", "decisions/index", "performance", "scale", "reliability", "security",
-        "comparison",
+        "architecture", "decisions/index", "performance", "performance/peers", "scale",
+        "reliability", "security", "comparison",
     ],
     "Work on it": ["contributing", "tests", "release", "changelog", "packages/index"],
 }  # fmt: skip

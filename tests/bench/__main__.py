@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [attach] [peers] [plans] [soak] [startup] [consoles]
+        [tracing] [sizing] [edge] [finding] [attach] [plans] [soak] [startup] [consoles]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -35,7 +35,6 @@ from . import (
     ingest,
     latency,
     passages,
-    peers,
     plans,
     python_docs,
     quantization,
@@ -75,7 +74,6 @@ BENCHES = {
     "edge": edge.run,
     "finding": finding.run,
     "attach": attach.run,
-    "peers": peers.run,
     "plans": plans.run,
     "soak": soak.run,
     "startup": startup.run,
@@ -89,7 +87,6 @@ WITHOUT_REFERENCE = {
     "edge",
     "finding",
     "attach",
-    "peers",
     "plans",
     "soak",
     "startup",

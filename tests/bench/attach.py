@@ -1,4 +1,4 @@
-"""What attaching a server costs: its calls through searchbus, without it, and through fastmcp's proxy.
+"""What attaching a server costs: its calls through searchbus, and without it.
 
 All have the same bare server behind them. Every round measures all in turn, so that the machine's noise meets each
 alike; differences and ratios are made within a round. Then a hundred servers with a hundred tools each are attached.
@@ -25,12 +25,11 @@ import psutil
 from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.attach import StatusReply, StatusRequest
-from searchbus_testing import free_port, until
+from searchbus_testing import until
 
 from .attach_parts import TOOLS_EACH
 from .edge import IN_FLIGHT, REVISIONS, TEXT, message
 from .load import cpu_s, send
-from .peers.environments import NotInstalledError, environment
 from .progress import progress
 from .stack import START_TIMEOUT_S, nats, port_of, service
 from .tools import question
@@ -40,7 +39,6 @@ __all__ = ["run"]
 ROUNDS = 5
 LOAD_S = 1.0
 SERVERS = 100
-PROXY = Path(__file__).parent / "peers" / "servers" / "fastmcp_proxy.py"
 DIRECT, THROUGH, COMMAND = "without a gateway", "searchbus", "searchbus, a command"
 OPERATOR = Actor(subject="bench", roles=("*",))
 
@@ -85,25 +83,18 @@ async def bare_server() -> AsyncIterator[int]:
 async def _hop(folder: Path, port: int) -> dict[str, Any]:
     command = {"command": sys.executable, "args": ["-m", "tests.bench.attach_parts", "stdio"]}
     servers = {"bare": {"url": f"http://127.0.0.1:{port}/mcp"}, "command": command}
-    async with AsyncExitStack() as stack:
-        own = await stack.enter_async_context(_attached(folder, servers, search=False))
+    async with _attached(folder, servers, search=False) as own:
         specs = {
             DIRECT: _spec(port, "/mcp"),
             THROUGH: _spec(own.port, "/mcp/bare"),
             COMMAND: _spec(own.port, "/mcp/command"),
         }
-        skipped = {}
-        for sessions, name in (("each", "fastmcp proxy"), ("shared", "fastmcp proxy, one session")):
-            try:
-                specs[name] = await stack.enter_async_context(_proxy(port, sessions))
-            except NotInstalledError as error:
-                skipped[name] = str(error)
         counts = {name: await _count(spec) for name, spec in specs.items()}
         rounds = []
         for number in range(ROUNDS):
             progress(f"attach: round {number + 1} of {ROUNDS}")
             rounds.append({n: await _measure(s, counts[n], own) for n, s in specs.items()})
-    return {**_summary(rounds), "skipped": skipped}
+    return _summary(rounds)
 
 
 async def _measure(spec: dict[str, Any], count: int, own: Stack) -> dict[str, float]:
@@ -135,10 +126,6 @@ def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, float]:
     for name in rounds[0]:
         found[f"calls/s {name}"] = median(lambda r, n=name: r[n]["calls/s"])
         found[f"p50 ms, 1 in flight, {name}"] = median(lambda r, n=name: r[n]["p50 ms"])
-        if name.startswith("fastmcp"):
-            found[f"calls/s / {name}"] = median(
-                lambda r, n=name: r[THROUGH]["calls/s"] / r[n]["calls/s"]
-            )
     return found
 
 
@@ -241,32 +228,6 @@ async def _attached(folder: Path, servers: dict[str, Any], *, search: bool) -> A
 
         await until(up, timeout_s=START_TIMEOUT_S, interval_s=0.1)
         yield own
-
-
-@asynccontextmanager
-async def _proxy(port: int, sessions: str) -> AsyncIterator[dict[str, Any]]:
-    """fastmcp's proxy before the server; how it is called."""
-    front = free_port()
-    python = await asyncio.to_thread(environment, "fastmcp")
-    process = subprocess.Popen(
-        [python, PROXY, str(front), f"http://127.0.0.1:{port}/mcp", sessions],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-
-        async def listens() -> bool:
-            try:
-                async with httpx.AsyncClient(timeout=10) as client:
-                    await client.get(f"http://127.0.0.1:{front}/health")
-            except httpx.HTTPError:
-                return False
-            return True
-
-        await until(listens, timeout_s=START_TIMEOUT_S, interval_s=0.2)
-        yield _spec(front, "/mcp")
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def _spec(port: int, path: str) -> dict[str, Any]:

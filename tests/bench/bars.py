@@ -60,17 +60,9 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "MiB added by the last 80,000 calls": ("<=", 4),
         "share of connected traces": (">=", 1),
     },
-    "peers": {
-        **{f"calls/s / fastmcp {revision}": (">=", 3) for revision in REVISIONS},
-        f"calls/s / fastmcp proxy {REVISIONS[0]}": (">=", 50),
-        f"calls/s / ContextForge {REVISIONS[0]}": (">=", 50),
-        f"calls/s / ContextForge, sessions {REVISIONS[0]}": (">=", 50),
-        **{f"p99 / p50, quietest round {revision}": ("<=", 3) for revision in REVISIONS},
-    },
     "plans": {"saved share of tokens": (">=", 0.8), "added ms": ("<=", 10)},
     "attach": {
         "p50 added ms, 1 in flight": ("<=", 2),
-        "calls/s / fastmcp proxy": (">=", 10),
         "10,000 tools: search p50 ms": ("<=", 10),
         "10,000 tools: search p99 ms": ("<=", 40),
     },

@@ -1,4 +1,4 @@
-"""Bar charts as SVG, on a logarithmic scale.
+"""Bar charts as SVG, on a logarithmic scale, in the light or dark colours that the reader's screen asks for.
 
     svg = chart("Calls a second", "calls/s", [Row("searchbus", 2000.0, own=True), Row("other", 20.0)])
 
@@ -17,7 +17,14 @@ __all__ = ["Row", "chart", "number"]
 
 _WIDTH, _LABELS, _VALUES = 860, 300, 110
 _ROW, _TOP, _BOTTOM = 26, 56, 30
-_OWN, _OTHER, _GRID, _TEXT = "#1b62b5", "#9aa5b1", "#e3e6ea", "#24292f"
+_STYLE = """<style>
+text { fill: #24292f } .page { fill: #ffffff } .grid { stroke: #e3e6ea }
+.own { fill: #1b62b5 } line.own { stroke: #1b62b5 } .other { fill: #9aa5b1 } line.other { stroke: #9aa5b1 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .page { fill: #0d1117 } .grid { stroke: #30363d }
+.own { fill: #58a6ff } line.own { stroke: #58a6ff } .other { fill: #6e7681 } line.other { stroke: #6e7681 }
+}
+</style>"""
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,10 @@ def chart(title: str, unit: str, rows: Sequence[Row]) -> str:
     height = _TOP + _ROW * len(rows) + _BOTTOM
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-family="system-ui, sans-serif" font-size="13" fill="{_TEXT}" role="img">',
+        f'font-family="system-ui, sans-serif" font-size="13" role="img">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
+        _STYLE,
+        f'<rect class="page" width="{_WIDTH}" height="{height}"/>',
         _label(12, 24, f"{title} ({unit}, logarithmic scale)", weight="bold"),
         *_grid(low, high, height),
     ]
@@ -75,27 +83,27 @@ def _x(value: float, low: int, high: int) -> float:
 def _grid(low: int, high: int, height: int) -> Iterator[str]:
     for power in range(low, high + 1):
         x, bottom = _x(10**power, low, high), height - _BOTTOM
-        yield f'<line x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{bottom}" stroke="{_GRID}"/>'
+        yield f'<line x1="{x}" x2="{x}" y1="{_TOP - 8}" y2="{bottom}" class="grid"/>'
         yield _label(x, bottom + 18, number(10**power), anchor="middle")
 
 
 def _row(row: Row, y: int, low: int, high: int) -> Iterator[str]:
-    color = _OWN if row.own else _OTHER
+    kind = "own" if row.own else "other"
     middle = y + _ROW // 2
     start, end = _LABELS, _x(row.value, low, high)
     text = number(row.value)
     yield _label(_LABELS - 10, middle + 4, row.label, anchor="end", weight="bold" * row.own)
     if row.high is None:
-        yield f'<rect x="{start}" y="{y + 5}" width="{end - start:.1f}" height="16" fill="{color}"/>'
+        yield f'<rect x="{start}" y="{y + 5}" width="{end - start:.1f}" height="16" class="{kind}"/>'
     else:
         start, end = end, _x(row.high, low, high)
         text = f"{text} to {number(row.high)}"
         yield (
-            f'<line x1="{start}" x2="{end}" y1="{middle}" y2="{middle}" stroke="{color}" '
+            f'<line x1="{start}" x2="{end}" y1="{middle}" y2="{middle}" class="{kind}" '
             'stroke-width="4"/>'
         )
         for x in (start, end):
-            yield f'<circle cx="{x}" cy="{middle}" r="6" fill="{color}"/>'
+            yield f'<circle cx="{x}" cy="{middle}" r="6" class="{kind}"/>'
     yield _label(end + 12, middle + 4, text)
 
 

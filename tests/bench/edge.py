@@ -42,7 +42,6 @@ class Parts:
     nats_pid: int
     raw_pid: int
     raw_port: int
-    raw_h11_port: int
     worker_pid: int
     edge_pids: tuple[int, ...]
     edge_port: int
@@ -153,8 +152,8 @@ async def _cpu_s(spec: dict[str, Any], pids: Iterable[int]) -> tuple[float, floa
 
 
 @asynccontextmanager
-async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> AsyncIterator[Parts]:
-    """NATS, the raw servers, a worker and edges that share a port, each a process.
+async def running_parts(folder: Path, **more: object) -> AsyncIterator[Parts]:
+    """NATS, the raw servers, a worker and an edge, each a process.
 
     Args:
         more: further settings of all.
@@ -167,7 +166,7 @@ async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> Asyn
         stack.callback(nats.stop)
         settings = {
             "nats_url": nats.url, "data_dir": folder, "auth": "static", "keys_file": folder / "keys.json", "search": "false",
-            "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000, "reuse_port": edges > 1,
+            "call_rate_per_s": 0, "abuse_rate_per_s": 1_000_000,
             **more,
         }  # fmt: skip
 
@@ -184,25 +183,18 @@ async def running_parts(folder: Path, *, edges: int = 1, **more: object) -> Asyn
 
         raw = start("tests.bench.edge_parts", "raw", nats.url, log=folder / "raw.log")
         assert raw.stdout is not None
-        raw_ports = (await asyncio.to_thread(raw.stdout.readline)).split()
+        raw_port = int(await asyncio.to_thread(raw.stdout.readline))
         worker = start("tests.bench.edge_parts", "worker", log=folder / "worker.log")
-        pids: list[int] = []
-        port = 0
-        for number in range(edges):
-            port_file = folder / f"port-{number}"
-            process = start(
-                "searchbus_runtime", "edge", log=log_of(port_file), port=port, port_file=port_file
-            )
-            port = await port_of(process, port_file)
-            pids.append(process.pid)
-        raw_port, raw_h11_port = map(int, raw_ports)
+        port_file = folder / "port"
+        edge = start(
+            "searchbus_runtime", "edge", log=log_of(port_file), port=0, port_file=port_file
+        )
+        port = await port_of(edge, port_file)
         assert nats.process is not None
         parts = Parts(
-            nats.url, nats.process.pid, raw.pid, raw_port, raw_h11_port, worker.pid, tuple(pids),
-            port, key,
+            nats.url, nats.process.pid, raw.pid, raw_port, worker.pid, (edge.pid,), port, key
         )  # fmt: skip
-        for _ in range(edges * 8):  # new connections, so that each edge has answered
-            await until(lambda: _answers(parts), timeout_s=600)
+        await until(lambda: _answers(parts), timeout_s=600)
         yield parts
 
 

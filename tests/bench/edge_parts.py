@@ -1,7 +1,7 @@
 """The processes that are measured; each is run as `python -m tests.bench.edge_parts`.
 
-raw NATS_URL    a bare ASGI application under uvicorn with httptools, the same with h11, and a bare
-                NATS responder on RAW_SUBJECT; prints both ports
+raw NATS_URL    a bare ASGI application under uvicorn with httptools, and a bare NATS responder on
+                RAW_SUBJECT; prints the port
 worker          a searchbus worker with one tool, `echo`
 """
 
@@ -39,18 +39,15 @@ async def raw_app(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def serve_raw(nats_url: str) -> None:
-    """Serve all three until the process is ended."""
+    """Serve both until the process is ended."""
     client = await nats.connect(nats_url)
 
     async def respond(message: Any) -> None:
         await client.publish(message.reply, message.data)
 
     await client.subscribe(RAW_SUBJECT, cb=respond)
-    ports = [
-        (await HttpServer.start(raw_app, lifespan="off", server_header=False, http=parser)).port
-        for parser in ("httptools", "h11")
-    ]
-    sys.stdout.write(" ".join(map(str, ports)) + "\n")
+    server = await HttpServer.start(raw_app, lifespan="off", server_header=False, http="httptools")
+    sys.stdout.write(f"{server.port}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
 

@@ -6,7 +6,7 @@ Run it also after a merge conflict in the page: older results do not replace new
 
 The last results of each bench are kept in docs/performance/measurements.json, so that a bench that
 did not run keeps its section. The page is a function of that file and of the texts beside it,
-which are written by hand: method.md, systems.md and what-did-not-help.md.
+which are written by hand: method.md and what-did-not-help.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from .bars import BARS, bars_of
 from .charts import Row, chart, number
 
-__all__ = ["PAGE", "merged", "render", "write"]
+__all__ = ["PAGE", "merged", "render", "table", "write"]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
@@ -29,15 +29,6 @@ FOLDER = ROOT / "docs" / "performance"
 MEASUREMENTS = FOLDER / "measurements.json"
 CAPACITY = ROOT / "libs" / "cli" / "src" / "searchbus_cli" / "capacity.json"
 
-COLUMNS = {
-    "calls/s": "calls/s",
-    "p50 ms": "p50 ms",
-    "p99 ms": "p99 ms",
-    "p50 ms, 1 in flight": "p50 ms, alone",
-    "p99 ms, 1 in flight": "p99 ms, alone",
-    "CPU / raw": "CPU of the server",
-    "CPU / raw, all processes": "CPU of all processes",
-}
 SIZE = re.compile(r"^(?P<size>\d[\d,]* [a-z]+): (?P<name>.+)$")
 """The name of a value that was measured at several sizes."""
 
@@ -66,9 +57,7 @@ def render(benches: dict[str, Any]) -> dict[str, str]:
     """The page and its charts, by their paths relative to docs/."""
     charts = dict(_charts(benches))
     parts = ["# Performance", _machines(benches), _text("method")]
-    if "peers" in benches:
-        parts += ["## One call, beside other servers and gateways", _text("systems")]
-        parts += _peers(benches, charts)
+    parts.append("Beside other servers and gateways: [a page of its own](performance/peers.md).")
     parts += ["## Bars", *_bars(benches)]
     for name, bench in benches.items():
         if sizes := _sized(bench):
@@ -116,7 +105,7 @@ def _text(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text().strip()
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -139,37 +128,10 @@ def _machines(benches: dict[str, Any]) -> str:
     return "\n".join(["Written by `make bench`; do not edit. Measured on:", "", *lines])
 
 
-def _peers(benches: dict[str, Any], charts: dict[str, str]) -> Iterator[str]:
-    values = benches["peers"]["values"]
-    rows = [
-        [f"**{name}**" if _own(name) else name, *(number(row[key]) for key in COLUMNS)]
-        for name, row in values["systems"].items()
-    ]
-    yield _table(["system", *COLUMNS.values()], rows)
-    spread = [row["calls/s max"] / row["calls/s min"] for row in values["systems"].values()]
-    versions = ", ".join(f"{name} {version}" for name, version in values["versions"].items())
-    yield (
-        f"Medians of {values['rounds']} rounds. Between the rounds calls/s of one system differed "
-        f"up to {number(max(spread))} times (median {number(sorted(spread)[len(spread) // 2])}): "
-        "the machine was not idle, and the ratios below, which are made within a round, hold "
-        f"better than the table above. Versions: {versions}."
-    )
-    for name, reason in values["skipped"].items():
-        yield f"Not measured: {name}. {reason}"
-    ratios = [[key, number(value)] for key, value in values.items() if isinstance(value, float)]
-    yield "searchbus (one edge, through NATS to a worker) relative to each, in the same round:"
-    yield _table(["ratio", "median"], ratios)
-    yield from _images(charts, "peers")
-
-
-def _own(name: str) -> bool:
-    return name.startswith("searchbus")
-
-
 def _bars(benches: dict[str, Any]) -> Iterator[str]:
     bars = [bar for name, bench in benches.items() for bar in bars_of(name, bench["values"])]
     yield "`make bench` fails when a measurement misses its bar."
-    yield _table(
+    yield table(
         ["measurement", "value", "bar", ""],
         [
             [f"{bar.bench}: {bar.name}", "not measured" if bar.value is None else number(bar.value),
@@ -194,7 +156,7 @@ def _size_table(sizes: dict[str, dict[str, float]]) -> str:
         [name, *(_cell(each[name]) if name in each else "" for each in sizes.values())]
         for name in names
     ]
-    return _table(["measurement", *sizes], rows)
+    return table(["measurement", *sizes], rows)
 
 
 def _size_chart(sizes: dict[str, dict[str, float]]) -> list[Row]:
@@ -213,14 +175,12 @@ def _size_chart(sizes: dict[str, dict[str, float]]) -> list[Row]:
 def _others(benches: dict[str, Any]) -> Iterator[str]:
     """A table for each bench, of the measurements that have no section of their own."""
     for name, bench in benches.items():
-        if name == "peers":
-            continue
         rows = [
             [key, _cell(value)] for key, value in bench["values"].items() if not SIZE.match(key)
         ]
         if rows:
             yield f"### {name}"
-            yield _table(["measurement", "value"], rows)
+            yield table(["measurement", "value"], rows)
 
 
 def _cell(value: Any) -> str:
@@ -232,19 +192,6 @@ def _cell(value: Any) -> str:
 
 
 def _charts(benches: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    systems = benches.get("peers", {}).get("values", {}).get("systems", {})
-    if systems:
-        for file, title, unit, key, high in (
-            ("cpu", "CPU of one call, all processes", "raw ASGI answers",
-             "CPU / raw, all processes", None),
-            ("calls", "Calls a second, 16 in flight", "calls/s", "calls/s", None),
-            ("latency", "Response time, 16 in flight: p50 to p99", "ms", "p50 ms", "p99 ms"),
-        ):  # fmt: skip
-            rows = [
-                Row(name, row[key], row[high] if high else None, own=_own(name))
-                for name, row in systems.items()
-            ]
-            yield f"peers-{file}.svg", chart(title, unit, rows)
     for name, bench in benches.items():
         if rows := _size_chart(_sized(bench)):
             title = TITLES.get(name, name)

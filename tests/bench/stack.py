@@ -74,8 +74,7 @@ async def raw_server(folder: Path) -> AsyncIterator[tuple[int, int]]:
         )
         try:
             assert process.stdout is not None
-            ports = (await asyncio.to_thread(process.stdout.readline)).split()
-            yield process.pid, int(ports[0])
+            yield process.pid, int(await asyncio.to_thread(process.stdout.readline))
         finally:
             process.terminate()
             process.wait(30)

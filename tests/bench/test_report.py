@@ -14,20 +14,9 @@ from .bars import BARS
 from .report import MEASUREMENTS, PAGE, SIZE, merged, render, table_of
 
 MACHINE = {"date": "2026-01-02", "processor": "Abacus", "cores": 2, "versions": "Python 3.11"}
-ROW = {
-    "calls/s": 2000.0, "calls/s min": 1500.0, "calls/s max": 2100.0, "p50 ms": 7.0, "p99 ms": 21.0,
-    "p50 ms, 1 in flight": 1.0, "p99 ms, 1 in flight": 2.0, "CPU us": 300.0,
-    "CPU us, all processes": 450.0, "CPU / raw": 10.0, "CPU / raw, all processes": 15.0,
-}  # fmt: skip
 RESULTS = {
     "machine": MACHINE,
-    "peers": {
-        "calls/s / fastmcp 2025-11-25": 2.5,
-        "rounds": 5,
-        "systems": {"searchbus": ROW, "other <&>": {**ROW, "calls/s": 4.3}},
-        "skipped": {"fastmcp": "fastmcp could not be installed: no index"},
-        "versions": {"fastmcp": "1.2.3"},
-    },
+    "auth": {"warm token CPU us": 50.0},
     "toolindex": {
         "1,000 tools: callers p50 ms": 1.5,
         "1,000 tools: callers p99 ms": 9.0,
@@ -43,27 +32,19 @@ def files() -> dict[str, str]:
     return render(merged({}, RESULTS))
 
 
-def test_charts_are_svg_with_a_bar_for_each_system(files: dict[str, str]) -> None:
-    """Names are escaped."""
+def test_charts_are_svg_with_a_bar_for_each_size(files: dict[str, str]) -> None:
     charts = {name: text for name, text in files.items() if name.endswith(".svg")}
-    assert sorted(charts) == [
-        "performance/peers-calls.svg", "performance/peers-cpu.svg", "performance/peers-latency.svg",
-        "performance/toolindex-size.svg",
-    ]  # fmt: skip
-    for name, text in charts.items():
-        root = ElementTree.fromstring(text)
-        assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        labels = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
-        if "peers" in name:
-            assert {"searchbus", "other <&>"} <= labels
-        else:
-            assert {"1,000 tools, callers", "1.5 to 9", "2.5"} <= labels
+    assert list(charts) == ["performance/toolindex-size.svg"]
+    root = ElementTree.fromstring(charts["performance/toolindex-size.svg"])
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    labels = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"1,000 tools, callers", "1.5 to 9", "2.5"} <= labels
 
 
 def test_tables_are_well_formed(files: dict[str, str]) -> None:
     """All lines of a table have as many cells as its header."""
     tables = re.findall(r"(?:^\|.*\|$\n?)+", files["performance.md"], re.M)
-    assert len(tables) >= 5
+    assert len(tables) >= 4
     for table in tables:
         header, rule, *rows = table.strip().splitlines()
         assert re.fullmatch(r"\|( --[-:] \|)+", rule)
@@ -73,18 +54,16 @@ def test_tables_are_well_formed(files: dict[str, str]) -> None:
 
 def test_page_has_the_measurements(files: dict[str, str]) -> None:
     page = files["performance.md"]
-    assert "| **searchbus** | 2,000 | 7 | 21 | 1 | 2 | 10 | 15 |" in page
     assert "| measurement | 1,000 tools | 10,000 tools |" in page
     assert "| callers p99 ms | 9 |  |" in page
     assert "| calls | 12,345 |" in page
     assert "Abacus, 2 cores" in page
 
 
-def test_page_says_what_is_missed_skipped_and_not_measured(files: dict[str, str]) -> None:
+def test_page_says_what_is_missed_and_not_measured(files: dict[str, str]) -> None:
     page = files["performance.md"]
-    assert "| peers: calls/s / fastmcp 2025-11-25 | 2.5 | >= 3 | **missed** |" in page
-    assert "| peers: calls/s / fastmcp 2026-07-28 | not measured | >= 3 |  |" in page
-    assert "Not measured: fastmcp. fastmcp could not be installed: no index" in page
+    assert "| auth: warm token CPU us | 50 | <= 40 | **missed** |" in page
+    assert "| toolindex: 10,000 tools: callers p99 ms | not measured | <= 40 |  |" in page
     absent = ", ".join(sorted(set(BARS) - set(RESULTS)))
     assert f"Not measured yet: {absent}." in page
 
@@ -99,7 +78,7 @@ def test_a_bench_that_did_not_run_keeps_its_results() -> None:
     known = merged({}, RESULTS)
     later = {**MACHINE, "date": "2026-03-04"}
     benches = merged(known, {"machine": later, "tracing": {"added share of p50": 0.02}})
-    assert known["peers"] == benches["peers"]
+    assert known["auth"] == benches["auth"]
     assert {"machine": later, "values": {"added share of p50": 0.02}} == benches["tracing"]
 
 

@@ -1,9 +1,4 @@
-"""searchbus beside other MCP servers and gateways: the same call, load and machine for all.
+"""searchbus beside other MCP servers and gateways: the same calls, faults and machine for all.
 
-Each peer is installed into a virtual environment of its own and runs as a process; nothing of it is
-imported here.
+Each peer is installed into build/peers and runs as a process; nothing of it is imported here.
 """
-
-from .comparison import run
-
-__all__ = ["run"]

@@ -5,132 +5,150 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from operator import truediv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..edge import IN_FLIGHT, REVISIONS, Parts, running_parts
-from ..load import cpu_s, send
+import httpx
+import psutil
+
 from ..progress import progress
-from .environments import versions
-from .system import System
-from .systems import running_peers
+from . import scenarios
+from .environments import NotInstalledError
+from .system import Peer, Running, Starter
 
-__all__ = ["run"]
+__all__ = ["ALL", "KILLED", "LIST", "PACED", "POISONED", "SLOW", "Times", "compare", "row"]
 
-ROUNDS = 5
-ROUNDS_S = 150.0
-"""No round begins later than this after the first one, but there are three at least."""
-LOAD_S = 1.0
-"""About this long lasts one load of one system, at 16 in flight; half of it with 1 in flight."""
-RAW = "raw ASGI, httptools"
-SEARCHBUS = "searchbus"
-SETTLE_S = 0.2
+ALL, PACED = "all processes / raw", "paced, all processes / raw"
+LIST, SLOW, KILLED, POISONED = "list", "slow", "killed", "poisoned"
+FAULT_LIMIT_S = 600.0
+"""Of one fault of one gateway; one that hangs is named, and the others are still measured."""
 
 
-async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """One row a system, with the ratios that have bars."""
+@dataclass(frozen=True)
+class Times:
+    """How long the parts take."""
+
+    rounds: int = 3
+    load_s: float = 1.0
+    paced_s: float = 4.0
+    killed_part_s: float = 1.5
+    quick_calls: int = 30
+    tools: int = 10_000
+
+
+async def compare(
+    raw: Peer, upstream: Peer, peers: Sequence[Peer], bare: Callable[..., Peer], folder: Path,
+    times: Times,
+) -> dict[str, Any]:  # fmt: skip
+    """The figures of calls and of faults, by system, and what could not run.
+
+    Args:
+        raw: answers with fixed bytes; CPU is given in multiples of its.
+        upstream: stands behind the gateways; `bare` where it cannot be installed.
+        bare: makes the server that stands behind them for a fault.
+    """
+    skipped: dict[str, str] = {}
+    systems: dict[str, tuple[Peer, Running, list[int]]] = {}
     async with AsyncExitStack() as stack:
-        progress("peers: starting searchbus")
-        one = await stack.enter_async_context(running_parts(workdir / "peers-1"))
-        two = await stack.enter_async_context(running_parts(workdir / "peers-2", edges=2))
-        peers = await stack.enter_async_context(running_peers(workdir / "peers"))
-        systems = [*_own(one, two), *peers.systems]
-        counts = {system.name: await _counts(system) for system in systems}
+
+        async def started(peer: Peer, port: int) -> Running | None:
+            progress(f"peers: starting {peer.name} {peer.version}")
+            try:
+                return await peer.start(Starter(stack, folder / f"{port}-{peer.name}"), port)
+            except NotInstalledError as error:
+                progress(f"peers: skipped: {error}")
+                skipped[peer.name] = str(error)
+                return None
+
+        behind = await started(upstream, 0)
+        if behind is None:
+            upstream = bare()
+            behind = await upstream.start(Starter(stack, folder / "upstream"), 0)
+        for peer in (raw, *peers):
+            if running := await started(peer, behind.port):
+                systems[peer.name] = peer, running, behind.all_pids() if peer.gateway else []
         rounds: list[dict[str, dict[str, float]]] = []
-        end_s = time.monotonic() + ROUNDS_S
-        while len(rounds) < ROUNDS and (len(rounds) < 3 or time.monotonic() < end_s):
-            progress(f"peers: round {len(rounds) + 1} of {ROUNDS}, {len(systems)} systems")
-            rounds.append({s.name: await _measure(s, counts[s.name]) for s in systems})
-    rows = {system.name: _row(system.name, rounds) for system in systems}
-    return {
-        **_ratios(rounds),
-        "rounds": len(rounds),
-        "systems": rows,
-        "skipped": peers.skipped,
-        "versions": {
-            package: versions(peer)[package]
-            for peer, package in (
-                ("mcp", "mcp"), ("fastmcp", "fastmcp"), ("contextforge", "mcp-contextforge-gateway")
-            )
-        },
-    }  # fmt: skip
-
-
-def _own(one: Parts, two: Parts) -> list[System]:
-    raw = (one.raw_pid,)
-    systems = [
-        System(RAW, one.raw(), raw),
-        System("raw ASGI, h11", {**one.raw(), "port": one.raw_h11_port}, raw),
-        System("raw NATS", {"nats_url": one.nats_url}, raw, (one.nats_pid,)),
-    ]
-    behind = (one.worker_pid, one.nats_pid)
-    for revision in REVISIONS:
-        spec = one.request("tools/call", revision)
-        systems.append(System(f"{SEARCHBUS} {revision}", spec, one.edge_pids, behind))
-    spec = two.request("tools/call", REVISIONS[0])
-    name = f"{SEARCHBUS}, 2 edges {REVISIONS[0]}"
-    return [*systems, System(name, spec, two.edge_pids, (two.worker_pid, two.nats_pid))]
-
-
-async def _counts(system: System) -> dict[int, int]:
-    """Requests a connection that take about LOAD_S, by the requests in flight. Warms up, too."""
-    counts = {}
-    for in_flight, load_s, least in ((IN_FLIGHT, LOAD_S, 2), (1, LOAD_S / 2, 10)):
-        few = await send({**system.spec, "in_flight": in_flight, "count": 3})
-        rate = few["requests/s"]
-        if rate * load_s / in_flight > 10:
-            spec = {**system.spec, "in_flight": in_flight, "count": 10}
-            rate = (await send(spec))["requests/s"]
-        counts[in_flight] = max(least, round(rate * load_s / in_flight))
-    return counts
-
-
-async def _measure(system: System, counts: dict[int, int]) -> dict[str, float]:
-    before_s, all_before_s = cpu_s(system.pids), cpu_s(system.behind)
-    many = await send({**system.spec, "in_flight": IN_FLIGHT, "count": counts[IN_FLIGHT]})
-    await asyncio.sleep(SETTLE_S)  # what threads write afterwards belongs to the requests
-    front_s = (cpu_s(system.pids) - before_s) / many["requests"]
-    behind_s = (cpu_s(system.behind) - all_before_s) / many["requests"]
-    one = await send({**system.spec, "in_flight": 1, "count": counts[1]})
-    return {
-        "calls/s": many["requests/s"],
-        "CPU us": front_s * 1e6,
-        "CPU us, all processes": (front_s + behind_s) * 1e6,
-        "p50 ms": many["p50_s"] * 1e3,
-        "p99 ms": many["p99_s"] * 1e3,
-        "p50 ms, 1 in flight": one["p50_s"] * 1e3,
-        "p99 ms, 1 in flight": one["p99_s"] * 1e3,
+        for number in range(times.rounds):
+            progress(f"peers: round {number + 1} of {times.rounds}, {len(systems)} systems")
+            rounds.append({
+                name: await scenarios.calls(running, pids, times.load_s, times.paced_s)
+                for name, (_, running, pids) in systems.items()
+            })  # fmt: skip
+    faults = {}
+    for peer in (
+        Peer("no gateway", "", _nothing, gateway=True),
+        *(p for p, *_ in systems.values()),
+    ):
+        if peer.gateway:
+            progress(f"peers: faults behind {peer.name}")
+            faults[peer.name] = await _faults(peer, bare, folder / f"faults-{peer.name}", times)
+    rows = {
+        name: {"version": peer.version, "own": peer.own, **row(name, raw.name, rounds)}
+        for name, (peer, *_) in systems.items()
     }
+    return {"upstream": upstream.name, "rounds": times.rounds, "systems": rows, "faults": faults,
+            "skipped": skipped}  # fmt: skip
 
 
-def _row(name: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, float]:
+def row(
+    name: str, raw: str, rounds: Sequence[Mapping[str, Mapping[str, float]]]
+) -> dict[str, float]:
     """Medians over the rounds; ratios are made within a round."""
-    row = {
-        key: round(statistics.median(r[name][key] for r in rounds), 2) for key in rounds[0][name]
-    }
-    for key in ("CPU us", "CPU us, all processes"):
-        ratio = statistics.median(r[name][key] / r[RAW]["CPU us"] for r in rounds)
-        row[key.replace("CPU us", "CPU / raw")] = round(ratio, 2)
+    found = {key: statistics.median(r[name][key] for r in rounds) for key in rounds[0][name]}
+    for ratio, key in ((ALL, "CPU us"), (PACED, "paced CPU us")):
+        found[ratio] = statistics.median(r[name][key] / r[raw][key] for r in rounds)
     rates = [r[name]["calls/s"] for r in rounds]
-    return {**row, "calls/s min": round(min(rates), 2), "calls/s max": round(max(rates), 2)}
+    found["calls/s max / min"] = max(rates) / min(rates)
+    return {key: round(value, 3) for key, value in found.items()}
 
 
-def _ratios(rounds: list[dict[str, dict[str, float]]]) -> dict[str, float]:
-    """Calls a second of searchbus relative to each peer of the same revision; its p99 / p50."""
-    found = {}
-    for revision in REVISIONS:
-        own = f"{SEARCHBUS} {revision}"
-        for peer in rounds[0]:
-            if peer.endswith(revision) and not peer.startswith(SEARCHBUS):
-                ratio = statistics.median(r[own]["calls/s"] / r[peer]["calls/s"] for r in rounds)
-                found[f"calls/s / {peer}"] = round(ratio, 2)
-        tails = [r[own]["p99 ms"] / r[own]["p50 ms"] for r in rounds]
-        found[f"p99 / p50 {revision}"] = round(statistics.median(tails), 2)
-        # Other programs of the machine only ever add to a tail.
-        found[f"p99 / p50, quietest round {revision}"] = round(min(tails), 2)
-    both = [r[f"{SEARCHBUS}, 2 edges {REVISIONS[0]}"]["calls/s"] for r in rounds]
-    one = [r[f"{SEARCHBUS} {REVISIONS[0]}"]["calls/s"] for r in rounds]
-    found["calls/s of 2 edges / of 1"] = round(statistics.median(map(truediv, both, one)), 2)
+async def _nothing(_: Starter, upstream: int) -> Running:
+    """No gateway: its callers speak to the upstream."""
+    return Running(upstream, ())
+
+
+async def _faults(
+    peer: Peer, bare: Callable[..., Peer], folder: Path, times: Times
+) -> dict[str, dict[str, Any]]:
+    """What each fault leaves; where a gateway does not even start, the reason."""
+    found: dict[str, dict[str, Any]] = {}
+    for upstream, *faults in (
+        (bare(times.tools), LIST), (bare(), SLOW, KILLED), (bare(3, "poisoned"), POISONED)
+    ):  # fmt: skip
+        place = folder / faults[0]
+        async with AsyncExitStack() as stack:
+            try:
+                server = await upstream.start(Starter(stack, place / "upstream"), 0)
+                again = Starter(stack, place / "again", server.port)
+                async with asyncio.timeout(FAULT_LIMIT_S):
+                    running = await peer.start(Starter(stack, place / "gateway"), server.port)
+                    for fault in faults:
+                        found[fault] = await _fault(fault, running, server, again, upstream, times)
+            except (RuntimeError, httpx.HTTPError, AssertionError, TimeoutError) as error:
+                text = f"{type(error).__name__}: {error}".strip().splitlines()[-1][:200]
+                found |= {fault: {"not measured": text} for fault in faults if fault not in found}
     return found
+
+
+async def _fault(
+    fault: str, running: Running, server: Running, again: Starter, upstream: Peer, times: Times
+) -> dict[str, Any]:
+    def kill() -> None:
+        process = psutil.Process(server.pids[0])
+        process.kill()
+        process.wait()
+
+    async def restart() -> float:
+        await upstream.start(again, 0)
+        return time.perf_counter()
+
+    if fault == LIST:
+        return await scenarios.listing(running, server.all_pids())
+    if fault == SLOW:
+        return await scenarios.slow(running, times.quick_calls)
+    if fault == KILLED:
+        return await scenarios.killed(running, kill, restart, times.killed_part_s)
+    return await scenarios.poisoned(running)

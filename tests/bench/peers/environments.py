@@ -14,9 +14,9 @@ from searchbus_testing.folders import locked
 
 from ..progress import progress
 
-__all__ = ["NotInstalledError", "environment", "is_made", "versions"]
+__all__ = ["FOLDER", "NotInstalledError", "environment", "is_made", "versions"]
 
-_FOLDER = Path(__file__).parents[3] / "build" / "peers"
+FOLDER = Path(__file__).parents[3] / "build" / "peers"
 _PINS = Path(__file__).parent
 _STAMP = "installed.txt"
 _TIMEOUT_S = 1200.0
@@ -37,12 +37,12 @@ def environment(name: str, pins: Path | None = None) -> Path:
     """
     pins = pins or _PINS / f"{name}.txt"
     # Several processes of one run of the tests may need it.
-    with locked(_FOLDER / f"{name}.lock"):
+    with locked(FOLDER / f"{name}.lock"):
         return _made(name, pins)
 
 
 def _made(name: str, pins: Path) -> Path:
-    folder = _FOLDER / name
+    folder = FOLDER / name
     python = folder / "bin" / "python"
     if is_made(name, pins):
         return python
@@ -69,7 +69,7 @@ def _made(name: str, pins: Path) -> Path:
 
 def is_made(name: str, pins: Path) -> bool:
     """Whether the environment is there, with the packages of `pins`."""
-    stamp = _FOLDER / name / _STAMP
+    stamp = FOLDER / name / _STAMP
     return stamp.exists() and stamp.read_text() == pins.read_text()
 
 

@@ -1,160 +1,66 @@
-"""Starts the peers on free ports of loopback, each a process with its environment's Python."""
+"""All systems, in the order of the tables. A new one is a file in servers/ or gateways/, and a line here."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+import sys
 
-import httpx
+from ..stack import raw_server
+from .environments import environment, versions
+from .gateways import contextforge, envoy, fastmcp, mcp_proxy, searchbus
+from .programs import SERVERS, pins, program
+from .system import Peer, Running, Starter
 
-from searchbus_testing import free_port, until
+__all__ = ["ABSENT", "GATEWAYS", "RAW", "RMCP", "SERVED", "bare"]
 
-from ..edge import IN_FLIGHT, REVISIONS, TEXT, message
-from ..progress import progress
-from . import contextforge
-from .environments import NotInstalledError, environment
-from .system import System
-
-__all__ = ["Peers", "running_peers"]
-
-_SERVERS = Path(__file__).parent / "servers"
-_START_TIMEOUT_S = 600.0
+ABSENT = {
+    "agentgateway": "crates.io does not have it, so cargo cannot install it by its name.",
+    "MCPJungle": "The Go module proxy does not serve it.",
+}
+"""What the package indexes do not have, with the reason."""
 
 
-@dataclass
-class Peers:
-    """What runs, and what does not with the reason."""
+def _python(name: str, peer: str, kind: str) -> Peer:
+    async def start(start: Starter, _: int) -> Running:
+        python = await asyncio.to_thread(environment, peer)
+        return await start.server((python, SERVERS / "python_sdk.py"), (kind,))
 
-    systems: list[System] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-
-@asynccontextmanager
-async def running_peers(folder: Path) -> AsyncIterator[Peers]:
-    """Install and start all; a peer that cannot be installed is skipped.
-
-    Raises:
-        AssertionError: a peer that is installed did not start, or its answer is wrong.
-    """
-    folder.mkdir(parents=True)
-    peers = Peers()
-    async with AsyncExitStack() as stack:
-        start = _Starter(stack, folder)
-        for name, begin in (("mcp", _sdk), ("fastmcp", _fastmcp), ("contextforge", _contextforge)):
-            try:
-                progress(f"peers: starting {name}")
-                peers.systems += await begin(start)
-            except NotInstalledError as error:
-                peers.skipped[name] = str(error)
-                progress(f"peers: skipped: {error}")
-        yield peers
+    return Peer(name, versions(peer)[peer], start)
 
 
-class _Starter:
-    """Starts processes that are ended with the stack."""
+def _built(name: str, file: str, major: str = "") -> Peer:
+    """With `major`, the first pinned package whose version begins with it."""
+    versions = [each.removeprefix("v") for _, each, _ in pins((SERVERS / file).read_text())]
 
-    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
-        self._stack = stack
-        self.folder = folder
-        self._log = stack.enter_context((folder / "log").open("wb"))
+    async def start(start: Starter, _: int) -> Running:
+        return await start.server(await asyncio.to_thread(program, file), (major,))
 
-    async def __call__(
-        self, python: Path, *arguments: object, port: int, environment: Mapping[str, str] = {}
-    ) -> subprocess.Popen[bytes]:
-        """Start a process and wait until it accepts connections on `port`."""
-        process = subprocess.Popen(
-            [python, *map(str, arguments)], cwd=self.folder, env={**os.environ, **environment},
-            stdout=self._log, stderr=self._log,
-        )  # fmt: skip
-        self._stack.callback(process.wait, 30)
-        self._stack.callback(process.terminate)
-
-        async def listens() -> bool:
-            assert process.poll() is None, (self.folder / "log").read_text()[-3000:]
-            try:
-                async with httpx.AsyncClient(timeout=10) as client:
-                    await client.get(f"http://127.0.0.1:{port}/health")
-            except httpx.HTTPError:
-                return False
-            return True
-
-        await until(listens, timeout_s=_START_TIMEOUT_S, interval_s=0.2)
-        return process
+    return Peer(name, next(each for each in versions if each.startswith(major)), start)
 
 
-def _spec(
-    port: int, revision: str, path: str = "/mcp", tool: str = "echo", **more: Any
-) -> dict[str, Any]:
-    headers, body = message("tools/call", revision, tool=tool)
-    return {"port": port, "path": path, "headers": headers, "body": body, "expected": TEXT, **more}
+async def _raw(start: Starter, _: int) -> Running:
+    pid, port = await start.stack.enter_async_context(raw_server(start.folder / "raw"))
+    return Running(port, (pid,))
 
 
-async def _sdk(start: _Starter) -> list[System]:
-    python = environment("mcp")
-    systems = []
-    for mode, name in (("json", "JSON"), ("stream", "event stream")):
-        port = free_port()
-        process = await start(python, _SERVERS / "sdk.py", port, mode, port=port)
-        spec = _spec(port, REVISIONS[0])
-        systems.append(System(f"MCP SDK, {name} {REVISIONS[0]}", spec, (process.pid,)))
-        if mode == "json":
-            spec = _spec(port, REVISIONS[1])
-            systems.append(System(f"MCP SDK, {name} {REVISIONS[1]}", spec, (process.pid,)))
-    return systems
+def bare(*arguments: object) -> Peer:
+    """The server that stands behind the gateways for a fault."""
+
+    async def start(start: Starter, _: int) -> Running:
+        return await start.server((sys.executable, SERVERS / "bare.py"), arguments)
+
+    return Peer("bare server", "", start)
 
 
-async def _echo(start: _Starter) -> tuple[int, int]:
-    """A fastmcp server: its port and process."""
-    port = free_port()
-    script = _SERVERS / "fastmcp_echo.py"
-    process = await start(environment("fastmcp"), script, port, port=port)
-    return port, process.pid
-
-
-async def _fastmcp(start: _Starter) -> list[System]:
-    port, pid = await _echo(start)
-    systems = [System(f"fastmcp {r}", _spec(port, r), (pid,)) for r in REVISIONS]
-    url = f"http://127.0.0.1:{port}/mcp"
-    for sessions, name in (("each", "fastmcp proxy"), ("shared", "fastmcp proxy, one session")):
-        front = free_port()
-        script = _SERVERS / "fastmcp_proxy.py"
-        process = await start(environment("fastmcp"), script, front, url, sessions, port=front)
-        spec = _spec(front, REVISIONS[0])
-        systems.append(System(f"{name} {REVISIONS[0]}", spec, (process.pid,), (pid,)))
-    return systems
-
-
-async def _contextforge(start: _Starter) -> list[System]:
-    python = environment("contextforge")
-    behind = await _echo(start)
-    return await asyncio.gather(
-        _gateway(start, python, behind, stateful=False),
-        _gateway(start, python, behind, stateful=True),
-    )
-
-
-async def _gateway(
-    start: _Starter, python: Path, behind: tuple[int, int], *, stateful: bool
-) -> System:
-    port = free_port()
-    folder = start.folder / f"contextforge-{port}"
-    folder.mkdir()
-    process = await start(
-        python, *contextforge.arguments(port), port=port,
-        environment=contextforge.settings(folder, stateful=stateful),
-    )  # fmt: skip
-    base_url = f"http://127.0.0.1:{port}"
-    more = {}
-    async with httpx.AsyncClient(timeout=60) as client:
-        await contextforge.register(client, base_url, f"http://127.0.0.1:{behind[0]}/mcp")
-        if stateful:
-            more["sessions"] = await contextforge.sessions(client, base_url, IN_FLIGHT)
-    spec = _spec(port, REVISIONS[0], "/mcp/", contextforge.TOOL, **more)
-    name = "ContextForge, sessions" if stateful else "ContextForge"
-    return System(f"{name} {REVISIONS[0]}", spec, (process.pid,), (behind[1],))
+RAW = Peer("raw ASGI answer", "", _raw)
+RMCP = _built("rmcp server (Rust)", "rmcp.rs")
+"""Stands behind all gateways."""
+SERVED = [
+    RMCP,
+    _built("Go SDK server", "go_sdk.go"),
+    _built("TypeScript SDK 1 server", "ts_sdk.mjs", "1"),
+    _built("TypeScript SDK 2 server", "ts_sdk.mjs", "2"),
+    _python("Python SDK server", "mcp", "sdk"),
+    _python("fastmcp server", "fastmcp", "fastmcp"),
+]
+GATEWAYS = [envoy.PEER, mcp_proxy.PEER, *searchbus.PEERS, *fastmcp.PEERS, contextforge.PEER]

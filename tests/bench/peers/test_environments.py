@@ -15,7 +15,7 @@ PEERS = ("contextforge", "fastmcp", "mcp")
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The pins of the peer `none`; there is no package index."""
-    monkeypatch.setattr(environments, "_FOLDER", tmp_path / "environments")
+    monkeypatch.setattr(environments, "FOLDER", tmp_path / "environments")
     monkeypatch.setattr(environments, "_PINS", tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")

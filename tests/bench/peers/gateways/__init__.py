@@ -1,0 +1,1 @@
+"""The gateways: one module each, with its settings and its pinned version."""
