@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import stat
+import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from searchbus_bus import connect
 from searchbus_cli import servers
 from searchbus_cli.children import Child, Processes
 from searchbus_cli.errors import StackError
@@ -26,6 +28,7 @@ from searchbus_cli.servers import (
     start_nats,
     write_configuration,
 )
+from searchbus_testing import until
 
 
 class NoProcesses:
@@ -216,3 +219,20 @@ def test_stack_is_up_once_no_service_is_away(status, body, ready):
             assert _is_ready("127.0.0.1", server.server_port) is ready
         finally:
             server.shutdown()
+
+
+async def test_a_crawl_can_be_recorded_in_the_nats_of_a_stack(tmp_path):
+    """Its bucket is on disk: the limit there was below its size, and no crawl was continued."""
+    config = write_configuration(tmp_path)
+    nats = subprocess.Popen([nats_server_binary(), "-c", config], stderr=subprocess.DEVNULL)
+    try:
+        await until(lambda: bound_port(tmp_path) is not None)
+        bus = await connect(f"nats://127.0.0.1:{bound_port(tmp_path)}", name="test")
+        try:
+            store = await bus.key_value("web_crawls", ttl_s=60, max_bytes=64 * 2**20, on_disk=True)
+            await store.put("site", b"pages")
+        finally:
+            await bus.close()
+    finally:
+        nats.kill()
+        nats.wait()

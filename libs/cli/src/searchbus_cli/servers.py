@@ -97,8 +97,9 @@ def write_configuration(folder: Path, *, port: int = -1, authorization: str = ""
         f'listen: "127.0.0.1:{port}"\nserver_name: searchbus\n'
         'ping_interval: "3s"\nping_max: 1\nmax_payload: 1MB\n'
         f'ports_file_dir: "{folder}"\nlogtime: false\n'
-        # Shared caches and leases of the workers, in memory: nothing durable is kept in NATS.
-        f'jetstream {{ max_memory_store: 512MB, max_file_store: 1MB, store_dir: "{folder}" }}\n'
+        # Caches and leases of the workers in memory, the progress of crawls on disk: until the
+        # stack ends, since nothing durable is kept in NATS.
+        f'jetstream {{ max_memory_store: 512MB, max_file_store: 256MB, store_dir: "{folder}" }}\n'
         + authorization
     )
     write_atomically(path, text, mode=0o600)

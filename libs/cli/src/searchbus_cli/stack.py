@@ -37,7 +37,7 @@ _WRITE_AGAIN_S = 2.0
 """Seconds between attempts to write the state file."""
 SOURCES_FILE = "sources.toml"
 """In the data folder: the sources that a stack keeps in sync (`searchbus sync`)."""
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 2.0
 """Seconds between looks for the files that start a service."""
 
 
