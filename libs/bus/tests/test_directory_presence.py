@@ -130,6 +130,47 @@ async def test_more_workers_are_asked_more_rarely(connect_bus, quiet_directory):
     assert 32 <= quiet_directory._pause_s() <= 48
 
 
+async def test_rounds_are_rarer_while_nothing_changes(connect_bus, monkeypatch):
+    """Up to four times. An event, or a request that reaches nobody, makes the next one soon."""
+    monkeypatch.setattr("searchbus_bus.catalog.directory._JITTER", (1.0, 1.0))
+    waits_s: asyncio.Queue[float] = asyncio.Queue()
+    woken: list[bool] = []
+
+    async def waited(event: asyncio.Event, timeout_s: float) -> bool:
+        waits_s.put_nowait(timeout_s)
+        while not event.is_set() and not woken:
+            await asyncio.sleep(0)
+        return event.is_set() or woken.pop()
+
+    monkeypatch.setattr("searchbus_bus.catalog.directory.wait_for_event", waited)
+    await (await connect_bus()).serve(tool_worker("alpha", "one"))
+    asker = await connect_bus("directory")
+    directory = Directory(asker, refresh_s=100.0)
+    await directory.start()
+    directory._wake.clear()  # what the start has read
+    for expected_s in (100, 200, 400, 400):
+        assert await waits_s.get() == pytest.approx(expected_s, abs=20)
+        woken.append(False)
+    assert await waits_s.get() == pytest.approx(400, abs=20)
+    await (await connect_bus()).serve(tool_worker("beta", "one"))
+    assert await waits_s.get() == pytest.approx(100, abs=20)
+    await directory.close()
+
+
+async def test_a_request_that_reaches_nobody_makes_the_next_round_soon(connect_bus):
+    asker = await connect_bus("directory")
+    directory = Directory(asker, refresh_s=3600)
+    await directory.start()
+    directory._quiet = 4.0
+    with pytest.raises(Fault):
+        await asker.request(
+            asker.subjects.tool("gone", "one"), ToolCall(tool="one"), ToolReply,
+            service="gone", timeout_s=60,
+        )  # fmt: skip
+    await until(lambda: directory._quiet == 1.0)
+    await directory.close()
+
+
 async def test_failures_say_since_when_a_service_is_away(connect_bus, quiet_directory):
     """Of requests on the directory's bus, also for services that were never there."""
     # A busy machine may take longer than the grace period of the others.

@@ -1,8 +1,8 @@
 """A watch of the event loop: which request held it, and for how long.
 
 A timer of the loop notes the time; once it is late, a thread reads the stack of the loop's thread,
-where `serves` has marked the functions that serve a request. Without requests both wake once a
-second, so that an idle process costs next to nothing. One call into C that keeps Python's lock is
+where `serves` has marked the functions that serve a request. Without requests both wake every five
+seconds, so that an idle process costs next to nothing. One call into C that keeps Python's lock is
 measured, but its request may stay unknown.
 """
 
@@ -30,8 +30,9 @@ HELD_S = 0.25
 LOG_EVERY_S = 10.0
 _INTERVAL_S = 0.1
 """How often the timer and the thread run; a turn is measured from when the timer was due."""
-_IDLE_INTERVAL_S = 1.0
+_IDLE_INTERVAL_S = 5.0
 """The same while no request comes: what holds the loop for less may be missed then."""
+_IDLE_AFTER_S = 1.0
 _MAX_CHARS = 200
 _served: dict[CodeType, Describe] = {}
 _running: LoopWatch | None = None
@@ -128,7 +129,7 @@ class LoopWatch:
             self._report(late_s, cpu_s)
         now_s = time.monotonic()
         if self._used:
-            self._used, self._idle_from_s = False, now_s + _IDLE_INTERVAL_S
+            self._used, self._idle_from_s = False, now_s + _IDLE_AFTER_S
         elif now_s > self._idle_from_s:
             self._interval_s = _IDLE_INTERVAL_S
         self._set_timer()
@@ -149,10 +150,13 @@ class LoopWatch:
 
     def _look(self, thread: int) -> None:
         """Note what runs while the timer is late."""
+        late_s = self._held_s / 2
         while not self._ended:
-            if self._changed.wait(self._interval_s):
+            # Until the timer may be late: it runs more often than this thread.
+            left_s = self._due_s + late_s - time.monotonic()
+            if self._changed.wait(left_s if left_s > 0 else self._busy_interval_s):
                 self._changed.clear()
-            elif time.monotonic() - self._due_s > self._held_s / 2:
+            elif time.monotonic() - self._due_s > late_s:
                 frame = sys._current_frames().get(thread)
                 requests = _requests(frame)
                 if frame is not None and (requests or not self._requests):

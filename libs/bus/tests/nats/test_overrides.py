@@ -7,14 +7,17 @@ import importlib.metadata
 import re
 from types import SimpleNamespace
 
+import nats.errors
 import pytest
 from nats.aio.client import Client
 from nats.errors import BadSubjectError, MaxPayloadError
 
+from searchbus_bus.nats import overrides
 from searchbus_bus.nats.overrides import BusClient
 from searchbus_bus.nats.protocol import publish_command
 from searchbus_bus.nats.transport import DescribedService
 from searchbus_bus.transport import ServiceRecord
+from searchbus_testing import until
 
 BAD = b"a.\xff"
 BAD_STATUS = b"NATS/1.0 5\xf33\r\n\r\n"
@@ -131,6 +134,51 @@ async def test_a_ping_without_a_connection_writes_nothing_else():
     await client._send_ping()
     assert transport.written == [b"PING"]
     assert client._pending == [b"PUB a 0"]
+
+
+class Pinging:
+    """A client of which only the pings run; nobody answers them."""
+
+    def __init__(self, client_type: type[Client], *, servers: int = 1) -> None:
+        self.client = client_type()
+        self.client._status = Client.CONNECTED
+        self.client._server_pool = [None] * servers
+        self.client.options = {"ping_interval": 0.01, "max_outstanding_pings": 2}
+        self.client._send_ping = self._ping
+        self.client._process_op_err = self._end
+        self.pings: list[int] = []
+        self.stale = False
+
+    async def _ping(self) -> None:
+        self.pings.append(self.client._pings_outstanding)
+
+    async def _end(self, error: Exception) -> None:
+        self.stale = isinstance(error, nats.errors.StaleConnectionError)
+
+
+async def test_a_quiet_connection_is_pinged_rarely(monkeypatch):
+    """Until something is sent; then a server that hangs is noticed as soon as ever."""
+    monkeypatch.setattr(overrides, "QUIET_PING_INTERVAL_S", 3600.0)
+    quiet = Pinging(BusClient)
+    pinging = asyncio.create_task(quiet.client._ping_interval())
+    await asyncio.sleep(0.1)
+    assert quiet.pings == []  # where nats-py's own client sends none, the override can go
+    for number in (1, 2):
+        quiet.client._transport = WrittenTransport()
+        quiet.client._flush_queue = asyncio.Queue()
+        await quiet.client.publish("a", b"")
+        await until(lambda number=number: len(quiet.pings) == number)
+    await pinging
+    assert quiet.stale
+
+
+@pytest.mark.parametrize("client_type", [Client, BusClient])
+async def test_one_of_several_servers_is_pinged_however_quiet_it_is(client_type):
+    """There is another one to go to."""
+    one = Pinging(client_type, servers=2)
+    await one.client._ping_interval()
+    assert one.stale
+    assert one.pings == [1, 2]
 
 
 @pytest.mark.parametrize("client_type", [Client, BusClient])

@@ -79,6 +79,16 @@ async def test_only_the_first_operation_waits_for_a_server_that_hangs(own_nats_s
         assert (await bucket.get("a")).value == b"1"
 
 
+async def test_a_bucket_that_nobody_uses_is_not_made(own_nats_server, tmp_path):
+    """A server wakes up once a second for each that it has."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    async with opened(server.url) as (bus, bucket):
+        made = bus.transport._client.jetstream()
+        assert await made.streams_info() == []
+        assert await bucket.get("a") is None
+        assert [stream.config.name for stream in await made.streams_info()] == ["KV_sb_things"]
+
+
 async def test_listing_leaves_no_consumers_behind(own_nats_server, tmp_path):
     """Nor does watching: a server keeps each for minutes and refuses the thousandth."""
     server = own_nats_server("-js", "-sd", str(tmp_path / "js"))

@@ -1,8 +1,8 @@
 """Who serves what, kept up to date: events, rounds of discovery, catalogues by hash.
 
 An instance's event changes what is known of that instance, without a question to anyone. Rounds of
-discovery find what no event said: they are spread over time, and rarer the more workers there are.
-An instance that a round misses is pinged before it counts as lost.
+discovery find what no event said: they are spread over time, and rarer the more workers there are,
+and while nothing changes. An instance that a round misses is pinged before it counts as lost.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _JITTER = (0.8, 1.2)
 """Factor of the time between rounds: followers that started together do not stay together."""
 _REPLIES_PER_S = 200
 """Replies of discovery at each follower: with more workers the rounds are rarer."""
+_QUIET_FACTOR = 4.0
+"""Rounds become up to this much rarer while nothing changes: most of what an idle stack does."""
 _MOST_INSTANCES = 10_000
 """Instances of a service: a worker that announces them without end fills no memory."""
 _PATIENCE_S = 1.0
@@ -72,7 +74,8 @@ class Directory:
         expected: services that stay known however long they are away.
         grace_s: how long a service stays listed whose last worker announced that it stops.
         lost_grace_s: how long a service stays listed whose last worker vanished without a word.
-        refresh_s: time between rounds of discovery, in seconds; events report most changes at once.
+        refresh_s: time between rounds of discovery, in seconds, while instances come and go; up to
+            four times as long otherwise. Events report most changes at once.
         on_change: called after `catalogs` changed.
         prepare: awaited with what is published next, before it is.
         on_refusal: called with (service, refusal) for every malformed descriptor.
@@ -105,6 +108,7 @@ class Directory:
         self._following: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._events: Subscription | None = None
+        self._quiet = 1.0
         self.rounds = 0
         self.listing = Listing()
 
@@ -113,7 +117,7 @@ class Directory:
 
         Failures of requests on this bus say since when a service is away.
         """
-        self._bus.explain_absences(self.absence)
+        self._bus.explain_absences(self._explain)
         _away.watch(self)
         self._events = await self._bus.subscribe(
             self._bus.subjects.catalog_events(), self._on_event
@@ -165,6 +169,12 @@ class Directory:
         """Since when a service is away; None for one that is there, and for one not known."""
         return self._presence.absence(service)
 
+    def _explain(self, service: str) -> Absence | None:
+        """The absence of a service that a request did not reach; if it is news, a round is soon."""
+        if self._quiet > 1.0:
+            self._wake.set()
+        return self.absence(service)
+
     @property
     def absences(self) -> list[Absence]:
         """The services that are away: the expected ones, and those within their grace period."""
@@ -209,14 +219,21 @@ class Directory:
                     await asyncio.sleep(random.uniform(*_MERGE_S))  # noqa: S311  (jitter)
                     self._wake.clear()
                     await self._update()
+                    # What comes in place of a worker that was lost says so; the round finds it.
+                    self._quiet = 1.0
+                    due_s = min(due_s, loop.time() + self._pause_s())
+                known = self.instances.keys()
                 await self.refresh()
+                same = self.instances.keys() == known
+                self._quiet = min(_QUIET_FACTOR, 2 * self._quiet) if same else 1.0
             except Exception:
                 log.exception("the directory could not be refreshed")
 
     def _pause_s(self) -> float:
         """Until the next round."""
         # Each replies twice: as one of all, and as one of its service.
-        pause_s = max(self._refresh_s, 2 * len(self._presence.everyone()) / _REPLIES_PER_S)
+        replies_s = 2 * len(self._presence.everyone()) / _REPLIES_PER_S
+        pause_s = max(self._quiet * self._refresh_s, replies_s)
         return pause_s * random.uniform(*_JITTER)  # noqa: S311  (jitter)
 
     async def _on_event(self, subject: str, data: bytes) -> None:

@@ -25,6 +25,8 @@ over as they are received | has a parser that needs no task |
 the deadline of a request was lost, and it waited for ever | lets it through |
 | `Client._send_ping` | writes the PING at once, before the commands that wait for the flusher: \
 its PONG says nothing of an UNSUB among them, and a drain lost requests | sends it behind them |
+| `Client._ping_interval` | pings as often while nothing is sent, which wakes an idle process \
+twice a second | has an interval for quiet connections |
 | `Client._process_pong` | a PONG that comes after its flush gave up is an error, which ends \
 the read loop: nothing more is received until a ping is missed | ignores such a PONG |
 | `Client._process_connect_init` | what was left while there was no server is subscribed to \
@@ -57,129 +59,22 @@ import nats.errors
 from nats.aio.client import DEFAULT_BUFFER_SIZE, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
 from nats.protocol.parser import AUTHORIZATION_VIOLATION, AWAITING_CONTROL_LINE
 
 from .. import telemetry
+from ..tasks import wait_for_event
 from ..tls import TlsFiles
 from ..transport import Message
+from .direct import DirectTransport
 from .protocol import is_plain, publish_command, read_messages, usual_headers
 from .sign_in import Seeds
 
 log = logging.getLogger("searchbus.bus")
 
 
-class DirectTransport(TcpTransport):
-    """nats-py's transport, whose data is offered to `take` first.
-
-    Args:
-        take: returns the rest of the received data, which nats-py must read.
-    """
-
-    def __init__(self, take: Callable[[bytes], bytes]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._take = take
-        self._protocol: _Protocol | None = None
-
-    @property
-    def ready(self) -> bool:
-        """Whether what is written goes to the socket, and does not wait for a slow server."""
-        return self._protocol is not None and not self._protocol.paused
-
-    async def connect(self, uri: Any, buffer_size: int, connect_timeout: int) -> None:
-        """See nats-py's Transport."""
-        loop = asyncio.get_running_loop()
-        protocol = _Protocol(buffer_size, self._take, tls=False)
-        async with asyncio.timeout(connect_timeout):
-            transport, _ = await loop.create_connection(lambda: protocol, uri.hostname, uri.port)
-        self._use(transport, protocol)
-        self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
-
-    async def connect_tls(
-        self, uri: Any, ssl_context: Any, buffer_size: int, connect_timeout: int
-    ) -> None:
-        """See nats-py's Transport."""
-        assert self._io_writer is not None  # by `connect`
-        protocol = _Protocol(buffer_size, self._take, tls=True)
-        name = uri if isinstance(uri, str) else uri.hostname
-        async with asyncio.timeout(connect_timeout):
-            transport = await asyncio.get_running_loop().start_tls(
-                self._io_writer.transport, protocol, ssl_context, server_hostname=name
-            )
-        assert transport is not None
-        protocol.reader.set_transport(transport)
-        self._use(transport, protocol)
-
-    def _use(self, transport: Any, protocol: _Protocol) -> None:
-        self._protocol, self._io_reader = protocol, protocol.reader
-        loop = asyncio.get_running_loop()
-        self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, loop)
-
-    async def read(self, buffer_size: int) -> bytes:
-        """See nats-py's Transport."""
-        data: bytes = await super().read(buffer_size)
-        self._count(data)
-        return data
-
-    async def readline(self) -> bytes:
-        """See nats-py's Transport."""
-        data: bytes = await super().readline()  # type: ignore[no-untyped-call]
-        self._count(data)
-        return data
-
-    @property
-    def certificate(self) -> Any:
-        """The server's, as `SSLSocket.getpeercert` returns it; `None` without TLS."""
-        return self._io_writer.get_extra_info("peercert") if self._io_writer is not None else None
-
-    def abort(self) -> None:
-        """Give up the connection with what was not sent yet."""
-        if self._io_writer is not None:
-            self._io_writer.transport.abort()
-
-    def _count(self, data: bytes) -> None:
-        if self._protocol is not None:
-            self._protocol.unread_bytes -= len(data)
-
-
-class _Protocol(asyncio.StreamReaderProtocol):
-    """Feeds the stream with what nobody has taken.
-
-    Attributes:
-        reader: the stream.
-        unread_bytes: in the stream.
-        paused: the server reads slower than this client writes.
-    """
-
-    def __init__(self, limit_bytes: int, take: Callable[[bytes], bytes], *, tls: bool) -> None:
-        self.reader = asyncio.StreamReader(limit=limit_bytes, loop=asyncio.get_running_loop())
-        super().__init__(self.reader)
-        self._take = take
-        self._tls = tls
-        self.unread_bytes = 0
-        self.paused = False
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
-        if not self.unread_bytes:
-            data = self._take(data)
-        if data:
-            self.unread_bytes += len(data)
-            super().data_received(data)
-
-    def eof_received(self) -> bool:
-        """See asyncio.Protocol; a connection by TLS cannot stay half open."""
-        return bool(super().eof_received()) and not self._tls
-
-    def pause_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self.paused = True
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
-        self.paused = False
-        super().resume_writing()
+QUIET_PING_INTERVAL_S = 3.0
+"""While nothing is sent. Among several servers one that hangs is left as soon as ever, for the sake
+of those who send to this process."""
 
 
 class BusClient(Client):
@@ -198,6 +93,7 @@ class BusClient(Client):
         self._was_refused = False
         self._direct: dict[int, Callable[[Message], None]] = {}
         self._writing = False
+        self._sent = asyncio.Event()
         self.leaving: set[Subscription] = set()
         """Not made again on the next connection."""
 
@@ -278,6 +174,8 @@ class BusClient(Client):
         if command is None:
             await super().publish(subject, payload, reply, headers)
             return
+        if not self._sent.is_set():
+            self._sent.set()
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
         self._pending.append(command)
@@ -320,6 +218,28 @@ class BusClient(Client):
             self._pending = []
             self._pending_data_size = 0
         await super()._send_ping(future)
+
+    async def _ping_interval(self) -> None:
+        interval_s = self.options["ping_interval"]
+        loop = asyncio.get_running_loop()
+        pinged_s = loop.time()
+        while True:
+            # The last one is hardly answered yet; two that are not make it urgent.
+            if self._pings_outstanding <= 1 and len(self._server_pool) == 1:
+                await wait_for_event(self._sent, QUIET_PING_INTERVAL_S)
+            await asyncio.sleep(max(0.0, pinged_s + interval_s - loop.time()))
+            self._sent.clear()
+            pinged_s = loop.time()
+            if not self.is_connected:
+                continue
+            self._pings_outstanding += 1
+            if self._pings_outstanding > self.options["max_outstanding_pings"]:
+                await self._process_op_err(nats.errors.StaleConnectionError())
+                return
+            try:
+                await self._send_ping()
+            except (RuntimeError, AttributeError):  # the connection is being closed
+                return
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():

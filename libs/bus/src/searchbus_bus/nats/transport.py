@@ -311,7 +311,6 @@ class NatsTransport:
         limits: dict[str, Any] = {"ttl_s": ttl_s, "max_bytes": max_bytes, "on_disk": on_disk}
         found = NatsKeyValue(self._store_client, bucket, timeout_s=timeout_s, **limits)
         self._buckets.append(found)
-        await found.open()
         return found
 
     async def _store_client(self) -> Client:

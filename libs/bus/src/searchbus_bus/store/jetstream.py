@@ -159,7 +159,10 @@ class NatsKeyValue:
         self._watching: Any = None
 
     async def open(self) -> None:
-        """Start to open the bucket; return after the first attempt, whether or not it succeeded."""
+        """Start to open the bucket; return after the first attempt, whether or not it succeeded.
+
+        The first operation does it: a server wakes up once a second for each bucket that it has.
+        """
         self._open_in_background()
         await wait_for_event(self._tried, _OPEN_TIMEOUT_S)
 
@@ -241,6 +244,7 @@ class NatsKeyValue:
     async def watch(self, on_write: OnWrite) -> None:
         """See KeyValue."""
         self._watchers.append(on_write)
+        await self._open_first()
         if self._client is not None:
             await self._subscribe(self._client)
 
@@ -257,6 +261,7 @@ class NatsKeyValue:
         return await self._run(write)
 
     async def _run(self, operation: Callable[[NatsBucket], Awaitable[T]]) -> T:
+        await self._open_first()
         bucket = self._bucket
         if bucket is None or self._client is None:
             raise self._unavailable()
@@ -275,6 +280,10 @@ class NatsKeyValue:
         except _GONE as error:
             self._lost(bucket, error)
             raise self._unavailable(error) from None
+
+    async def _open_first(self) -> None:
+        if not self._tried.is_set():
+            await self.open()
 
     def _lost(self, bucket: NatsBucket, error: BaseException) -> None:
         """Fail at once from now on, until the bucket was opened again."""
