@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from searchbus_bus.tasks import wait_for_event
 from searchbus_runtime import server as module
+from searchbus_runtime.protocol import ConnectionWatch
 from searchbus_runtime.server import HttpServer, bind
 from searchbus_testing import until
 
@@ -81,8 +81,8 @@ async def test_application_that_fails_at_its_start_is_reported():
             await HttpServer.start(broken, lifespan="on")
 
 
-async def test_idle_server_wakes_up_once_a_second(monkeypatch):
-    """And stops at once all the same; the Date header goes on."""
+async def test_server_has_a_timer_only_while_somebody_is_connected(monkeypatch):
+    """And the first answer afterwards has the date of its moment."""
     ticks = []
     tick = uvicorn.Server.on_tick
 
@@ -90,25 +90,22 @@ async def test_idle_server_wakes_up_once_a_second(monkeypatch):
         ticks.append(server)
         return await tick(server, counter)
 
-    waits_s = []
-
-    async def waited(event, timeout_s):
-        waits_s.append(timeout_s)
-        return await wait_for_event(event, timeout_s)
-
     monkeypatch.setattr(uvicorn.Server, "on_tick", counted)
-    monkeypatch.setattr(module, "wait_for_event", waited)
-    monkeypatch.setattr(module, "_TICK_S", 0.2)
-    server = await HttpServer.start(hello)
-    await until(lambda: len(ticks) > 2)
-    assert set(waits_s) == {0.2}  # one before each tick but the first
-    assert len(waits_s) in (len(ticks), len(ticks) - 1)
-    monkeypatch.setattr(module, "_TICK_S", 3600)
-    await until(lambda: server._server.server_state.default_headers)
-    count = len(ticks)
-    await until(lambda: len(ticks) > count)  # the last tick of .2 s
-    await server.stop()
-    assert server._server.should_exit
+    monkeypatch.setattr(
+        module, "ConnectionWatch", lambda limits: ConnectionWatch(limits, interval_s=0.02)
+    )
+    async with HttpServer.serving(hello) as server, asyncio.timeout(60):
+        await until(lambda: len(ticks) == 1)
+        for _ in range(10):
+            await asyncio.sleep(0.02)
+        assert len(ticks) == 1
+        server._server.server_state.default_headers = [(b"date", b"long ago")]
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert b"long ago" not in await reader.readuntil(b"\r\n\r\n")
+        await until(lambda: len(ticks) > 4)
+        writer.close()
+        await until(lambda: not server._server._watch.busy.is_set())
 
 
 async def test_forced_stop_does_not_wait_for_open_requests():

@@ -245,23 +245,21 @@ class ConnectionLimits:
 
 class ConnectionWatch:
     """Counts the connections of one server; every `interval_s` it closes those that are too
-    slow."""
+    slow.
+
+    `busy` is set by a connection; after a look that finds none, nobody needs to look.
+    """
 
     def __init__(self, limits: ConnectionLimits, *, interval_s: float = 1.0) -> None:
         self._limits = limits
-        self._interval_s = interval_s
+        self.interval_s = interval_s
+        self.busy = asyncio.Event()
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
         self._refused = 0
         self._idle: dict[str | None, list[Connection]] | None = None
         """Idle connections by address, and all of them; the one that is idle longest is the last.
         Made when there is no room, at most once between two looks."""
-
-    async def run(self) -> None:
-        """Close slow connections until it is cancelled."""
-        while True:
-            await asyncio.sleep(self._interval_s)
-            self.look()
 
     def look(self) -> None:
         """Look at every connection once."""
@@ -273,6 +271,8 @@ class ConnectionWatch:
                 "%d slow connections closed, %d beyond the limit refused", closed, self._refused
             )
             self._refused = 0
+        if not self._open:
+            self.busy.clear()
 
     def admit(self, connection: Connection, address: str) -> bool:
         """Count a new connection; False where it is one too many."""
@@ -285,6 +285,7 @@ class ConnectionWatch:
             return False
         self._open[connection] = address
         self._by_address[address] += 1
+        self.busy.set()
         return True
 
     def release(self, connection: Connection) -> None:

@@ -26,7 +26,6 @@ from .protocol import Connection, ConnectionLimits, ConnectionWatch
 _BACKLOG = 2048
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _POLL_S = 0.01
-_TICK_S = 1.0
 _ACCEPTS_PER_TURN = 8
 """uvloop accepts one connection of each listening handle in a turn of the loop. With one handle,
 the last of 16 clients that connect to a busy server waited 16 turns, 60 ms."""
@@ -69,10 +68,11 @@ def url_of(host: str, port: int) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which an idle process does not wake up ten times a second."""
+    """uvicorn's server with one timer a second, and none while nobody is connected."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, watch: ConnectionWatch) -> None:
         super().__init__(config)
+        self._watch = watch
         self._exit = asyncio.Event()
 
     @contextmanager
@@ -84,11 +84,16 @@ class _Server(uvicorn.Server):
         self.should_exit = True
         self.force_exit = force
         self._exit.set()
+        self._watch.busy.set()
 
     async def main_loop(self) -> None:
-        """Keep the Date header true until `exit`."""
+        """Keep the Date header true, and close slow connections, until `exit`."""
         while not await self.on_tick(0):
-            await wait_for_event(self._exit, _TICK_S)
+            self._watch.look()
+            if self._watch.busy.is_set():
+                await wait_for_event(self._exit, self._watch.interval_s)
+            else:
+                await self._watch.busy.wait()
 
     async def _wait_tasks_to_complete(self) -> None:
         # Its last step, asyncio's `wait_closed`, waits for all connections from Python 3.12 on.
@@ -114,7 +119,6 @@ class HttpServer:
         self,
         server: _Server,
         task: asyncio.Task[None],
-        watching: asyncio.Task[None],
         host: str,
         port: int,
     ) -> None:
@@ -122,7 +126,6 @@ class HttpServer:
         self.port = port
         self._server = server
         self._task = task
-        self._watching = watching
 
     @classmethod
     async def start(
@@ -165,14 +168,13 @@ class HttpServer:
             "forwarded_allow_ips": list(trusted_proxies),
         }
         config = uvicorn.Config(app, **{**defaults, **options})
-        server = _Server(config)
+        server = _Server(config, watch)
         task = asyncio.get_running_loop().create_task(_serve(server, listener))
         while not server.started:
             if task.done():
                 await task
             await asyncio.sleep(_POLL_S)
-        watching = asyncio.get_running_loop().create_task(watch.run())
-        return cls(server, task, watching, host, port)
+        return cls(server, task, host, port)
 
     @classmethod
     @asynccontextmanager
@@ -196,4 +198,3 @@ class HttpServer:
         not if `force`."""
         self._server.exit(force=force)
         await asyncio.wait([self._task], timeout=timeout_s)
-        self._watching.cancel()
