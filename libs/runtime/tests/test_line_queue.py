@@ -78,3 +78,22 @@ def test_close_ends_the_thread_whenever_it_comes(monkeypatch: pytest.MonkeyPatch
     assert queue._thread is not None
     queue._thread.join(timeout=60)
     assert not queue._thread.is_alive()
+
+
+def test_lines_wake_no_thread_that_comes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it writes, and until a tick has found no line."""
+    begun, go_on, woken = threading.Event(), threading.Event(), []
+
+    def write(lines: list[bytes]) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    queue = LineQueue(write, name="writer", every_s=0.001, max_queued=10)
+    queue.add(b"a")
+    assert begun.wait(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(queue._waiting, "set", lambda: woken.append(True))
+        assert all(queue.add(b"b") for _ in range(5))
+    assert woken == []
+    go_on.set()
+    queue.close()

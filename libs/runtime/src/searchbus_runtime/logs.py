@@ -195,6 +195,7 @@ class LineQueue:
         self._writing = threading.Lock()
         self._waiting = threading.Event()
         self._closed = threading.Event()
+        self._sleeping = False
         self._thread: threading.Thread | None = None
 
     def add(self, line: bytes) -> bool:
@@ -202,7 +203,7 @@ class LineQueue:
         if len(self._lines) >= self._max_queued:
             return False
         self._lines.append(line)
-        if not self._waiting.is_set():
+        if self._sleeping:  # in a busy process the thread comes by itself
             self._waiting.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -212,9 +213,6 @@ class LineQueue:
     def flush(self) -> None:
         """Write every queued line now."""
         with self._writing:
-            self._waiting.clear()
-            if self._closed.is_set():  # `close` may have set both just before
-                self._waiting.set()
             while self._lines:
                 count = min(len(self._lines), _AT_ONCE)
                 self._write([self._lines.popleft() for _ in range(count)])
@@ -228,6 +226,14 @@ class LineQueue:
         self.flush()
 
     def _run(self) -> None:
-        # Without lines it sleeps: an idle process wakes up for nothing.
-        while self._waiting.wait() and not self._closed.wait(self._every_s):
-            self.flush()
+        # A tick as long as there are lines; without them it sleeps.
+        while not self._closed.wait(self._every_s):
+            if self._lines:
+                self.flush()
+                continue
+            self._waiting.clear()
+            self._sleeping = True
+            # A line, or the end, that came before this thread said so woke nobody.
+            if not self._lines and not self._closed.is_set():
+                self._waiting.wait()
+            self._sleeping = False

@@ -23,7 +23,7 @@ from searchbus_runtime.logs import LineQueue, log_lines, timestamp
 from ..catalog.view import ListedTool
 
 log = logging.getLogger("searchbus.audit")
-_WRITE_EVERY_S = 0.1
+_WRITE_EVERY_S = 0.2
 _MAX_TOOLS = 500
 """Tools with time series of their own; all others are counted together."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
