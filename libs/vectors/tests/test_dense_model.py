@@ -10,6 +10,7 @@ import pytest
 
 from searchbus_vectors import (
     DIMENSIONS,
+    MINILM,
     MODEL_NAME,
     MULTILINGUAL,
     Match,
@@ -46,6 +47,19 @@ def test_vectors_stay_those_of_stored_collections(model):
     """The first values of one text, as fastembed computes them for the same files."""
     row = model.embed(["The Committee raised rates."])[0]
     assert row[:4] == pytest.approx(FIRST, abs=0.01)
+
+
+@pytest.mark.parametrize("name", [MODEL_NAME, MINILM])
+def test_carried_models_have_the_vectors_of_fastembed(name):
+    """Of the same files, to the last bit: stored collections were made by it."""
+    from fastembed import TextEmbedding
+
+    theirs = TextEmbedding(name, threads=1, specific_model_path=str(resolve_model(name=name)))
+    ours = shared_model(resolve_model(name=name), name)
+    texts = ["rates", "Wie hoch ist der Zins? \U0001f600", "", "interest rate " * 400]
+    for batch in [texts, *([text] for text in texts)]:
+        expected = np.array(list(theirs.embed(batch, batch_size=4)), dtype=np.float32)
+        assert np.array_equal(ours.embed(batch), expected)
 
 
 def test_tokens_after_the_limit_do_not_count(model):

