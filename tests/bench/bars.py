@@ -48,6 +48,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "tools/list 2025-11-25": ("<=", 3),
         "tools/list 2026-07-28": ("<=", 3),
         "worker 2026-07-28": ("<=", 4),
+        "50 calls/s, all processes 2026-07-28": ("<=", 2.5),
         "p50 / (raw p50 + NATS p50)": ("<=", 3),
     },
     "finding": {

@@ -30,6 +30,9 @@ __all__ = ["IN_FLIGHT", "REVISIONS", "TEXT", "Parts", "message", "run", "running
 ROUNDS = 5
 REQUESTS = 2000
 IN_FLIGHT = 16
+HOT = {"in_flight": IN_FLIGHT, "count": REQUESTS // IN_FLIGHT}
+PACED = {"in_flight": 1, "every_s": 0.02, "count": 500}
+"""What an edge sees most of the day: 50 calls a second for ten seconds."""
 REVISIONS = ("2025-11-25", "2026-07-28")
 TEXT = "hello over the bus"
 
@@ -109,6 +112,11 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                 measured[f"tools/list {revision}"] = list_s / raw_s
             plain_s, found["calls/s /api/v1"] = await _cpu_s(parts.plain(), parts.edge_pids)
             measured["/api/v1"] = plain_s / raw_s
+            raw_paced_s, _ = await _cpu_s(parts.raw(), [parts.raw_pid], PACED)
+            every = [*parts.edge_pids, parts.worker_pid, parts.nats_pid]
+            for revision in REVISIONS:
+                paced_s, _ = await _cpu_s(calls[revision], every, PACED)
+                measured[f"50 calls/s, all processes {revision}"] = paced_s / raw_paced_s
             found["raw CPU us"] = raw_s * 1e6
             if number:  # the first round warms up
                 for name, value in measured.items():
@@ -143,10 +151,12 @@ async def _latency(parts: Parts, call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _cpu_s(spec: dict[str, Any], pids: Iterable[int]) -> tuple[float, float]:
+async def _cpu_s(
+    spec: dict[str, Any], pids: Iterable[int], load: dict[str, Any] = HOT
+) -> tuple[float, float]:
     """CPU seconds of processes per request, and requests a second."""
     before_s = cpu_s(pids)
-    found = await send({**spec, "in_flight": IN_FLIGHT, "count": REQUESTS // IN_FLIGHT})
+    found = await send({**spec, **load})
     await asyncio.sleep(0.3)  # what threads export and write afterwards belongs to the requests
     return (cpu_s(pids) - before_s) / found["requests"], found["requests/s"]
 

@@ -13,6 +13,8 @@ in_flight   connections, each with one request at a time
 count       requests on each connection
 sessions    optional: the Mcp-Session-Id of each connection
 numbered    optional: zeros in the body, which each request replaces by a number of its own
+every_s     optional: time between two requests of a connection; by default the next one is sent as
+            soon as the last one is answered
 nats_url    send plain NATS requests to RAW_SUBJECT in place of HTTP; needs only in_flight and count
 """
 
@@ -71,7 +73,10 @@ def _thread_cpu_ns(schedstat: Path) -> int:
 class _Connection(asyncio.Protocol):
     """Sends one request after the other on one connection, and takes the time of each."""
 
-    def __init__(self, requests: Iterator[bytes], count: int, expected: bytes) -> None:
+    def __init__(
+        self, requests: Iterator[bytes], count: int, expected: bytes, every_s: float
+    ) -> None:
+        self._every_s = every_s
         self._requests = requests
         self._left = count
         self._expected = expected
@@ -103,7 +108,10 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
             return
         self._left -= 1
-        if self._left:
+        if self._left and self._every_s:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._every_s - self.times_s[-1], self._next)
+        elif self._left:
             self._next()
         else:
             self._transport.close()
@@ -143,7 +151,9 @@ async def _http(spec: dict[str, Any]) -> tuple[list[float], float]:
     for number in range(spec["in_flight"]):
         requests = _requests(spec, number)
         _, connection = await loop.create_connection(
-            lambda requests=requests: _Connection(requests, spec["count"], expected),
+            lambda requests=requests: _Connection(
+                requests, spec["count"], expected, spec.get("every_s", 0.0)
+            ),
             "127.0.0.1", spec["port"],
         )  # fmt: skip
         connections.append(connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -67,6 +68,14 @@ async def test_each_request_has_its_number(serve: Serve) -> None:
     port, heads = await serve(JSON)
     await send(spec(port, body={"query": "x 0000"}, numbered="0000"))
     assert {head[-6:-2] for head in heads} == {b"%04d" % number for number in range(6)}
+
+
+async def test_paced_requests_are_not_sent_earlier(serve: Serve) -> None:
+    port, heads = await serve(JSON)
+    started_s = time.perf_counter()
+    await send(spec(port, in_flight=1, count=4, every_s=0.1))
+    assert len(heads) == 4
+    assert time.perf_counter() - started_s >= 0.3
 
 
 async def test_a_wrong_response_fails(serve: Serve) -> None:
