@@ -15,6 +15,7 @@ from searchbus_contracts import (
     Failure,
     Fault,
     attach,
+    browser,
     copies,
     decode,
     decode_catalog,
@@ -39,6 +40,7 @@ def kind_of(name: str):
     modules = (
         searchbus_contracts,
         attach,
+        browser,
         copies,
         engines,
         ingest,

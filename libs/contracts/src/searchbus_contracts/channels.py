@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .attach import ManageReply, ManageRequest, StatusReply, StatusRequest
+from .browser import RenderReply, RenderRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
 from .copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from .engines import EngineRequest, EngineStatesReply, EngineStatesRequest
@@ -96,6 +97,7 @@ CHANNELS: tuple[Channel, ...] = (
     Channel("ddg.engine", "Search with another engine.", EngineRequest, WebSearchReply),
     Channel("ddg.engines", "Get the states of these engines.",
             EngineStatesRequest, EngineStatesReply),
+    Channel("browser.render", "Run the scripts of a page.", RenderRequest, RenderReply),
     Channel("attach.status", "Get the state of attached MCP servers.", StatusRequest, StatusReply),
     Channel("attach.manage", "Change what is attached.", ManageRequest, ManageReply),
     Channel(

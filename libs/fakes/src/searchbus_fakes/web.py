@@ -55,6 +55,11 @@ ARTICLE = article(
 <img src="http://tracker.example/p.png?data=secret" alt="a whale"></p>""",
 )
 
+SCRIPTED = """<!doctype html><html><head><title>App</title></head><body><div id="root"></div>
+<noscript>You need to enable JavaScript to run this app.</noscript><script src="/app.js"></script>
+</body></html>"""
+"""A page whose text its script would write."""
+
 
 @dataclass
 class FakeWeb:
@@ -258,6 +263,8 @@ async def _special(path: str) -> Response | None:
     name = path.rsplit("/", 1)[-1]
     if name == "article":
         return Response(ARTICLE, media_type="text/html")
+    if name == "scripted":
+        return Response(SCRIPTED, media_type="text/html", headers={"ETag": '"shell"'})
     if name == "missing":
         return Response("gone", 404)
     if name == "broken":

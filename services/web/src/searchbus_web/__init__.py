@@ -10,7 +10,7 @@ SERVICE = Service(
     start="searchbus_web.service:start",
     settings="searchbus_web.settings:WebSettings",
     toolsets=("web", "engines", "pages", "sites"),
-    calls=("ddg.search", "ddg.engine", "ddg.engines"),
+    calls=("ddg.search", "ddg.engine", "ddg.engines", "browser.render"),
     calls_for=(("sites", ("retrieval.list", "retrieval.ingest", "retrieval.delete")),),
     buckets=(
         "web_pace",

@@ -15,6 +15,7 @@ from .engines.tools import EngineTools
 from .extraction.extractor import Extractor
 from .extraction.fetching import Fetcher, Robots
 from .extraction.pool import ReaderPool
+from .extraction.scripts import BrowserService
 from .metasearch import Metasearch
 from .pages.tools import PageTools
 from .providers import PROVIDERS
@@ -99,6 +100,7 @@ async def start(process: Process[WebSettings]) -> None:
         fetcher,
         pool,
         pages,
+        scripts=BrowserService(process.bus),
         tavily=tavily if settings.extract_tavily else None,
         fresh_s=settings.extract_cache_ttl_s,
     )

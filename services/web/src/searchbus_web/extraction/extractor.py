@@ -28,10 +28,11 @@ from searchbus_upstream.cache import Fetch
 
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
-from .fetching import Fetcher, FetchError, Visit
+from .fetching import MAX_REDIRECTS, Fetcher, FetchError, Visit
 from .outline import part_of
 from .pool import ReaderPool
-from .reading import FactsQuestion, PageBytes, PageReply
+from .reading import FactsQuestion, PageBytes, PageReply, PageText
+from .scripts import NO_SCRIPTS, Scripts
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class ExtractedPage:
         start: where the requested part begins, in characters of the text.
         fetched_ms: when the page was fetched, in milliseconds of the epoch.
         facts: of the page, as JSON, where they were asked for.
+        note: on the scripts of the page, where it needs them.
     """
 
     url: str
@@ -75,6 +77,7 @@ class ExtractedPage:
     fetched_ms: int = 0
     facts: bytes = b""
     reply: PageReply = field(default_factory=PageReply)
+    note: str = ""
 
 
 class WebExtractItem(Struct, omit_defaults=True):
@@ -109,12 +112,14 @@ class _PageOutcome(Struct, omit_defaults=True):
     message: str | None = None
     facts: bytes = b""
     reply: PageReply = PageReply()
+    note: str = ""
 
 
 class Extractor:
     """Fetches and parses pages.
 
     Args:
+        scripts: runs the scripts of pages that need them; None: nobody does.
         tavily: extracts pages that this service could not; None: nobody does.
         fresh_s: how old a page's text may be.
     """
@@ -125,12 +130,14 @@ class Extractor:
         pool: ReaderPool,
         cache: SharedCache,
         *,
+        scripts: Scripts | None = None,
         tavily: Tavily | None = None,
         fresh_s: float = 600.0,
     ) -> None:
         self._fetcher = fetcher
         self._pool = pool
         self._cache = cache
+        self._scripts = scripts
         self._tavily = tavily
         self._fresh_s = fresh_s
 
@@ -232,22 +239,50 @@ class Extractor:
         try:
             if visit is not None:
                 left_s = min(left_s, await visit.begin())
-            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
-            text = await self._pool.read(page, caller=caller)
+            page, text, note = await self._read(url, left_s, caller, visit)
         except FetchError as failure:
             return _PageOutcome(status=failure.status, message=failure.message)
+        message = f"{_PROBLEMS[text.problem]} {note}".strip() if text.problem is not None else None
         # A page without text may have facts all the same.
         if text.problem is not None and not (with_facts and text.problem == "empty"):
-            return _PageOutcome(status=text.problem, message=_PROBLEMS[text.problem])
+            return _PageOutcome(status=text.problem, message=message)
         if not with_facts:
-            return _PageOutcome(text.text)
+            return _PageOutcome(text.text, note=note)
         facts = await self._pool.read_json(FactsQuestion(page), caller=caller)
         if isinstance(facts, str):
             return _PageOutcome(status=facts, message=_PROBLEMS[facts])
-        found = _PageOutcome(text.text, "ok", None, facts, page.reply)
+        found = _PageOutcome(text.text, "ok", None, facts, page.reply, note)
         if text.problem is not None and b'"items":[]' in facts:
-            found.status, found.message = text.problem, _PROBLEMS[text.problem]
+            found.status, found.message = text.problem, message
         return found
+
+    async def _read(
+        self, url: str, left_s: float, caller: str, visit: Visit | None
+    ) -> tuple[PageBytes, PageText, str]:
+        """A page, its text, and a note on its scripts where it needs them; raises FetchError.
+
+        An address that its scripts lead to is fetched by the rules of all pages.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + left_s
+        for _ in range(MAX_REDIRECTS + 1):
+            left_s = end_s - loop.time()
+            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
+            text = await self._pool.read(page, caller=caller)
+            if not text.by_scripts:
+                return page, text, ""
+            if self._scripts is None:
+                return page, text, NO_SCRIPTS
+            ran = await self._scripts.run(page, end_s - loop.time())
+            if ran.page is not None:
+                rendered = await self._pool.read(ran.page, caller=caller)
+                # Some pages have text only as long as no script runs.
+                if len(rendered.text) >= len(text.text):
+                    return ran.page, rendered, ran.note
+            if not ran.moved_to:
+                return page, text, ran.note
+            url = ran.moved_to
+        raise FetchError("too_many_redirects", "Its scripts lead to one address after another.")
 
     async def _tavily_texts(
         self, tavily: Tavily, requested: Sequence[str], left_s: float, caller: str
@@ -279,7 +314,9 @@ def _failed(requested: str, outcome: _PageOutcome) -> ExtractedPage:
 
 
 def _known(page: ExtractedPage, found: _PageOutcome, fetched_ms: int) -> ExtractedPage:
-    return replace(page, fetched_ms=fetched_ms, facts=found.facts, reply=found.reply)
+    return replace(
+        page, fetched_ms=fetched_ms, facts=found.facts, reply=found.reply, note=found.note
+    )
 
 
 def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
@@ -299,14 +336,14 @@ def start_of(url: str) -> tuple[str, int]:
     return url, 0
 
 
-def envelope(text: str, url: str, start: int, end: int) -> str:
+def envelope(text: str, url: str, start: int, end: int, note: str = "") -> str:
     """`text[start:end]` between marks that the text cannot contain.
 
-    Where the text goes on, a notice says how to get the rest.
+    The note follows, and where the text goes on, a notice that says how to get the rest.
     """
-    notice = ""
+    notice = f"\n[{note}]" if note else ""
     if text[end:].strip():
-        notice = (
+        notice += (
             f"\n[Characters {start} to {end} of {len(text)}. "
             f"For the rest extract {url_from(url, end)}]"
         )
@@ -375,7 +412,7 @@ def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
     goes_on = bool(page.text[end:].strip())
     return WebExtractItem(
         page.url,
-        envelope(page.text, page.page_url, start, end),
+        envelope(page.text, page.page_url, start, end, page.note),
         page.status,
         start=start,
         end=end,

@@ -33,6 +33,11 @@ MAX_TAGS = 60_000
 """Tags of a page whose content is told from its menus, which takes up to 70 µs a tag."""
 MAX_PDF_PAGES = 500
 _SHORT_CHARS = 200
+_SCRIPT = re.compile(r"<script\b(?![^>]{0,200}\btype=[\"']?application/(?:ld\+)?json)", re.I)
+_NOSCRIPT = re.compile(r"<noscript\b", re.I)
+_NOSCRIPT_CHARS = 1_000
+_MAX_ASKING_CHARS = 1_000
+"""Text of a page whose `noscript` asks for JavaScript; one with more text can be read without."""
 _MAX_SITEMAPS = 50
 _MAX_URL_CHARS = 2_000
 _MAX_DELAY_S = 86_400.0
@@ -115,10 +120,12 @@ class PageText(msgspec.Struct, array_like=True, tag="text"):
 
     Args:
         problem: empty, scanned, encrypted, parse_error, too_complex, too_large.
+        by_scripts: whether the page seems to get its text from its scripts.
     """
 
     text: str = ""
     problem: str | None = None
+    by_scripts: bool = False
 
 
 class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
@@ -198,8 +205,8 @@ def read_page(page: PageBytes) -> PageText:
     if len(found.text) > MAX_TEXT_CHARS:
         text += f"\n\n[The first {MAX_TEXT_CHARS} of {len(found.text)} characters.]"
     if found.problem is None and not text:
-        return PageText(problem="empty")
-    return PageText(text, found.problem)
+        return PageText(problem="empty", by_scripts=found.by_scripts)
+    return PageText(text, found.problem, found.by_scripts)
 
 
 def clean_text(text: str) -> str:
@@ -249,6 +256,21 @@ def _read_html(html: str, url: str) -> PageText:
         TooComplexError: parsing it would take long.
     """
     html = html[:MAX_HTML_CHARS]
+    found = _html_text(html, url)
+    chars = len(found.text)
+    found.by_scripts = (chars < _SHORT_CHARS and _SCRIPT.search(html) is not None) or (
+        chars < _MAX_ASKING_CHARS and _asks_for_scripts(html)
+    )
+    return found
+
+
+def _asks_for_scripts(html: str) -> bool:
+    starts = (match.start() for match in islice(_NOSCRIPT.finditer(html), 20))
+    inside = (html[at : at + _NOSCRIPT_CHARS].lower().partition("</noscript")[0] for at in starts)
+    return any("javascript" in text for text in inside)
+
+
+def _html_text(html: str, url: str) -> PageText:
     text = _content(html, url) if check_html(html) <= MAX_TAGS else None
     if text and len(text) >= _SHORT_CHARS:
         return PageText(text)

@@ -356,7 +356,9 @@ def _item(one: _Chosen, start: int, end: int, *, query: bool, links: bool) -> Pa
     return PageItem(
         page.url,
         "ok",
-        envelope(page.text[: one.part[1]], page.page_url, start, end) if one.part[1] else "",
+        envelope(page.text[: one.part[1]], page.page_url, start, end, page.note)
+        if one.part[1]
+        else "",
         one.message or UNSET,
         one.facts.title or UNSET,
         [_highlight(one, found) for found in one.highlights] if query else UNSET,

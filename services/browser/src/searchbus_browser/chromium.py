@@ -1,0 +1,213 @@
+"""One Chromium for one page: started, spoken to by the DevTools protocol on a pipe, and killed.
+
+No port is opened for it: messages are JSON that ends with a zero byte, on its descriptors 3 and 4.
+A page that hangs, allocates or crashes thereby costs itself only, and leaves nothing: the process
+group is killed, and the profile is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+log = logging.getLogger("searchbus.browser")
+
+OnEvent = Callable[[str, Mapping[str, Any], str], None]
+"""Called with the method, the parameters and the session of each event, one after another."""
+MAX_MESSAGE_BYTES = 16 * 2**20
+_MAX_FILE_BYTES = 64 * 2**20
+_WATCH_INTERVAL_S = 0.2
+_LAUNCH = (
+    'ulimit -c 0; ulimit -f "$1"; ulimit -d "$2"; shift 2; '
+    'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
+)
+"""A shell sets the limits of all its processes, and moves the pipes to 3 and 4."""
+_FLAGS = (
+    "--headless", "--remote-debugging-pipe", "--no-startup-window", "--no-first-run",
+    "--no-default-browser-check", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio",
+    "--disable-breakpad", "--disable-crash-reporter", "--disable-extensions", "--disable-sync",
+    "--disable-component-update", "--disable-background-networking", "--disable-default-apps",
+    "--disable-domain-reliability", "--disable-client-side-phishing-detection", "--no-pings",
+    "--disable-quic", "--disable-notifications", "--deny-permission-prompts",
+    # What is not of the page's context, such as the browser's own services, leads nowhere.
+    "--proxy-server=socks5://127.0.0.1:1", "--proxy-bypass-list=<-loopback>",
+    # Names are for the proxy: Chromium itself resolves none, not even ahead of time.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+    "--disable-external-intent-requests", "--disable-print-preview", "--disable-speech-api",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--blink-settings=imagesEnabled=false", "--disk-cache-size=1", "--password-store=basic",
+    "--use-mock-keychain", "--js-flags=--max-old-space-size=256",
+    "--disable-features=MediaRouter,DialMediaRouteProvider,OptimizationHints,Translate,HttpsUpgrades,"
+    "HttpsFirstBalancedMode,HttpsFirstBalancedModeAutoEnable,HttpsFirstModeV2,"
+    "AutofillServerCommunication,CertificateTransparencyComponentUpdater,AsyncDns,DnsOverHttps,"
+    "WebRtcHideLocalIpsWithMdns,InterestFeedContentSuggestions,NetworkTimeServiceQuerying",
+)  # fmt: skip
+
+
+class BrowserError(Exception):
+    """A Chromium cannot be used any more.
+
+    Args:
+        reason: start, ended, memory, message.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+class Chromium:
+    """Use as an asynchronous context manager.
+
+    Args:
+        path: of the program.
+        memory_bytes: of all its processes; one of them alone may not allocate more either.
+        sandbox: whether Chromium's own sandbox is on; root and most containers cannot have it.
+        on_event: called with each event; it may `post`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        memory_bytes: int,
+        sandbox: bool,
+        user_agent: str,
+        on_event: OnEvent,
+    ) -> None:
+        self._path = path
+        self._memory_bytes = memory_bytes
+        self._flags = [
+            *_FLAGS,
+            *([] if sandbox else ["--no-sandbox"]),
+            f"--user-agent={user_agent}",
+        ]
+        self._on_event = on_event
+        self._process: Process | None = None
+        self._folder: Path | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._number = 0
+        self._replies: dict[int, asyncio.Future[Any]] = {}
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Has BrowserError once nothing more is to be had of it."""
+        self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def __aenter__(self) -> Self:
+        # Short: a socket below it may have a path of about 100 characters.
+        self._folder = Path(tempfile.mkdtemp(prefix="page-"))
+        limits = [str(_MAX_FILE_BYTES // 512), str(self._memory_bytes // 1024)]
+        with (self._folder / "stderr").open("wb") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                "/bin/sh", "-c", _LAUNCH, "sh", *limits, str(self._path), *self._flags,
+                f"--user-data-dir={self._folder / 'profile'}",
+                stdin=PIPE, stdout=PIPE, stderr=errors, limit=MAX_MESSAGE_BYTES,
+                start_new_session=True, cwd=self._folder,
+                # Nothing of the service's environment, which may hold secrets.
+                env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
+                     "HOME": str(self._folder), "TMPDIR": str(self._folder)},
+            )  # fmt: skip
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None
+        assert self._folder is not None
+        for task in self._tasks:
+            task.cancel()
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        await asyncio.shield(self._process.wait())
+        self._end("ended")
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def send(self, method: str, session: str = "", **parameters: Any) -> Any:
+        """Send a command; returns its result, or None for a command that failed.
+
+        Raises:
+            BrowserError: it ended.
+        """
+        number = self.post(method, session, **parameters)
+        reply = self._replies[number] = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait((reply, self.ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._replies[number]
+        return reply.result() if reply.done() else self.ended.result()
+
+    def post(self, method: str, session: str = "", **parameters: Any) -> int:
+        """Send a command whose result nobody needs; returns its number."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        self._process.stdin.write(json.dumps(message).encode() + b"\0")
+        return self._number
+
+    async def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            while True:
+                message = json.loads((await self._process.stdout.readuntil(b"\0"))[:-1])
+                if (number := message.get("id")) is None:
+                    self._on_event(
+                        message["method"], message.get("params", {}), message.get("sessionId", "")
+                    )
+                elif (reply := self._replies.get(number)) is not None and not reply.done():
+                    reply.set_result(message.get("result"))
+        except asyncio.LimitOverrunError:
+            self._end("message", f"over {MAX_MESSAGE_BYTES} bytes")
+        except (asyncio.IncompleteReadError, OSError, ValueError, RecursionError):
+            self._end("ended", self._last_words())
+
+    async def _watch(self) -> None:
+        assert self._process is not None
+        while not self.ended.done():
+            await asyncio.sleep(_WATCH_INTERVAL_S)
+            if (used := _memory_of_group(self._process.pid)) > self._memory_bytes:
+                self._end("memory", f"{used} bytes")
+
+    def crashed(self) -> None:
+        """Say that the page crashed."""
+        self._end("ended", "the page crashed")
+
+    def _end(self, reason: str, detail: str = "") -> None:
+        if not self.ended.done():
+            self.ended.set_exception(BrowserError(reason, detail))
+
+    def _last_words(self) -> str:
+        assert self._folder is not None
+        try:
+            return (self._folder / "stderr").read_text(errors="replace")[-300:]
+        except OSError:
+            return ""
+
+
+def _memory_of_group(group: int) -> int:
+    """Bytes that the processes of a group hold of their own; 0 where there is no /proc."""
+    total = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(entry.name)) != group:
+                continue
+            status = (entry / "status").read_text()
+        except (OSError, ValueError):
+            continue  # it ended
+        for line in status.splitlines():
+            if line.startswith(("RssAnon:", "RssShmem:")):
+                total += int(line.split()[1]) * 1024
+    return total

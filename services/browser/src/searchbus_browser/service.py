@@ -1,0 +1,50 @@
+"""Wires the service: the guard of all pages, the browsers, the worker."""
+
+from __future__ import annotations
+
+import logging
+
+from searchbus_bus import Call, Worker, endpoint
+from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_runtime import Process
+from searchbus_upstream import GuardedBackend
+
+from .rendering import Renderer
+from .settings import BrowserSettings
+
+log = logging.getLogger("searchbus.browser")
+
+
+class BrowserEndpoints:
+    """Typed requests of the service web."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    @endpoint
+    async def render(self, call: Call, request: RenderRequest) -> RenderReply:
+        """Run the scripts of a page that was fetched."""
+        return await self._renderer.render(request, call.remaining_s)
+
+
+async def start(process: Process[BrowserSettings]) -> None:
+    """Serve, also without a Chromium: each request then says what to install."""
+    settings = process.settings
+    if settings.chromium is None:
+        log.error("there is no Chromium: install it, or set SEARCHBUS_BROWSER_CHROMIUM")
+    renderer = Renderer(
+        settings.chromium,
+        GuardedBackend(routes=settings.browser_routes),
+        pages=settings.browser_pages,
+        settle_s=settings.browser_page_timeout_s,
+        memory_bytes=settings.browser_page_memory_mb * 2**20,
+        sandbox=settings.browser_sandbox,
+    )
+    worker = Worker(
+        "browser",
+        # Those that wait for a place are in flight too.
+        max_in_flight=4 * settings.browser_pages,
+        description="Pages that need JavaScript, in a Chromium.",
+    )
+    worker.add(BrowserEndpoints(renderer))
+    await process.serve(worker)

@@ -1,0 +1,46 @@
+"""Settings of the browser service (environment prefix SEARCHBUS_)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from searchbus_runtime import ServiceSettings
+
+
+class BrowserSettings(ServiceSettings):
+    """What the browser service reads."""
+
+    browser_chromium: Path | None = Field(
+        None,
+        description="The program Chromium, such as /usr/bin/chromium; naming it turns the service "
+        "on in `searchbus up`. Default: chromium of the PATH.",
+    )
+    browser_pages: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="Pages at once, each in a Chromium of its own; others wait."
+    )
+    browser_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
+        8.0, description="How long a page may load; its text is what is there then."
+    )
+    browser_page_memory_mb: Annotated[int, Field(ge=128, le=16_384)] = Field(
+        768, description="Memory of all processes of one page; a page that takes more is ended."
+    )
+    browser_sandbox: bool = Field(
+        True,
+        description="Chromium's own sandbox. It needs user namespaces and a user other than root: "
+        "turn it off only in a container, which then is the sandbox.",
+    )
+    browser_routes: dict[str, str] = Field(
+        {},
+        description="Allowlist of hosts, as `web_routes`: give both services the same.",
+    )
+
+    @property
+    def chromium(self) -> Path | None:
+        """The program; None where there is none."""
+        names = ("chromium", "chromium-browser", "google-chrome")
+        found = self.browser_chromium or next(filter(None, map(shutil.which, names)), None)
+        return Path(found) if found and shutil.which(found) else None

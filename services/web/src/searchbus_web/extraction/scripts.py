@@ -1,0 +1,81 @@
+"""Pages that need JavaScript: their scripts are run by the service browser, where it is on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from msgspec import structs
+
+from searchbus_bus import Bus
+from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.browser import MAX_RENDER_BYTES, RenderReply, RenderRequest
+
+from .fetching import USER_AGENT
+from .reading import PageBytes
+
+SERVICE = "browser"
+NO_SCRIPTS = (
+    "The page asks for JavaScript, and no worker here runs scripts. The operator can turn it on: "
+    "SEARCHBUS_BROWSER_CHROMIUM."
+)
+_RAN = "This text is as the scripts of the page left it."
+_CUT = "They had not ended at a limit ({cut}): text may be missing."
+_FAILED = "The page asks for JavaScript. {message}"
+
+
+class RanScripts(NamedTuple):
+    """What became of a page.
+
+    Args:
+        page: as its scripts left it; None where they could not be run, or led elsewhere.
+        note: for whoever reads the text.
+        moved_to: where they led to.
+    """
+
+    page: PageBytes | None
+    note: str = ""
+    moved_to: str = ""
+
+
+class Scripts(Protocol):
+    """Runs the scripts of pages."""
+
+    async def run(self, page: PageBytes, left_s: float) -> RanScripts:
+        """Run those of one page; a failure is its note."""
+
+
+class BrowserService:
+    """The service over the bus; while it is off, every page gets a note."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def run(self, page: PageBytes, left_s: float) -> RanScripts:
+        """See `Scripts`."""
+        if len(page.body) > MAX_RENDER_BYTES:
+            message = f"Pages of over {MAX_RENDER_BYTES / 2**20:.0f} MiB are not run."
+            return RanScripts(None, _FAILED.format(message=message))
+        charset = f"; charset={page.charset}" if page.charset else ""
+        request = RenderRequest(
+            url=page.url,
+            body=page.body,
+            content_type=f"{page.media_type}{charset}"[:200],
+            user_agent=USER_AGENT,
+        )
+        try:
+            reply = await self._bus.request(
+                self._bus.subjects.endpoint(SERVICE, "render"), request, RenderReply,
+                service=SERVICE, timeout_s=max(0.001, left_s),
+            )  # fmt: skip
+        except Fault as fault:
+            if fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable:
+                return RanScripts(None, NO_SCRIPTS)
+            return RanScripts(None, _FAILED.format(message=fault.failure.message))
+        if reply.moved_to:
+            return RanScripts(None, moved_to=reply.moved_to)
+        url = reply.url or page.url
+        ran = PageBytes(
+            url, reply.html.encode("utf-8", "replace"), page.media_type, "utf-8",
+            structs.replace(page.reply, url=url, etag="", modified=""),
+        )  # fmt: skip
+        return RanScripts(ran, f"{_RAN} {_CUT.format(cut=reply.cut)}" if reply.cut else _RAN)
