@@ -183,7 +183,7 @@ async def test_scripts_cannot_change_how_the_page_is_read(render):
 
 
 async def test_without_a_chromium_the_failure_says_what_to_do(web, tmp_path):
-    with pytest.raises(Fault, match="Install it") as caught:
+    with pytest.raises(Fault, match="the path of one") as caught:
         await Pages(renderer(None, web))("<p>")
     assert caught.value.code == ErrorCode.UNAVAILABLE
     program = tmp_path / "chromium"

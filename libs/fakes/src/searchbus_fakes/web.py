@@ -58,7 +58,8 @@ ARTICLE = article(
 SCRIPTED = """<!doctype html><html><head><title>App</title></head><body><div id="root"></div>
 <noscript>You need to enable JavaScript to run this app.</noscript><script src="/app.js"></script>
 </body></html>"""
-"""A page whose text its script would write."""
+"""A page whose text its script writes."""
+APP = f"""document.getElementById("root").innerHTML = "<article><h1>App</h1><p>{PARAGRAPH * 2}</p>" """
 
 
 @dataclass
@@ -265,6 +266,8 @@ async def _special(path: str) -> Response | None:
         return Response(ARTICLE, media_type="text/html")
     if name == "scripted":
         return Response(SCRIPTED, media_type="text/html", headers={"ETag": '"shell"'})
+    if name == "app.js":
+        return Response(APP, media_type="text/javascript")
     if name == "missing":
         return Response("gone", 404)
     if name == "broken":

@@ -43,7 +43,7 @@ class Replica(BaseHTTPRequestHandler):
             self.end_headers()
             return
         if self.path == "/robots.txt":
-            body = "User-agent: *\nDisallow: /private/\n"
+            body = "User-agent: *\nDisallow: /pri*te/\n"
         elif self.path == "/monetarypolicy/fomccalendars.htm":
             if self.headers.get("If-None-Match") == '"v1"':
                 self.send_response(304)

@@ -81,8 +81,8 @@ class Renderer:
         if self._chromium is None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                "There is no Chromium. Install it (apt-get install chromium), then set "
-                "SEARCHBUS_BROWSER_CHROMIUM to its path.",
+                "There is no Chromium. Give SEARCHBUS_BROWSER_CHROMIUM the path of one (apt-get "
+                "install chromium).",
                 retryable=False,
             )
         reason = "cancelled"

@@ -34,7 +34,7 @@ async def start(process: Process[BrowserSettings]) -> None:
         log.error("there is no Chromium: install it, or set SEARCHBUS_BROWSER_CHROMIUM")
     renderer = Renderer(
         settings.chromium,
-        GuardedBackend(routes=settings.browser_routes),
+        GuardedBackend(routes=settings.web_routes),
         pages=settings.browser_pages,
         settle_s=settings.browser_page_timeout_s,
         memory_bytes=settings.browser_page_memory_mb * 2**20,

@@ -33,9 +33,9 @@ class BrowserSettings(ServiceSettings):
         description="Chromium's own sandbox. It needs user namespaces and a user other than root: "
         "turn it off only in a container, which then is the sandbox.",
     )
-    browser_routes: dict[str, str] = Field(
+    web_routes: dict[str, str] = Field(
         {},
-        description="Allowlist of hosts, as `web_routes`: give both services the same.",
+        description="Allowlist of hosts, as of the service web, which reads the same variable.",
     )
 
     @property

@@ -77,10 +77,16 @@ async def test_without_the_service_the_answer_says_that_nothing_runs_scripts(web
 
 @pytest.mark.parametrize("code", [ErrorCode.UPSTREAM_FAILED, ErrorCode.OVERLOADED])
 async def test_a_failure_leaves_the_page_as_it_was_fetched(web, code):
-    await started(web, Fault(code, "The page needs too much memory. Use another page."))
+    fault = Fault(code, "The page needs too much memory. Use another page.", retryable=False)
+    browser = await started(web, fault)
     (item,) = await web.extract(PAGE)
     assert item["status"] == "ok"
-    assert "[The page asks for JavaScript. The page needs too much memory." in item["content"]
+    assert "[The page's scripts could not be run. The page needs" in item["content"]
+
+    # The next caller's attempt is a new one.
+    browser.replies = [RenderReply(html=TEXT, url=PAGE)]
+    (item,) = await web.extract(PAGE)
+    assert "written by a script" in item["content"]
 
 
 async def test_scripts_that_make_less_of_a_page_are_not_used(web):
@@ -130,5 +136,5 @@ async def test_a_page_too_large_for_the_service_is_not_sent(web, monkeypatch):
     monkeypatch.setattr(module, "MAX_RENDER_BYTES", 10)
     (item,) = await web.extract(PAGE)
     assert browser.requests == []
-    assert "are not run" in item["content"]
+    assert "larger than" in item["content"]
     assert MAX_RENDER_BYTES > 2**20

@@ -14,19 +14,23 @@ from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
-from urllib.robotparser import RobotFileParser
 
 import httpx
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_pages import decode_text, read_html
+from searchbus_pages import TooComplexError, decode_text, read_html, read_robots
 from searchbus_runtime.files import write_atomically
 
 from .item import Item, make_document
 
+if TYPE_CHECKING:
+    from protego import Protego
+
 BASE_URL = "https://www.federalreserve.gov"
-USER_AGENT = "searchbus-fomc/0.1 (document ingest; one request a second)"
+TOKEN = "searchbus-fomc"  # noqa: S105  (the product token of our User-Agent)
+USER_AGENT = f"{TOKEN}/0.1 (document ingest; one request a second)"
 CALENDAR = "/monetarypolicy/fomccalendars.htm"
 FIRST_HISTORICAL_YEAR = 1993
 MAX_PAGE_BYTES = 16 * 1024 * 1024
@@ -73,7 +77,7 @@ class FomcSite:
         self._client = httpx.Client(
             headers={"User-Agent": USER_AGENT}, timeout=30, follow_redirects=True, trust_env=False
         )
-        self._robots: RobotFileParser | None = None
+        self._robots: Protego | None = None
         cache.mkdir(parents=True, exist_ok=True)
 
     def read(self, collection: str) -> Iterator[Item]:
@@ -193,9 +197,11 @@ class FomcSite:
                 raise self._unreachable(f"does not give its robots.txt: {error}") from error
             if response.is_server_error:
                 raise self._unreachable(f"does not give its robots.txt: {response.status_code}")
-            self._robots = RobotFileParser()
-            self._robots.parse(response.text.splitlines() if response.is_success else [])
-        return self._robots.can_fetch(USER_AGENT, url)
+            try:
+                self._robots = read_robots(response.content if response.is_success else b"")
+            except TooComplexError as error:
+                raise self._unreachable(f"has a robots.txt that is not read: {error}") from None
+        return bool(self._robots.can_fetch(url, TOKEN))
 
     def _unreachable(self, why: str) -> Fault:
         return Fault(

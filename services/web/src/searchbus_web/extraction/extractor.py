@@ -32,7 +32,7 @@ from .fetching import MAX_REDIRECTS, Fetcher, FetchError, Visit
 from .outline import part_of
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes, PageReply, PageText
-from .scripts import NO_SCRIPTS, Scripts
+from .scripts import FAILED, NO_SCRIPTS, Scripts
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -203,7 +203,10 @@ class Extractor:
             if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
                 raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
             # A failure is for those who wait now, not for later requests.
-            return Fetched(encode(outcome), store=outcome.status == "ok")
+            return Fetched(
+                encode(outcome),
+                store=outcome.status == "ok" and not outcome.note.startswith(FAILED),
+            )
 
         try:
             kind = "facts" if with_facts else "page"

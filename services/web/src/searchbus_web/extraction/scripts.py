@@ -20,7 +20,8 @@ NO_SCRIPTS = (
 )
 _RAN = "This text is as the scripts of the page left it."
 _CUT = "They had not ended at a limit ({cut}): text may be missing."
-_FAILED = "The page asks for JavaScript. {message}"
+FAILED = "The page's scripts could not be run."
+"""How a note begins that may be different the next time."""
 
 
 class RanScripts(NamedTuple):
@@ -53,8 +54,9 @@ class BrowserService:
     async def run(self, page: PageBytes, left_s: float) -> RanScripts:
         """See `Scripts`."""
         if len(page.body) > MAX_RENDER_BYTES:
-            message = f"Pages of over {MAX_RENDER_BYTES / 2**20:.0f} MiB are not run."
-            return RanScripts(None, _FAILED.format(message=message))
+            return RanScripts(
+                None, f"{FAILED} It is larger than {MAX_RENDER_BYTES / 2**20:.0f} MiB."
+            )
         charset = f"; charset={page.charset}" if page.charset else ""
         request = RenderRequest(
             url=page.url,
@@ -70,7 +72,7 @@ class BrowserService:
         except Fault as fault:
             if fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable:
                 return RanScripts(None, NO_SCRIPTS)
-            return RanScripts(None, _FAILED.format(message=fault.failure.message))
+            return RanScripts(None, f"{FAILED} {fault.failure.message}")
         if reply.moved_to:
             return RanScripts(None, moved_to=reply.moved_to)
         url = reply.url or page.url
