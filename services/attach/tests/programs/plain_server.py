@@ -42,6 +42,7 @@ TOOLS = [
 how = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 cancelled: dict[object, threading.Event] = {}
 lock = threading.Lock()
+initialized = threading.Event()
 
 
 def send(message: dict) -> None:
@@ -143,7 +144,12 @@ def call(number: object, name: str, arguments: dict, meta: dict) -> None:
 def answer(message: dict) -> None:
     method, number = message.get("method"), message.get("id")
     params = message.get("params") or {}
-    if method == "initialize":
+    if method == "notifications/initialized":
+        initialized.set()
+    elif method in ("tools/list", "tools/call") and not initialized.is_set():
+        # As servers that are made with the Python SDK of the first generation.
+        send({"id": number, "error": {"code": -32602, "message": "Invalid request parameters"}})
+    elif method == "initialize":
         if how.get("start") == "hang":
             return
         info = {

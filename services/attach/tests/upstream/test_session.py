@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import pytest
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
+from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.errors import ServerError
 from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream import session as module
 from searchbus_attach.upstream.connection import ConnectionContext, open_connection
 
 from ..conftest import plain
+from ..transports.http.scripted import scripted
 
 SCHEMA = {"type": "object"}
 BAD = {"name": "bad"}
@@ -28,6 +34,48 @@ async def opened(how: dict, use: Callable) -> object:
             return await use(connection.session)
     finally:
         context.reaper.close()
+
+
+async def test_no_request_overtakes_the_end_of_the_handshake():
+    """Many servers refuse it. The command of the other tests does, too."""
+    methods = []
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        },
+        "tools/list": {"tools": [GOOD]},
+    }
+    context = ConnectionContext()
+    async with scripted() as server, AsyncExitStack() as stack:
+
+        async def answers(reader, writer):
+            if server.requests[-1].startswith(b"GET "):
+                writer.write(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n")
+                return
+            length = re.search(rb"content-length: (\d+)", server.requests[-1].lower())
+            message = json.loads(await reader.readexactly(int(length[1])))
+            methods.append(message["method"])
+            if "id" not in message:
+                for _ in range(50):  # so many times, a request could come meanwhile
+                    await asyncio.sleep(0.001)
+                methods.append("handled")
+            found = results.get(message["method"])
+            body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": found}).encode()
+            status = b"200 OK" if found else b"202 Accepted" if "id" not in message else b"400 Bad"
+            writer.write(
+                b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (status, len(body), body)
+            )
+
+        server.answers = [answers]
+        stack.push_async_callback(context.aclose)
+        far = parse_server("far", {"url": server.url})
+        connection = await stack.enter_async_context(open_connection(far, context, HttpNotes()))
+        await connection.session.open_session()
+        assert await connection.session.list_all() == [GOOD]
+    assert methods[-3:] == ["notifications/initialized", "handled", "tools/list"]
 
 
 async def test_a_malformed_tool_does_not_cost_the_list():

@@ -184,6 +184,8 @@ class MessageStream(Generic[T]):
         self._waiter: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._handled = asyncio.Event()
+        self._handled.set()
         self._closed = False
         self.sender = contextvars.Context()
 
@@ -202,13 +204,20 @@ class MessageStream(Generic[T]):
         if self._closed:
             raise anyio.BrokenResourceError
         self._items.append((contextvars.copy_context(), item))
+        self._handled.clear()
         self._wake()
+
+    async def handled(self) -> None:
+        """Wait until the receiver has done with all messages and wants the next, or the stream is
+        closed."""
+        await self._handled.wait()
 
     async def receive(self) -> T:
         """The next message; raises anyio.EndOfStream after the last one of a closed stream."""
         while not self._items:
             if self._closed:
                 raise anyio.EndOfStream
+            self._handled.set()
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
@@ -223,6 +232,7 @@ class MessageStream(Generic[T]):
         """Take no more messages; those that were sent can be received."""
         self._closed = True
         self._room.set()
+        self._handled.set()
         self._wake()
 
     async def aclose(self) -> None:

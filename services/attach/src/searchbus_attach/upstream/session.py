@@ -29,7 +29,7 @@ from ..definitions.skills import EXTENSION as SKILLS
 from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerError
 from ..transports.direct import DirectRequests, NotDirectError
-from ..transports.messages import MAX_DEPTH, is_deeper
+from ..transports.messages import MAX_DEPTH, MessageStream, is_deeper
 from . import tasks
 
 log = logging.getLogger("searchbus.attach")
@@ -72,8 +72,11 @@ class ServerSession(ClientSession):
         direct: sends requests without the SDK's dispatcher.
     """
 
-    def __init__(self, *fields: Any, direct: DirectRequests, **options: Any) -> None:
-        super().__init__(*fields, **options)
+    def __init__(
+        self, incoming: Any, outgoing: MessageStream[Any], *, direct: DirectRequests, **options: Any
+    ) -> None:
+        super().__init__(incoming, outgoing, **options)
+        self._outgoing = outgoing
         self._direct = direct
         self._cancelling = Background()
 
@@ -87,6 +90,8 @@ class ServerSession(ClientSession):
             MCPError, RuntimeError, ValidationError: there is no revision that both sides support.
         """
         await negotiate_auto(self)
+        # Servers refuse direct requests that overtake `notifications/initialized`.
+        await self._outgoing.handled()
 
     async def check_not_itself(self, server: str, worker: str) -> None:
         """Ask a server that says it is a searchbus whether it is the one that we belong to.
