@@ -269,6 +269,9 @@ class Searcher:
             near = AllOf((is_live, shortly_beside(f"m.{name}", periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
+        premise, denied = question.premise, False
+        if premise is not None and not await self._store.count(collection, premise.so):
+            denied = await self._store.count(collection, premise.stated) > 0
         return Probability(
             question.query,
             embedder,
@@ -277,6 +280,7 @@ class Searcher:
             dated,
             ordered=question.asks_in_order,
             replaced=question.synonyms.replaced,
+            denied=denied,
             others=self._profiles.get(collection, Profile()).names_of_others,
         )
 

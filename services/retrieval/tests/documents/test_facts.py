@@ -102,6 +102,20 @@ async def test_facts_are_fields_of_filters(votes_library, where, days):
     assert all(set(hit.metadata) == {"date", "type"} for hit in hits)
 
 
+@pytest.mark.parametrize(
+    ("question", "probable"),
+    [
+        ("Why did Ann Poe dissent in May 2024?", True), ("Why did Zoe Lee dissent in May 2024?", False),
+        ("What was decided when they lowered rates in May 2024?", False),
+        ("What was decided when they maintained the target range in May 2024?", True),
+    ],
+)  # fmt: skip
+async def test_what_the_facts_deny_has_no_probable_hit(votes_library, question, probable):
+    """A vote against of somebody who voted for it, and a decision that was another one."""
+    hits = (await search_corpus(votes_library, question, 5, None)).hits
+    assert (max(hit.relevance for hit in hits) > 0.1) == probable
+
+
 async def test_collection_without_facts_has_no_such_fields(library):
     """Its passages are as before."""
     new = document("a", REST + ROLL + AGAINST, metadata={"type": "statement"})

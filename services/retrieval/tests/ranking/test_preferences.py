@@ -19,13 +19,14 @@ from searchbus_retrieval.ranking.preferences import (
     VOTES_LIFT,
     AskedFacts,
     Preference,
+    Premise,
     in_order,
     metadata,
     preferences,
     rank,
     worth_reading,
 )
-from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Hit, Match, NumberRange
+from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Hit, IsIn, Match, NumberRange
 
 
 def no(_: Hit) -> float:
@@ -209,6 +210,33 @@ def test_first_word_may_be_who_dissented():
     asked = AskedFacts.of(FOMC, FACTS, "Poe voting against it")
     assert asked is not None
     assert asked.values == ("Poe",)
+
+
+@pytest.mark.parametrize(
+    ("question", "field", "values"),
+    [
+        ("Why did Janet Yellen vote against it in December 2015?", "f.dissenters", ("Yellen",)),
+        ("What was Hoenig's objection?", "f.dissenters", ("Hoenig",)),
+        ("What was said when it raised rates in April 2020?", "f.decision", FOMC.opposites[0]),
+    ],
+)
+def test_question_takes_votes_and_decisions_for_granted(question, field, values):
+    """Passages that say so, in the time that it names."""
+    premise = Premise.of(FOMC, FACTS, question, "m.date")
+    assert IsIn(field, values) in premise.so.parts
+    assert IsIn(field, values) not in premise.stated.parts
+    assert any(isinstance(one, AnyOf) for one in premise.so.parts) == ("20" in question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Who voted against Bernanke?", "Did Yellen dissent?", "Why did some prefer to raise rates in July 2016?",
+     "Why were rates raised?", "What did Yellen say about inflation in 2015?"],
+)  # fmt: skip
+def test_other_questions_take_nothing_for_granted(question):
+    """Those that ask whether it is so, or what somebody wanted."""
+    assert Premise.of(FOMC, FACTS, question, "m.date") is None
+    assert Premise.of(Profile(), {}, "Why did Yellen dissent?", "m.date") is None
 
 
 def test_decision_of_the_direction_is_preferred():

@@ -221,6 +221,12 @@ def test_question_about_others_is_answered_by_passages_that_name_them():
     assert of("What was decided?", passage, others=others) == of("What was decided?", passage)
 
 
+def test_what_the_facts_deny_has_no_probable_hit():
+    """However near it is; the question word for word is a document's own."""
+    passage = hit("a whale sings a song", cosine=0.9)
+    assert of("whales sing songs", passage, denied=True) < 0.3 < of("whales sing songs", passage)
+
+
 def test_date_at_which_no_document_is_lowers_it():
     """Less where the passage names the year."""
     query = "pears in March 1985"

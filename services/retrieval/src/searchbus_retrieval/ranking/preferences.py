@@ -242,6 +242,48 @@ _NUMBER_AGAINST = re.compile(
 )
 
 
+_OWN_VOTE = re.compile(
+    r"\b(?:[Ww]hy|[Ww]hat|[Hh]ow|[Ww]hen)\b.*?\b(?P<name>[A-Z]\w{2,})(?:['\u2019]s)?\s+(?:[a-z]+\s+)?"
+    r"(?:dissent\w*|object(?:ed|ions?)?|oppos(?:e|ed|ition)|vot(?:e|ed|ing)\s+against)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """What a question takes for granted, where the facts can say that it is not so.
+
+    Attributes:
+        stated: passages with facts of that person and time.
+        so: those of them that have what is taken for granted.
+    """
+
+    stated: Filter
+    so: Filter
+
+    @classmethod
+    def of(
+        cls, profile: Profile, facts: Mapping[str, FieldType], question: str, date_path: str
+    ) -> Premise | None:
+        """A vote against ("Why did Yellen dissent in 2015?"), or a decision of a time."""
+        periods = dates_of(question).periods
+        when = (shortly_beside(date_path, periods),) if periods else ()
+        said = _OWN_VOTE.search(question)
+        if said is not None and "dissenters" in facts:
+            votes, name = (Equals("fact", "votes"), *when), (said["name"],)
+            stated = AllOf((*votes, IsIn(fact_path("voters"), name)))
+            return cls(stated, AllOf((*votes, IsIn(fact_path("dissenters"), name))))
+        asked = profile.asked_facts.get("decision")
+        ways = Directions(profile.opposites, question).own_words
+        if not (periods and ways and "decision" in facts and asked and asked.search(question)):
+            return None
+        if any(f"to {way}" in question for way in ways):  # what somebody wanted
+            return None
+        wanted = (IsIn(fact_path("decision"), ways), *_rates(Quantities(question)))
+        is_decision = Equals("fact", "decision")
+        stated = AllOf((is_decision, within(date_path, *periods)))
+        return cls(stated, AllOf((is_decision, *when, *wanted)))
+
+
 @dataclass(frozen=True, slots=True)
 class AskedFacts:
     """Facts that a question asks for.

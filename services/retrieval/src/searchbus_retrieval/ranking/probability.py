@@ -246,6 +246,8 @@ collection says little, and an answer in other words is made up for."""
 _FULL_NAME, _NAME_RARITY = 1.8, 5.0
 """Where the passage has a name of two words, with or without initials between them, of which one is
 not in every passage: names say little to the model."""
+_DENIED = 0.1
+"""At most, where the question takes for granted what the facts deny, such as a vote."""
 _OF_OTHERS = -4.0
 """The question is about one whom the documents are not about, and the passage does not name it."""
 _ORDERED = 1.0
@@ -310,6 +312,7 @@ class Probability:
         dated: None where the question names no date, or the documents have none.
         ordered: whether it asks for the first or the latest of a type that it names.
         replaced: stems for which the collection has other words; that it lacks them says nothing.
+        denied: whether the facts say that it is not as the question takes for granted.
         others: finds the names of each of those whom the documents are not about.
     """
 
@@ -323,10 +326,12 @@ class Probability:
         *,
         ordered: bool = False,
         replaced: Collection[str] = (),
+        denied: bool = False,
         others: Sequence[re.Pattern[str]] = (),
     ) -> None:
         self._background = background
         self._dated = dated
+        self._most = _DENIED if denied else 1.0
         self._others = [names for names in others if names.search(query)]
         self._rarest = 2.2 * math.log(1 + (background.passages + 0.5) / 0.5)
         """What `best` would be for a word that one passage has."""
@@ -394,5 +399,5 @@ class Probability:
         else:
             evidence += _ALL_FOUND * whole
             evidence += self._dated.evidence(hit) if self._dated is not None else 0.0
-        probability = 1 / (1 + math.exp(-evidence))
+        probability = min(self._most, 1 / (1 + math.exp(-evidence)))
         return max(probability, _LITERAL) if hit.literal else probability

@@ -26,7 +26,7 @@ from ..question.words import (
 )
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
-from .preferences import AskedFacts, dated, in_order, preferences, wanted_type, within
+from .preferences import AskedFacts, Premise, dated, in_order, preferences, wanted_type, within
 from .sentences import Sentences, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
@@ -60,6 +60,7 @@ class Question:
 
     Attributes:
         preferences: documents that it seems to mean.
+        premise: what it takes for granted of the facts.
         beside: dates next to which it looks; `take_days` takes what they stand for.
         date_path: where a passage's payload has the date.
         may_quote: whether it is long enough to be a quotation.
@@ -90,6 +91,7 @@ class Question:
             if self._has_dates:
                 asked = asked.first_of(within(self.date_path, *dates.periods))
             self.preferences.append(asked)
+        self.premise = Premise.of(profile, facts, query, self.date_path)
         self.beside = dates.beside if self._has_events else ()
         self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
