@@ -120,6 +120,29 @@ async def test_a_stream_that_does_not_end_after_the_answer_is_closed(monkeypatch
         await world.server.until_closed(1)
 
 
+async def test_a_stream_that_broke_off_behind_the_answer_takes_no_place():
+    """Nothing says its end later, when the answer is read after it."""
+    async with opened(max_in_flight=1) as world:
+        transport = world.direct.send.__self__._transport
+
+        async def breaks_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"}}}")
+            writer.write(STREAM + event(PROGRESS) + event(RESULT))
+            writer.close()
+
+        async def on_progress(*_: Any) -> None:
+            (connection,) = transport._busy
+            await until(lambda: connection._error)
+
+        world.server.answers = [breaks_off]
+        free = transport._slots._value
+        assert await world.direct.request(
+            "tools/call", {}, headers={}, on_progress=on_progress, on_abandon=print
+        ) == {"content": []}
+        assert transport._slots._value == free
+        assert not transport._ending
+
+
 async def test_a_stream_that_ends_before_the_answer_is_resumed():
     """After the pause that the server wants, from its last event on."""
     async with opened() as world:

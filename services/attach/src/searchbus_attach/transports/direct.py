@@ -1,9 +1,10 @@
 """Requests that are sent and awaited in the task of their call, beside the SDK's session.
 
     direct = DirectRequests()
-    async with remote_transport(server, notes, direct): ...
-    if direct.ready:
-        result = await direct.request("tools/call", {"name": "echo"}, headers={}, on_progress=None)
+    async with remote_transport(server, notes, direct):
+        result = await direct.request(
+            "tools/call", {"name": "echo"}, headers={}, on_progress=None, on_abandon=print
+        )
 
 The SDK gives each request two tasks, four streams and a model of pydantic, which cost more than all
 the rest of a call. It still does what needs its session: the handshake, the lists, subscriptions,

@@ -6,10 +6,12 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import httpx2
 import pytest
 
+from searchbus_attach.transports.http.connection import connect
 from searchbus_attach.transports.http.transport import Http1Transport
 from searchbus_testing import until
 
@@ -116,6 +118,40 @@ async def test_a_kept_connection_that_the_server_closes(server, client):
         assert (await http.post(server.url)).content == b"ok"
         await server.until_closed(count)
     assert (server.opened, len(server.requests)) == (3, 3)
+
+
+async def test_a_connection_that_servers_are_about_to_close_is_not_used():
+    """Many do after 5 s without a request."""
+    async with scripted() as server:
+        transport = Http1Transport(max_connections=4)
+        async with httpx2.AsyncClient(transport=transport, timeout=TIMES) as client:
+            await client.get(server.url)
+            (kept,) = transport._kept
+            transport._kept[0] = replace(kept, since_s=kept.since_s - 4.5)
+            await client.get(server.url)
+        assert server.opened == 2
+
+
+async def test_a_connection_that_is_made_when_the_client_is_closed_sends_nothing(monkeypatch):
+    """Nobody would close it again."""
+    connecting, may_connect = asyncio.Event(), asyncio.Event()
+
+    async def connects(*fields):
+        connecting.set()
+        await may_connect.wait()
+        return await connect(*fields)
+
+    monkeypatch.setattr("searchbus_attach.transports.http.transport.connect", connects)
+    async with scripted() as server:
+        client = httpx2.AsyncClient(transport=Http1Transport(max_connections=4), timeout=TIMES)
+        asking = asyncio.create_task(client.post(server.url))
+        await connecting.wait()
+        await client.aclose()
+        may_connect.set()
+        with pytest.raises(httpx2.LocalProtocolError, match="closed"):
+            await asking
+        await server.until_closed(1)
+        assert server.requests == []
 
 
 @pytest.mark.parametrize("end", [closes, resets])

@@ -60,9 +60,14 @@ class Http1Connection(asyncio.Protocol):
         self.body_bytes: int | None = None
 
     @property
+    def lost(self) -> bool:
+        """Whether nothing more comes from it."""
+        return self._error is not None
+
+    @property
     def reusable(self) -> bool:
         """Whether it can send another request: the response ended, and the server stays."""
-        return self.complete and self._kept_alive and self._reading and self._error is None
+        return self.complete and self._kept_alive and self._reading and not self.lost
 
     @property
     def ended(self) -> bool:

@@ -18,8 +18,9 @@ from .connection import Http1Connection, connect
 
 _SMALL_BYTES = 64 * 1024
 """A body of at most so many bytes is read with its head."""
-_KEPT_S = 5.0
-"""How long an unused connection is kept; as by httpx2's own transport."""
+_KEPT_S = 4.0
+"""How long an unused connection is kept. Many servers close it after 5 s: what is sent at that
+moment has no answer, and costs the session."""
 _END_S = 1.0
 """For the end of a stream of events after the last one."""
 _PORTS = {"http": 80, "https": 443}
@@ -57,6 +58,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         self._ending: set[Http1Connection] = set()
         self._kept: deque[_Kept] = deque()
         self._tls: ssl.SSLContext | None = None
+        self._closed = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx2.AsyncBaseTransport.
@@ -100,6 +102,10 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                 self._on_unreached(self._busy.values())
             raise
+        if self._closed:
+            connection.close()
+            self._slots.release()
+            raise httpx2.LocalProtocolError("the client was closed meanwhile")
         self._busy[connection] = request
         read_s = times.get("read")
         response = Http1Response(self, connection, origin, read_s)
@@ -111,7 +117,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections; those that are being made send nothing."""
+        self._closed = True
         kept = (kept.connection for kept in self._kept)
         for connection in (*self._busy, *self._ending, *kept):
             connection.close()
@@ -132,7 +139,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         """The rest of a response is of no use: give its connection back at its end, which comes in
         a moment.
         """
-        if connection.complete:
+        if connection.complete or connection.lost:
             self.give_back(connection, origin)
             return
         self._busy.pop(connection, None)
