@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -88,6 +89,20 @@ async def test_one_request_is_one_message_on_one_connection():
         assert b"mcp-name: y" in sent(world.server)[0]
         assert [sent(world.server, at)[1]["id"] - FIRST_ID for at in range(4)] == [0, 1, 2, 3]
         assert (world.server.opened, world.abandoned) == (1, [])
+
+
+async def test_user_and_password_of_the_url_are_sent():
+    """Their header takes the place of a declared one, as in the SDK's requests."""
+    async with scripted() as server:
+        server.answers = [answer(RESULT)]
+        url = server.url.replace("http://", "http://me:p%40ss@")
+        far = parse_server("far", {"url": url, "headers": {"Authorization": "other"}})
+        direct = DirectRequests()
+        async with remote_transport(far, HttpNotes(), direct):
+            await call(SimpleNamespace(direct=direct, abandoned=[], told=[]))
+        head, _ = sent(server)
+        assert head.count(b"authorization: ") == 1
+        assert b"authorization: basic " + b64encode(b"me:p@ss").lower() in head
 
 
 async def test_what_comes_before_the_answer_is_passed_on():

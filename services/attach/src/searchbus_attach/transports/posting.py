@@ -158,6 +158,9 @@ class Posting:
         """The head of a request without its length; most are as the one before."""
         if self._last is None or self._last[0] != headers:
             request = self._client.build_request("POST", self._url, json={}, headers=headers)
+            if request.url.userinfo and self._notes.auth is None:
+                basic = httpx2.BasicAuth(request.url.username, request.url.password)
+                next(basic.auth_flow(request))
             self._last = headers, request, _head_of(request)
         return self._last[1:]
 
