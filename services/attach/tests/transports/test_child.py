@@ -60,13 +60,15 @@ def test_whether_a_program_is_there(tmp_path):
 
 
 async def ask(child: ServerProcess, name: str) -> dict:
-    for number, method, params in (
-        (1, "initialize", {}),
-        (2, "tools/call", {"name": name, "arguments": {}}),
+    answer: dict = {}
+    for message in (
+        {"id": 1, "method": "initialize"},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": name, "arguments": {}}},
     ):
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        child.stdin.write(json.dumps(message).encode() + b"\n")
-        answer = json.loads(await child.stdout.readline())
+        child.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        if "id" in message:
+            answer = json.loads(await child.stdout.readline())
     return answer["result"]["structuredContent"]
 
 
