@@ -179,6 +179,38 @@ async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, l
             writer.close()
 
 
+async def test_connection_whose_client_does_not_read_the_end_of_a_response_is_not_idle(watches):
+    """Closed to make room, it would stay open for ever, beyond the limit."""
+    answered = asyncio.Event()
+
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        transport = next(iter(vars(watches[0])["_open"])).transport
+        await send({"type": "http.response.start", "status": 200})
+        part = {"type": "http.response.body", "body": bytes(16 * 1024), "more_body": True}
+        while not (transport.get_write_buffer_size() or transport.is_closing()):
+            await send(part)
+            await asyncio.sleep(0.01)  # the loop writes meanwhile
+        await send({"type": "http.response.body"})
+        answered.set()
+
+    limits = ConnectionLimits(most=1, body_timeout_s=0)
+    async with HttpServer.serving(app, limits=limits) as server, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        writer.write(HEAD)
+        await answered.wait()
+        watches[0].look()
+        further = await connect(server, HEAD)
+        assert await further[0].readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+        assert not reader.at_eof()
+        while vars(watches[0])["_open"]:
+            watches[0].look()
+            await asyncio.sleep(0.01)
+        for one in (writer, further[1]):
+            one.close()
+
+
 async def test_refusal_reaches_a_client_that_is_still_sending():
     """A connection closed over unread bytes is reset, and its response lost with it."""
     limits = ConnectionLimits(most=0)

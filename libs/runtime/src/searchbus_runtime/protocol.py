@@ -154,7 +154,10 @@ class Connection(HttpToolsProtocol):
             return None  # the client waits for an earlier request; this one is not read meanwhile
         if cycle is not None and not cycle.response_complete:
             return ("body", cycle) if cycle.more_body else None
-        return ("request" if self._idle else "head"), cycle
+        if not self._idle:
+            return "head", cycle
+        # Not idle while it keeps what its client does not read: closed then, it would end never.
+        return ("read", None) if self.transport.get_write_buffer_size() else ("request", cycle)
 
     def give_up(self, waited_for: str) -> None:
         """Close a connection whose client was too slow."""
