@@ -174,12 +174,13 @@ async function showServer(root, name, { live, me }) {
     const now = JSON.stringify(found);
     if (held.dataset.shown === now) return;  // what has the focus keeps it, what was opened stays open
     held.dataset.shown = now;
-    const opened = [...held.querySelectorAll("details[open]")].map((one) => one.dataset.digits);
+    const key = (one) => `${one.digits} ${one.refused}`;  // one that was refused is folded
+    const opened = [...held.querySelectorAll("details[open]")].map((one) => one.dataset.key);
     const decide = (action, one, done) => h("button", { class: action === "approve" ? "main" : "bad", type: "button", onclick: async () => {
       if (await attempt(() => ask(action, { digits: [one.digits] }), `${one.name} is ${done}.`)) setTimeout(() => draw().catch(() => {}), 1500);
     } }, action === "approve" ? "Approve" : "Refuse");
     const waiting = found.filter((one) => !one.refused);
-    held.replaceChildren(...(found.length ? found : [null]).map((one) => (one ? h("details", { "data-digits": one.digits, open: opened.includes(one.digits) || (waiting.length === 1 && one === waiting[0]) },
+    held.replaceChildren(...(found.length ? found : [null]).map((one) => (one ? h("details", { "data-key": key(one), open: opened.includes(key(one)) || (waiting.length === 1 && one === waiting[0]) },
       h("summary", {}, h("span", { class: "mono" }, words(one.name)), " ", words(one.reasons.join("; ")), " ", one.refused && badge("refused", "bad")), diff(one.lines),
       h("div", { class: "row gap" }, decide("approve", one, "approved"), !one.refused && decide("refuse", one, "refused"),
         h("span", { class: "muted" }, one.refused ? "Calls are refused. A later change waits again." : "Refused, it waits for nobody, and calls stay refused.")))
