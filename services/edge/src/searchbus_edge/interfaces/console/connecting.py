@@ -45,8 +45,8 @@ class KeyId(Struct, frozen=True):
 
 
 class ShownKey(Struct, frozen=True, kw_only=True):
-    """A key without the key itself; times are seconds of the epoch, 0: never. Empty endpoints:
-    valid at all."""
+    """A key without the key itself; times are seconds of the epoch, 0: it does not
+    expire. Without endpoints it is valid at each."""
 
     id: str
     name: str
