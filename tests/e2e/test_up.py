@@ -39,7 +39,7 @@ def test_bad_options_say_what_is_allowed(stack, tmp_path):
     """Each mistake has its sentence and a non-zero exit code."""
     port = stack.url.rsplit(":", 1)[1]
     for arguments, named in (
-        (["--scale", "nope=2"], "Known: attach, ddg, edge, retrieval, toolindex, web"),
+        (["--scale", "nope=2"], "Known: attach, browser, ddg, edge"),
         (["--scale", "retrieval=2"], "SEARCHBUS_QDRANT_URL"),
         (["--scale", "retrieval"], "service=number"),
         (["--port", port], "Choose another --port"),

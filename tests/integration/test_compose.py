@@ -279,8 +279,9 @@ def test_every_metric_of_dashboard_and_alerts_is_measured(stack):
         # No service is away, and no changed definition is held.
         "searchbus_service_away", "searchbus_tool_held_total",
     }  # fmt: skip
-    # No server is attached.
-    never_here |= {name for name in known_metrics() if name.startswith("searchbus_attach_")}
+    # No server is attached, no page rendered.
+    absent = ("searchbus_attach_", "searchbus_browser_")
+    never_here |= {name for name in known_metrics() if name.startswith(absent)}
     missing = {n for n in known_metrics() if n.startswith(("searchbus_", "mcp_"))} - own
     assert missing <= never_here
 
