@@ -49,7 +49,9 @@ def test_a_stream_that_begins_anew_keeps_its_place():
     assert reader.last_id == "4"
 
 
-@pytest.mark.parametrize("part", [b"x" * 100, b"data: " + b"x" * 60 + b"\n"])
+@pytest.mark.parametrize(
+    "part", [b"x" * 100, b"data: " + b"x" * 60 + b"\n", b"data: x\n" + b"data:\n" * 100]
+)
 def test_an_event_that_is_too_large_is_an_error(part):
     """Whether it has lines or not."""
     reader = EventReader(max_bytes=1000)

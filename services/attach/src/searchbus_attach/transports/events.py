@@ -34,8 +34,8 @@ class EventReader:
 
     def begin(self) -> None:
         """Expect the start of a stream."""
-        self._line: list[bytes] = []
-        self._data: list[bytes] = []
+        self._line = bytearray()
+        self._data = bytearray()
         self._is_message = True
         self._size_bytes = 0
         self._after_cr = False
@@ -52,26 +52,26 @@ class EventReader:
         *lines, rest = _LINE_END.split(part)
         for line in lines:
             if self._line:
-                self._size_bytes -= sum(map(len, self._line))
-                line, self._line = b"".join((*self._line, line)), []
+                self._size_bytes -= len(self._line)
+                line, self._line = bytes(self._line) + line, bytearray()
             if line:
                 self._take(line)
                 continue
             if self._data and self._is_message:
-                yield b"\n".join(self._data)
-            self._data, self._is_message, self._size_bytes = [], True, 0
-        if rest:
-            self._line.append(rest)
-            self._grow(len(rest))
+                yield bytes(self._data)
+            self._data, self._is_message, self._size_bytes = bytearray(), True, 0
+        self._line += rest
+        self._grow(len(rest))
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match name:
             case b"data":
+                if self._data:
+                    value = b"\n" + value
                 self._grow(len(value))
-                if value or self._data:
-                    self._data.append(value)
+                self._data += value
             case b"event":
                 self._is_message = value in (b"", b"message")
             case b"id" if b"\0" not in value:
