@@ -18,6 +18,7 @@ from searchbus_attach.auth.vault import Tokens, Vault
 from searchbus_attach.errors import AuthError
 from searchbus_runtime.secret import values_of
 from searchbus_runtime.server import HttpServer
+from searchbus_runtime.services import known_services
 from searchbus_testing import free_port, until
 from searchbus_testing.stack import run_command
 
@@ -210,7 +211,7 @@ async def _ids(caller: Caller) -> list[str]:
 
 async def _rotate(installation: Installation, caller: Caller, keys: Path) -> None:
     """Each key in two steps; what reads it has the time between them."""
-    names = (*SERVICES, "ddg", "toolindex", "cli", "actor", "state", "vault")
+    names = (*known_services(), "cli", "actor", "state", "vault")
     both = [argument for name in names for argument in ("--rotate", name)]
     await asyncio.to_thread(installation.configure, *both)
     await asyncio.to_thread(
