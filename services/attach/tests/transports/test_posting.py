@@ -135,6 +135,17 @@ async def test_a_stream_that_does_not_end_after_the_answer_is_closed(monkeypatch
         await world.server.until_closed(1)
 
 
+async def test_a_request_without_a_place_gets_that_of_a_stream_that_was_answered(monkeypatch):
+    """Of a server that leaves all of them open; each would keep its place for a while."""
+    monkeypatch.setattr("searchbus_attach.transports.http.transport._END_S", 600)
+    async with opened(max_in_flight=1) as world:
+        places = world.direct.send.__self__._transport._slots._value
+        world.server.answers = [STREAM + event(RESULT)]
+        for _ in range(places + 2):
+            assert await call(world) == {"content": []}
+        await world.server.until_closed(2)
+
+
 async def test_a_stream_that_broke_off_behind_the_answer_takes_no_place():
     """Nothing says its end later, when the answer is read after it."""
     async with opened(max_in_flight=1) as world:

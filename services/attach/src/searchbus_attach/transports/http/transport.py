@@ -156,6 +156,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         if not self._slots.locked():
             await self._slots.acquire()
             return
+        if self._ending:  # whose rest is of no use
+            self._ending.pop().close()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._slots.acquire()
