@@ -159,8 +159,8 @@ async def test_one_connection_too_many_is_refused(watches, limits, caplog):
 
 
 @pytest.mark.parametrize("limits", [ConnectionLimits(most=3), ConnectionLimits(most_per_address=3)])
-async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, limits):
-    """One in use is not closed, however old it is."""
+async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, limits, caplog):
+    """One in use is not closed, however old it is. The log says that there is no room."""
     body = b"1234567890"
     async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
         busy, *idle = [await connect(server, HEAD + body) for _ in range(3)]
@@ -172,6 +172,9 @@ async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, l
         assert (await further[2][0].read()).startswith(b"HTTP/1.1 503 ")
         for reader, _ in idle:
             assert await reader.read() == b""
+        with caplog.at_level(logging.WARNING):
+            watches[0].look()
+        assert "2 idle ones closed at the limit, 1 beyond the limit refused" in caplog.text
         for reader, writer in (busy, *further[:2]):
             writer.write(body)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")

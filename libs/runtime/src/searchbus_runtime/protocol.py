@@ -259,7 +259,7 @@ class ConnectionWatch:
         self.busy = asyncio.Event()
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        self._refused = 0
+        self._refused = self._gave_way = 0
         self._idle: dict[str | None, list[Connection]] | None = None
         """Idle connections by address, and all of them; the one that is idle longest is the last.
         Made when there is no room, at most once between two looks."""
@@ -269,11 +269,13 @@ class ConnectionWatch:
         now_s = asyncio.get_running_loop().time()
         self._idle = None
         closed = sum([self._close_if_slow(found, now_s) for found in list(self._open)])
-        if closed or self._refused:
+        if closed or self._refused or self._gave_way:
             log.warning(
-                "%d slow connections closed, %d beyond the limit refused", closed, self._refused
-            )
-            self._refused = 0
+                "%d slow connections closed, %d idle ones closed at the limit, %d beyond the limit "
+                "refused",
+                closed, self._gave_way, self._refused,
+            )  # fmt: skip
+            self._refused = self._gave_way = 0
         if not self._open:
             self.busy.clear()
 
@@ -311,6 +313,7 @@ class ConnectionWatch:
         while found:
             one = found.pop()
             if one in self._open and one.waiting and one.waits_for() == one.waiting[0]:
+                self._gave_way += 1
                 self.release(one)
                 one.give_up("request")
                 return True
