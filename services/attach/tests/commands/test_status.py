@@ -67,12 +67,13 @@ def test_what_is_to_be_done_is_named(tmp_path, monkeypatch):
     assert "attach add" in " ".join(notices(Declared(), None, tmp_path))
     (line,) = notices(declared, None, tmp_path)
     assert "Start one: searchbus up" in line
-    found = AttachedServer(name="files", state="up", target="npx", held=2)
+    found = AttachedServer(name="files", state="up", target="npx", held=2, refused=5_000)
     status = StatusReply(servers=(found,), file_problem="it is not TOML", unconfined="no Landlock")
     assert list(notices(declared, status, tmp_path)) == [
         "warning: it is not TOML",
         "warning: commands can reach what searchbus can: no Landlock",
         "definitions of files changed; see: searchbus attach diff files",
+        "5000 of what files offers cannot be listed; why: searchbus attach show files",
     ]
     monkeypatch.setenv("SEARCHBUS_NATS_URL", "nats://127.0.0.1:1")
     assert "The service attach does not run" in " ".join(notices(declared, None, tmp_path))

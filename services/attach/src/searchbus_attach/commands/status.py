@@ -147,6 +147,11 @@ def notices(declared: Declared, status: StatusReply | None, data: Path) -> Itera
     for found in status.servers:
         if found.held:
             yield f"definitions of {found.name} changed; see: searchbus attach diff {found.name}"
+        if found.refused:
+            yield (
+                f"{found.refused} of what {found.name} offers cannot be listed; why: "
+                f"searchbus attach show {found.name}"
+            )
     for view in status.views:
         for problem in view.problems:
             yield f"view problem of {view.name}: {problem}"

@@ -34,7 +34,7 @@ from .schemas import SchemaError, modern_schema
 from .skills import skill_resource, with_skills
 from .text import VIEWS, clean, clean_line, qualified_name, token_name, usable_uri, wrapped_uri
 
-MAX_TOOLS = 5_000
+MAX_TOOLS = 10_000
 """Tools of one server."""
 _MAX_BYTES = 16 * 2**20
 """All tools of a server; the catalogue of the service, with all servers, may have 64 MiB."""
@@ -145,7 +145,7 @@ def describe(
         elif definition_bytes > _MAX_TOOL_BYTES:
             refused[name] = f"it is larger than {_MAX_TOOL_BYTES // 1024} KiB"
         elif len(found) == MAX_TOOLS:
-            refused[name] = f"a server may have {MAX_TOOLS} tools"
+            refused[name] = f"a server may have {MAX_TOOLS:,} tools"
         elif size_bytes + definition_bytes > _MAX_BYTES:
             refused[name] = f"the tools of a server may have {_MAX_BYTES // 2**20} MiB together"
         else:

@@ -34,7 +34,7 @@ from searchbus_contracts.schemas import levels
 from .budget import Budget
 
 MAX_VALUES = 200_000
-"""The limit of a message: a list of 5,000 tools has as many."""
+"""The limit of a message: a page of 5,000 tools has as many."""
 MAX_DEPTH = 200
 """Levels of arguments; pydantic writes no more than 254 of a message."""
 _LOG = "notifications/message"

@@ -291,6 +291,15 @@ def is_over(error: BaseException) -> bool:
     return isinstance(error, MCPError) and (is_closed(error) or is_refused(error))
 
 
+def is_away(error: BaseException, notes: HttpNotes) -> bool:
+    """Whether nobody answers at a server's address, so that it may be back at any moment.
+
+    One that answers, if only with a refusal, is not asked again sooner: it may want fewer requests.
+    """
+    ended = httpx2.NetworkError | httpx2.RemoteProtocolError
+    return notes.status in _AWAY or isinstance(first_of(error), ended)
+
+
 def first_of(error: BaseException) -> BaseException:
     """The first exception of groups in groups."""
     while isinstance(error, BaseExceptionGroup):
@@ -333,6 +342,8 @@ _NOT_REACHED = "it cannot be reached"
 _PORTS = {"http": 80, "https": 443}
 _NO_ADDRESS = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 _WRONG_PLACE = {404, 405, 410}
+_AWAY = {502, 503, 504}
+"""What a proxy answers for a server that is away."""
 
 
 def connect_problem(error: httpx2.ConnectError | httpx2.ConnectTimeout) -> ServerProblem:

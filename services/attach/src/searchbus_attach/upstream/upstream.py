@@ -6,8 +6,10 @@
        └─ down <──┘               for a pause that doubles, up to a minute
 
 One task owns the connection: it connects, reads the list, and follows it until the connection is of
-no more use. Calls wait for it, for as long as they have time; while the server is down they fail at
-once. The outcome of calls is the truth about health; tools/list is never used as a probe.
+no more use. Calls wait for it, for as long as they have time. A call ends the pause of a URL where
+nobody answered: its try is for all calls of that moment, and if it fails so do they. While a server
+is down otherwise, calls fail at once. The outcome of calls is the truth about health; tools/list is
+never used as a probe.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from .connection import (
     ConnectionContext,
     ServerConnection,
     first_of,
+    is_away,
     is_closed,
     is_over,
     is_refused,
@@ -56,6 +59,11 @@ _STABLE_S = 10.0
 """A connection that ends sooner, before its server answered a call, was lost early (pauses.py)."""
 _WORTH_WAITING_S = 2.0
 """A call waits for the next try if that is so soon; otherwise it fails at once."""
+_LEAST_PAUSE_S = 0.1
+"""Between two tries that calls ask for, at a server that is away."""
+_QUICK_S = 1.0
+"""A try that took longer is not worth another one for each call: an address that swallows all
+connections would cost its callers ten seconds each."""
 _REPLY_MARGIN_S = 0.25
 """Left of a caller's time for the reply that the server is not there."""
 _REFUSED_SESSION = "refused the session of this call"
@@ -106,6 +114,8 @@ class Upstream:
         self._following = Following(server, self.lists, self._calls, poll_s=poll_s)
         self._away_since_s: float | None = time.monotonic()
         self._next_try_s = 0.0
+        self._tries = 0
+        self._away = False
         self._proven = False
         self._life = anyio.CancelScope()
         self._task: asyncio.Task[None] | None = None
@@ -127,6 +137,7 @@ class Upstream:
     def try_now(self) -> None:
         """End the pause after a failure: what it waits for may be there now."""
         self._hurry.set()
+        self._wanted.set()
 
     async def stop(self) -> None:
         """Close the connection, and end the command; calls that wait fail."""
@@ -212,12 +223,15 @@ class Upstream:
         """The connection, once there is one; raises Fault(unavailable) where none comes in time."""
         if self._connection is not None and not self._connection.over:
             return self._connection
+        tries = self._tries
         try:
             async with asyncio.timeout(max(0.0, call.remaining_s - _REPLY_MARGIN_S)):
                 while self._connection is None or self._connection.over:
                     if self._life.cancel_called:
                         raise self._unavailable()
-                    if self.state == "down" and self._next_try_in_s > _WORTH_WAITING_S:
+                    # Only a try that began after the call shows that the server is away now.
+                    tried = self._tries > tries
+                    if self.state == "down" and (tried or self._next_try_in_s > _WORTH_WAITING_S):
                         raise self._unavailable()
                     self._wanted.set()
                     await self._changed.wait()
@@ -264,18 +278,27 @@ class Upstream:
 
     async def _run(self) -> None:
         with self._life:
-            pauses = Pauses()
+            pauses, due_s = Pauses(), 0.0
             while True:
-                started_s, self._proven = time.monotonic(), False
+                started_s, self._proven, self._away = time.monotonic(), False, False
+                self._tries += 1
                 problem = self.budget.problem or await self._connect_and_follow()
                 problem = self.budget.problem or problem
                 if not problem:
                     await self._rest()
                     continue
                 was_up = self._away_since_s is None
-                early = time.monotonic() - started_s < _STABLE_S and not self._proven
-                pause_s = pauses.after(was_up=was_up, early=early)
-                await self._be_away(problem, max(pause_s, self.budget.held_s))
+                now_s = time.monotonic()
+                early = now_s - started_s < _STABLE_S and not self._proven
+                own_try = was_up or now_s >= due_s
+                if own_try:  # those that calls ask for do not make the pause longer
+                    due_s = now_s + pauses.after(was_up=was_up, early=early)
+                least_s, pause_s = self.budget.held_s, max(due_s - now_s, self.budget.held_s)
+                if own_try:
+                    log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
+                if was_up or not self._away or now_s - started_s >= _QUICK_S:
+                    least_s = pause_s
+                await self._be_away(problem, pause_s, min(max(least_s, _LEAST_PAUSE_S), pause_s))
 
     async def _rest(self) -> None:
         """Wait, without a connection, for the next call."""
@@ -285,22 +308,25 @@ class Upstream:
         await self._wanted.wait()
         self._become("starting")
 
-    async def _be_away(self, problem: str, pause_s: float) -> None:
+    async def _be_away(self, problem: str, pause_s: float, least_s: float) -> None:
+        """Pause; a call ends that after `least_s`."""
         now_s = time.monotonic()
         if self._away_since_s is None:
             self.restarts += 1
             count("restarts", server=self.server.name)
             self._away_since_s = now_s
-        log.warning("%s: %s; next try in %.1f s", self.server.name, problem, pause_s)
         self.lists.keep()
         if not self.lists.given_up and now_s - self._away_since_s > self._grace_s:
             self.lists.give_up("it was away for too long")
-        self._next_try_s = now_s + pause_s
+        self._next_try_s = now_s + least_s
         if pause_s:
-            self._become("down", problem)
             self._hurry.clear()
-            with anyio.move_on_after(pause_s):
+            self._wanted.clear()
+            self._become("down", problem)
+            with anyio.move_on_after(least_s):
                 await self._hurry.wait()
+            with anyio.move_on_after(pause_s - least_s):
+                await self._wanted.wait()
         self._become("starting", problem)
 
     async def _connect_and_follow(self) -> str:
@@ -330,6 +356,7 @@ class Upstream:
             if connection is not None:
                 connection.cause = error
             log.debug("the connection to %s failed", self.server.name, exc_info=True)
+            self._away = is_away(error, notes)
             if isinstance(first_of(error), ItselfError) and not self.lists.given_up:
                 self.lists.give_up("it is this searchbus itself")  # also the list of the last run
             return why(error, notes)
