@@ -20,6 +20,7 @@ from searchbus_upstream import GuardedBackend
 
 PUBLIC = "93.184.215.14"
 URL = "http://site.example.org/page"
+SANDBOX = os.getuid() != 0 and not os.environ.get("CI")
 Answer = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -117,7 +118,7 @@ def renderer(chromium: Path | None, web: Web, **options) -> Renderer:
         chromium,
         GuardedBackend(resolver=web.resolve, backend=web),
         **{"pages": 2, "settle_s": 60.0, "memory_bytes": 768 * 2**20,
-           "sandbox": os.getuid() != 0 and not os.environ.get("CI")} | options,
+           "sandbox": SANDBOX} | options,
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from searchbus_browser import rendering
 from searchbus_browser.proxy import PageProxy
+from searchbus_browser.rendering import Renderer
 from searchbus_upstream import GuardedBackend
 
-from .conftest import PUBLIC
+from .conftest import PUBLIC, SANDBOX, Pages
 
 ADDRESSES = (Path(__file__).parents[2] / "web/tests/fixtures/ssrf_urls.txt").read_text().split()
 WAYS = """
@@ -117,6 +118,24 @@ async def test_nothing_leaves_but_through_the_proxy(render, web, unlimited):
     transport.close()
     for server in servers:
         server.close()
+
+
+@pytest.mark.parametrize(
+    ("page_host", "reaches"), [("site.example.org", False), ("wiki.corp.test", True)]
+)
+async def test_hosts_of_the_allowlist_are_reached_by_their_own_pages_only(
+    chromium, web, page_host, reaches
+):
+    """A page of the public web could change things in an intranet."""
+    web.names = {"wiki.corp.test": "10.0.0.7"}
+    guard = GuardedBackend(routes={"*.corp.test": "10.0.0.7:80"}, resolver=web.resolve, backend=web)
+    renderer = Renderer(
+        chromium, guard, pages=1, settle_s=60.0, memory_bytes=768 * 2**20, sandbox=SANDBOX
+    )
+    script = "fetch('http://wiki.corp.test/delete', {method: 'POST', mode: 'no-cors', body: 'x'})"
+    await Pages(renderer)(f"<p>there<script>{script}</script>", url=f"http://{page_host}/")
+    assert (("10.0.0.7", 80) in web.connected) is reaches
+    assert ("POST /delete HTTP/1.1" in web.requests) is reaches
 
 
 async def test_public_hosts_are_reached_on_the_ports_of_pages_only(render, web, unlimited):

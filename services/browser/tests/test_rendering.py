@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
+import uvloop
 
 from searchbus_browser import chromium as browsers
 from searchbus_browser import rendering
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, decode, encode
+from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_runtime.parent import adopt_orphans
 
 from .conftest import URL, Pages, renderer
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(monkeypatch):
+def nothing_is_left(monkeypatch, tmp_path_factory):
     """No process and no profile outlives its page."""
+    tmp_path_factory.getbasetemp()  # not in the folder below
     with tempfile.TemporaryDirectory(prefix="t") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield
@@ -84,6 +90,18 @@ async def test_an_address_that_scripts_lead_to_is_returned_and_not_fetched(rende
     assert reply.moved_to.startswith("http://site.example.org/next?1")
     assert reply.html == ""
     assert web.requests == []
+
+
+@pytest.mark.parametrize("url", ["ws://site.example.org/x", "wss://site.example.org/x"])
+async def test_an_address_that_is_no_page_leads_nowhere(render, web, url):
+    reply = await render(f"<p>here<script>location = '{url}'</script>")
+    assert ("<p>here" in reply.html, reply.moved_to) == (True, "")
+
+
+async def test_half_of_a_surrogate_pair_does_not_cost_the_answer(render):
+    reply = await render("<p>there<script>document.body.append('a\\ud800b')</script>")
+    assert decode(encode(reply), RenderReply) == reply
+    assert "a?b" in reply.html
 
 
 async def test_a_page_that_loads_itself_again_and_one_that_sends_a_form_stay(render, web):
@@ -192,6 +210,58 @@ async def test_without_a_chromium_the_failure_says_what_to_do(web, tmp_path):
     with pytest.raises(Fault, match="does not start") as caught:
         await Pages(renderer(program, web))("<p>")
     assert caught.value.code == ErrorCode.UNAVAILABLE
+
+
+def test_a_chromium_that_ends_at_once_is_a_failure_on_the_loop_of_services_too(web, tmp_path):
+    """uvloop raises where one writes to a pipe that is closed."""
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+
+    async def run() -> None:
+        with pytest.raises(Fault, match="does not start"):
+            await Pages(renderer(program, web))("<p>")
+
+    uvloop.run(run())
+
+
+async def test_no_room_for_a_process_or_a_file_is_a_failure_too(web, monkeypatch):
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    with pytest.raises(Fault, match="does not start"):
+        await Pages(renderer(Path("/bin/true"), web))("<p>")
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
+    with pytest.raises(Fault, match="does not start"):
+        await Pages(renderer(Path("/bin/true"), web))("<p>")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/x.html", "chrome://version", "data:text/html,x"])
+def test_only_pages_of_the_web_are_requests(url):
+    """Scripts of a page at `file:` may read files."""
+    request = RenderRequest(url=url, body=b"", content_type="text/html", user_agent="x")
+    with pytest.raises(Fault, match="url"):
+        decode(encode(request), RenderRequest)
+
+
+async def test_a_page_that_its_callers_deadline_cuts_says_so(chromium, web):
+    """Not that it never ends: with more time there may be more."""
+    page = "<p>there</p><script>setInterval(() => fetch('/again'), 200)</script>"
+    reply = await Pages(renderer(chromium, web))(page, timeout_s=30)
+    assert ("<p>there" in reply.html, reply.cut) == (True, "deadline")
+
+
+async def test_no_dead_process_stays_where_orphans_are_ours(render):
+    """As the first process of a container, which thereby ran out of them after a hundred pages."""
+    assert adopt_orphans(True)
+    try:
+        for _ in range(3):
+            assert "<p>there" in (await render("<p>there")).html
+    finally:
+        adopt_orphans(False)
+    dead = [p for p in psutil.Process().children() if p.status() == psutil.STATUS_ZOMBIE]
+    assert len(dead) <= 4  # the processes that report crashes may end later
 
 
 async def test_a_caller_without_time_gets_its_deadline(tmp_path, web):

@@ -15,7 +15,13 @@ MAX_RENDER_BYTES = 2 * 2**20
 class RenderRequest(Struct, frozen=True, kw_only=True):
     """Run the scripts of a page that was fetched."""
 
-    url: Annotated[str, doc("http or https, where it was fetched.", max_length=4096)]
+    url: Annotated[
+        str,
+        doc(
+            "http or https, where it was fetched.", max_length=4096,
+            pattern="^[Hh][Tt][Tt][Pp][Ss]?://",
+        ),
+    ]  # fmt: skip
     body: Annotated[bytes, Meta(max_length=MAX_RENDER_BYTES)]
     content_type: Annotated[str, doc("As the site sent it.", max_length=200)]
     user_agent: Annotated[
@@ -33,5 +39,8 @@ class RenderReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = ""
     cut: Annotated[
         str,
-        doc("The limit that it reached before it was complete: seconds, requests, bytes, chars."),
+        doc(
+            "The limit that it reached before it was complete: seconds, deadline (of the request), "
+            "requests, bytes, chars."
+        ),
     ] = ""

@@ -119,6 +119,15 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """Whether the operator's allowlist names this host."""
         return self._route(host) is not None
 
+    def for_page(self, host: str) -> GuardedBackend:
+        """The guard of what the scripts of a page load, by the page's host.
+
+        Scripts of the public web reach no host of the allowlist: they could change things there.
+        """
+        if self.allows_host(host):
+            return self
+        return GuardedBackend(resolver=self._resolver, backend=self._backend)
+
     async def _open(
         self, address: str, port: int, timeout: float | None, local: str | None, options: Any
     ) -> httpcore.AsyncNetworkStream:

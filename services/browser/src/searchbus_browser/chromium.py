@@ -15,7 +15,8 @@ import shutil
 import signal
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,8 @@ OnEvent = Callable[[str, Mapping[str, Any], str], None]
 MAX_MESSAGE_BYTES = 16 * 2**20
 _MAX_FILE_BYTES = 64 * 2**20
 _WATCH_INTERVAL_S = 0.2
+_POLL_S = 0.02
+_GONE_S = 10.0
 _LAUNCH = (
     'ulimit -c 0; ulimit -f "$1"; ulimit -d "$2"; shift 2; '
     'exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
@@ -103,34 +106,62 @@ class Chromium:
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def __aenter__(self) -> Self:
-        # Short: a socket below it may have a path of about 100 characters.
-        self._folder = Path(tempfile.mkdtemp(prefix="page-"))
-        limits = [str(_MAX_FILE_BYTES // 512), str(self._memory_bytes // 1024)]
-        with (self._folder / "stderr").open("wb") as errors:
-            self._process = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", _LAUNCH, "sh", *limits, str(self._path), *self._flags,
-                f"--user-data-dir={self._folder / 'profile'}",
-                stdin=PIPE, stdout=PIPE, stderr=errors, limit=MAX_MESSAGE_BYTES,
-                start_new_session=True, cwd=self._folder,
-                # Nothing of the service's environment, which may hold secrets.
-                env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
-                     "HOME": str(self._folder), "TMPDIR": str(self._folder)},
-            )  # fmt: skip
+        try:
+            # Short: a socket below it may have a path of about 100 characters.
+            self._folder = Path(tempfile.mkdtemp(prefix="page-"))
+            self._process = await self._started(self._folder)
+        except BaseException as error:
+            await self._delete_folder()
+            if isinstance(error, OSError):  # no room for a file, or for a process
+                raise BrowserError("start", str(error)) from error
+            raise
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
         return self
 
+    async def _started(self, folder: Path) -> Process:
+        limits = [str(_MAX_FILE_BYTES // 512), str(self._memory_bytes // 1024)]
+        with (folder / "stderr").open("wb") as errors:
+            return await asyncio.create_subprocess_exec(
+                "/bin/sh", "-c", _LAUNCH, "sh", *limits, str(self._path), *self._flags,
+                f"--user-data-dir={folder / 'profile'}",
+                stdin=PIPE, stdout=PIPE, stderr=errors, limit=MAX_MESSAGE_BYTES,
+                start_new_session=True, cwd=folder,
+                # Nothing of the service's environment, which may hold secrets.
+                env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
+                     "HOME": str(folder), "TMPDIR": str(folder)},
+            )  # fmt: skip
+
     async def __aexit__(self, *_: object) -> None:
         assert self._process is not None
-        assert self._folder is not None
         for task in self._tasks:
             task.cancel()
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        await asyncio.shield(self._process.wait())
-        self._end("ended")
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        try:
+            await asyncio.shield(self._process.wait())
+            await self._group_gone(self._process.pid)
+        finally:
+            self._end("ended")
+            await self._delete_folder()
+
+    async def _group_gone(self, group: int) -> None:
+        """Wait for the other killed processes: until they are gone, they may write a file."""
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + _GONE_S
+        while loop.time() < give_up_s:
+            _reap_orphans()
+            try:
+                os.killpg(group, 0)
+            except OSError:  # macOS refuses it for processes that have ended
+                return
+            await asyncio.sleep(_POLL_S)
+        log.warning("processes of a page are not gone %.0f s after they were killed", _GONE_S)
+
+    async def _delete_folder(self) -> None:
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def send(self, method: str, session: str = "", **parameters: Any) -> Any:
         """Send a command; returns its result, or None for a command that failed.
@@ -154,7 +185,10 @@ class Chromium:
         message = {"id": self._number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
-        self._process.stdin.write(json.dumps(message).encode() + b"\0")
+        if self._process.stdin.is_closing():  # uvloop raises where one writes all the same
+            self._end("ended", self._last_words())
+        else:
+            self._process.stdin.write(json.dumps(message).encode() + b"\0")
         return self._number
 
     async def _read(self) -> None:
@@ -197,15 +231,35 @@ class Chromium:
             return ""
 
 
-def _memory_of_group(group: int) -> int:
+def _processes() -> Iterator[tuple[Path, int]]:
+    """The folder and the group of every process; nothing where there is no /proc."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):  # it ended
+            yield entry, os.getpgid(int(entry.name))
+
+
+def _reap_orphans() -> None:
+    """Wait for processes of Chromiums that have ended and are children of this process now.
+
+    Nobody else does where this is the first process of a container. Some, which report crashes,
+    have left the group; they may end a little later, and are for the next page to wait for.
+    """
+    for entry, group in _processes():
+        # What this process started itself leads a group, or is of its own.
+        if group not in (int(entry.name), os.getpgrp()):
+            with suppress(ChildProcessError):
+                os.waitpid(int(entry.name), os.WNOHANG)
+
+
+def _memory_of_group(wanted: int) -> int:
     """Bytes that the processes of a group hold of their own; 0 where there is no /proc."""
     total = 0
-    for entry in Path("/proc").glob("[0-9]*"):
+    for entry, group in _processes():
+        if group != wanted:
+            continue
         try:
-            if os.getpgid(int(entry.name)) != group:
-                continue
             status = (entry / "status").read_text()
-        except (OSError, ValueError):
+        except OSError:
             continue  # it ended
         for line in status.splitlines():
             if line.startswith(("RssAnon:", "RssShmem:")):

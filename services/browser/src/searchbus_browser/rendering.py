@@ -107,8 +107,9 @@ class Renderer:
 
     async def _run(self, chromium: Path, request: RenderRequest, end_s: float) -> RenderReply:
         page = _Page(request)
+        guard = self._guard.for_page(urlsplit(request.url).hostname or "")
         async with (
-            PageProxy(self._guard, max_bytes=MAX_BYTES, max_connections=MAX_CONNECTIONS) as proxy,
+            PageProxy(guard, max_bytes=MAX_BYTES, max_connections=MAX_CONNECTIONS) as proxy,
             Chromium(
                 chromium,
                 memory_bytes=self._memory_bytes,
@@ -123,6 +124,8 @@ class Renderer:
                 raise BrowserError("start", str(error)) from None
             left_s = end_s - asyncio.get_running_loop().time()
             cut = await page.settle(max(0.0, min(self._settle_s, left_s)))
+            if cut == "seconds" and left_s < self._settle_s:
+                cut = "deadline"
             if page.moved_to:
                 return RenderReply(moved_to=page.moved_to)
             try:
@@ -207,7 +210,9 @@ class _Page:
                 "Runtime.evaluate", self._session, expression=expression, returnByValue=True,
                 contextId=world["executionContextId"],
             )  # fmt: skip
-            found.append(str(reply["result"].get("value", "")))
+            text = str(reply["result"].get("value", ""))
+            # Strings of scripts may have halves of surrogate pairs, which no message can have.
+            found.append(text.encode("utf-8", "replace").decode())
         html, url = found
         same = urlsplit(url)[:2] == urlsplit(self._request.url)[:2]
         return html, url if same else self._request.url
@@ -255,7 +260,8 @@ class _Page:
             # `Aborted` leaves the page as it is, where another reason shows a page of the browser.
             browser.post("Fetch.failRequest", session, requestId=number, errorReason="Aborted")
             target = request["url"]
-            if request["method"] == "GET" and _page_of(target) != _page_of(self._request.url):
+            is_page = request["method"] == "GET" and target.startswith(("http://", "https://"))
+            if is_page and _page_of(target) != _page_of(self._request.url):
                 self.moved_to = target
                 self._done.set()
         elif kind in _LOADED and not _is_ahead(request) and self._requests <= MAX_REQUESTS:

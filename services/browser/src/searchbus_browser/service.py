@@ -7,6 +7,7 @@ import logging
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts.browser import RenderReply, RenderRequest
 from searchbus_runtime import Process
+from searchbus_runtime.parent import adopt_orphans
 from searchbus_upstream import GuardedBackend
 
 from .rendering import Renderer
@@ -29,6 +30,8 @@ class BrowserEndpoints:
 
 async def start(process: Process[BrowserSettings]) -> None:
     """Serve, also without a Chromium: each request then says what to install."""
+    # A Chromium's processes are ours to wait for: the first process of a container is no `init`.
+    adopt_orphans(True)
     settings = process.settings
     if settings.chromium is None:
         log.error("there is no Chromium: install it, or set SEARCHBUS_BROWSER_CHROMIUM")

@@ -89,6 +89,34 @@ async def test_a_failure_leaves_the_page_as_it_was_fetched(web, code):
     assert "written by a script" in item["content"]
 
 
+async def test_a_text_that_was_cut_by_this_calls_deadline_is_not_kept_for_others(web):
+    browser = await started(web, RenderReply(html=TEXT, url=PAGE, cut="deadline"))
+    (item,) = await web.extract(PAGE)
+    assert "written by a script" in item["content"]
+    assert "[The time of this call was too short" in item["content"]
+    browser.replies = [RenderReply(html=TEXT, url=PAGE)]
+    (item,) = await web.extract(PAGE)
+    assert "[This text is as the scripts" in item["content"]
+
+
+async def test_scripts_leave_time_for_the_page_as_it_was_fetched(web):
+    """A browser that is too slow, or has no place, costs no text that is there without it."""
+    times_s = []
+
+    class Slow:
+        @endpoint
+        async def render(self, call: Call, request: RenderRequest) -> RenderReply:
+            times_s.append(call.remaining_s)
+            return RenderReply(html=TEXT, url=PAGE)
+
+    worker = Worker("browser")
+    worker.add(Slow())
+    await web.broker.connect(name="browser").serve(worker)
+    await web.start()
+    await web.call("web_extract_content", urls=[PAGE], timeout_s=1000)
+    assert times_s[0] < 800
+
+
 async def test_scripts_that_make_less_of_a_page_are_not_used(web):
     await started(web, RenderReply(html="<p>x", url=PAGE))
     (item,) = await web.extract(PAGE)

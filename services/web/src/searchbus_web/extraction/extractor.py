@@ -32,7 +32,7 @@ from .fetching import MAX_REDIRECTS, Fetcher, FetchError, Visit
 from .outline import part_of
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes, PageReply, PageText
-from .scripts import FAILED, NO_SCRIPTS, Scripts
+from .scripts import MAY_CHANGE, NO_SCRIPTS, Scripts
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -205,7 +205,7 @@ class Extractor:
             # A failure is for those who wait now, not for later requests.
             return Fetched(
                 encode(outcome),
-                store=outcome.status == "ok" and not outcome.note.startswith(FAILED),
+                store=outcome.status == "ok" and not outcome.note.startswith(MAY_CHANGE),
             )
 
         try:

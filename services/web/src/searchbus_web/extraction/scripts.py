@@ -15,13 +15,17 @@ from .reading import PageBytes
 
 SERVICE = "browser"
 NO_SCRIPTS = (
-    "The page asks for JavaScript, and no worker here runs scripts. The operator can turn it on: "
+    "This page may need JavaScript, and no worker here runs scripts. The operator can turn it on: "
     "SEARCHBUS_BROWSER_CHROMIUM."
 )
 _RAN = "This text is as the scripts of the page left it."
 _CUT = "They had not ended at a limit ({cut}): text may be missing."
-FAILED = "The page's scripts could not be run."
+_FAILED = "The page's scripts could not be run."
+_HURRIED = "The time of this call was too short for all scripts of the page: text may be missing."
+MAY_CHANGE = (_FAILED, _HURRIED)
 """How a note begins that may be different the next time."""
+_SHARE = 0.8
+"""Scripts have this much of the time that is left; the rest is for the page as it was fetched."""
 
 
 class RanScripts(NamedTuple):
@@ -55,7 +59,7 @@ class BrowserService:
         """See `Scripts`."""
         if len(page.body) > MAX_RENDER_BYTES:
             return RanScripts(
-                None, f"{FAILED} It is larger than {MAX_RENDER_BYTES / 2**20:.0f} MiB."
+                None, f"{_FAILED} It is larger than {MAX_RENDER_BYTES / 2**20:.0f} MiB."
             )
         charset = f"; charset={page.charset}" if page.charset else ""
         request = RenderRequest(
@@ -67,12 +71,12 @@ class BrowserService:
         try:
             reply = await self._bus.request(
                 self._bus.subjects.endpoint(SERVICE, "render"), request, RenderReply,
-                service=SERVICE, timeout_s=max(0.001, left_s),
+                service=SERVICE, timeout_s=max(0.001, left_s * _SHARE),
             )  # fmt: skip
         except Fault as fault:
             if fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable:
                 return RanScripts(None, NO_SCRIPTS)
-            return RanScripts(None, f"{FAILED} {fault.failure.message}")
+            return RanScripts(None, f"{_FAILED} {fault.failure.message}")
         if reply.moved_to:
             return RanScripts(None, moved_to=reply.moved_to)
         url = reply.url or page.url
@@ -80,4 +84,6 @@ class BrowserService:
             url, reply.html.encode("utf-8", "replace"), page.media_type, "utf-8",
             structs.replace(page.reply, url=url, etag="", modified=""),
         )  # fmt: skip
+        if reply.cut == "deadline":
+            return RanScripts(ran, _HURRIED)
         return RanScripts(ran, f"{_RAN} {_CUT.format(cut=reply.cut)}" if reply.cut else _RAN)
