@@ -462,6 +462,47 @@ async def test_view_that_somebody_changes_is_not_overwritten_by_a_late_reply(ser
     await tab.check()
 
 
+async def test_view_that_somebody_goes_on_changing_while_it_is_saved_can_be_saved_again(
+    serve_console, visit
+):
+    """What is typed before the saved view is read again stays, and its next save is no conflict."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    texts, refused = [""], []
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def answer(route: Any) -> None:
+        request = route.request.post_data_json
+        if request["action"] == "save_view":
+            if request["digits"] == [str(len(texts))]:
+                texts.append(request["text"])
+            else:
+                refused.append(request)
+        elif request["action"] == "view" and len(texts) == 2:
+            asked.set()
+            await held.wait()
+        elif request["action"] not in ("view", "preview"):
+            return await route.continue_()
+        found = {"text": texts[-1], "stamp": str(len(texts)), "view": {}}
+        return await route.fulfill(json=found)
+
+    await page.route("**/console/api/attached", answer)
+    await tab.go("attached/odd")
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    save = view.get_by_role("button", name="Save the view")
+    await view.get_by_text("This is what callers see now.").wait_for()
+    await page.fill("#view", "deny = []")
+    await save.click()
+    await asked.wait()
+    await page.fill("#view", "deny = [1]")
+    async with page.expect_response(_is_view):
+        held.set()
+    await save.click()
+    await until(lambda: len(texts) == 3 or refused)
+    assert (texts[1:], refused) == (["deny = []", "deny = [1]"], [])
+
+
 def _is_view(response: Any) -> bool:
     asked = response.request.post_data_json
     return isinstance(asked, dict) and asked.get("action") == "view"

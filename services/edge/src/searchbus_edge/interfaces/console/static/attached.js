@@ -115,11 +115,12 @@ function viewEditor(ask, saved) {
     } catch (error) { if (mine === asked) { said.textContent = ""; faults.replaceChildren(failure(error)); } }
   }
   // Reads the view that counts; a text that somebody is changing stays.
-  async function read(anew) {
+  async function read(anew, before = text.value) {
     if (!anew && text.value !== kept) return preview();
-    const [before, mine] = [text.value, ++asked];
+    const mine = ++asked;
     try {
       const found = await ask("view");
+      if (found.text === before) [stamp, kept] = [found.stamp, before];
       if (mine !== asked) return undefined;
       if (text.value !== before) return preview(); // somebody began to change it meanwhile
       text.value = found.text ?? "";
@@ -133,7 +134,8 @@ function viewEditor(ask, saved) {
   const form = h("form", { class: "below", onsubmit: async (event) => {
     event.preventDefault();
     save.disabled = true;
-    if (await attempt(() => ask("save_view", { text: text.value, digits: [stamp] }), "The view is saved.")) { await read(true); saved(); } else save.disabled = false;
+    const wanted = text.value;
+    if (await attempt(() => ask("save_view", { text: wanted, digits: [stamp] }), "The view is saved.")) { await read(true, wanted); saved(); } else save.disabled = false;
   } }, h("label", { for: "view" }, "Keys of the view, as TOML"), text,
   h("p", { class: "help", id: "view-help" }, "allow and deny choose tools; a table of a tool gives it another name, title or description, fixes arguments, or asks for roles. Without a key all is shown."),
   h("div", { class: "row gap" }, save, h("button", { type: "button", onclick: () => read(true) }, "Read it again"), said));
