@@ -63,7 +63,8 @@ class Stack:
     def inside(self, service: str, url: str, number: int = 1) -> str:
         """What a container gets from one of its own addresses."""
         code = f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"
-        return self("exec", "-T", "--index", str(number), service, "python3", "-c", code)
+        found = self("ps", "-q", service).split()  # indexes have gaps once a container was replaced
+        return docker("exec", found[number - 1], "python3", "-c", code)
 
     def left(self) -> list[str]:
         """Containers, volumes and networks of the project."""
