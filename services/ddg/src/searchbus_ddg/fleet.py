@@ -30,7 +30,7 @@ _PROBE_S = 30.0
 """An address counts as refused for this long after its cooldown, while it sends its probe."""
 _MOST_READ = 32
 """Refusals from before this worker watched that a look reads one by one."""
-_UPDATE_EVERY_S = 3.0
+_UPDATE_EVERY_S = 2.0
 _LOOK_EVERY_S = 3.0
 _FRESH_S = 1.0
 """A request that is refused looks for other workers unless the last look is younger."""
