@@ -21,7 +21,8 @@ from searchbus_contracts.web_tools import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
 
 from .domains import read_domains
-from .extraction.extractor import Extractor, WebExtractItem, fit
+from .extraction.extractor import Extractor
+from .extraction.fitting import WebExtractItem, fit
 from .fusion import WebExplanation
 from .metasearch import FusedResults, Metasearch, WebLeftOut
 from .progress import reporting

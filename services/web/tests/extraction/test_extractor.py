@@ -16,14 +16,9 @@ from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_testing import until
 from searchbus_upstream import SharedCache
-from searchbus_web.extraction.extractor import (
-    ExtractedPage,
-    Extractor,
-    envelope,
-    fit,
-    start_of,
-)
+from searchbus_web.extraction.extractor import ExtractedPage, Extractor, start_of
 from searchbus_web.extraction.fetching import FetchError
+from searchbus_web.extraction.fitting import envelope, fit
 from searchbus_web.extraction.outline import part_of
 from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
 from searchbus_web.providers.tavily import Extracted

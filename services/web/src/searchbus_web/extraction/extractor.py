@@ -1,10 +1,7 @@
-"""The text of several pages at once, each with its own status, within a budget of tokens.
+"""The text of several pages at once, each with its own status.
 
-    pages = await extractor.extract(urls, timeout_s=20.0)
-    items = fit(pages, 25_000)      # WebExtractItem for each page, in the order of the request
-
-The budget holds for the JSON of the whole answer, which is what the model reads. A page's text is
-untrusted: it stands between marks that it cannot contain.
+pages = await extractor.extract(urls, timeout_s=20.0)
+items = fit(pages, 25_000)      # within a budget of tokens, see fitting.py
 """
 
 from __future__ import annotations
@@ -12,24 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Fault, decode, encode
-from searchbus_contracts.ingest import hash_of_text
-from searchbus_contracts.queries import too_small
-from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT, marked, url_from
-from searchbus_passages import Ruler, beginning, count, holds, share
+from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT
 from searchbus_upstream import Cached, Fetched, SharedCache
 from searchbus_upstream.cache import Fetch
 
 from ..progress import OnDone, each_reported, raised
 from ..providers.tavily import Tavily
 from .fetching import MAX_REDIRECTS, Fetcher, FetchError, Visit
-from .outline import part_of
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes, PageReply, PageText
 from .scripts import MAY_CHANGE, NO_SCRIPTS, Scripts
@@ -41,8 +34,6 @@ _SHARE = 0.9
 """Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
 _TIMEOUT = "timeout"
-_DIGITS = 24
-"""Tokens by which the offsets of a longer part may be longer."""
 _PROBLEMS = {
     "empty": "The page holds no text.",
     "scanned": "The PDF holds pictures of pages, no text.",
@@ -78,30 +69,6 @@ class ExtractedPage:
     facts: bytes = b""
     reply: PageReply = field(default_factory=PageReply)
     note: str = ""
-
-
-class WebExtractItem(Struct, omit_defaults=True):
-    """One page."""
-
-    url: str
-    content: Annotated[str, Meta(description="Untrusted text of the page, between marks")]
-    status: Annotated[str, Meta(description="ok or an error code")]
-    message: Annotated[str, Meta(description="Why there is no content")] | UnsetType = UNSET
-    start: (
-        Annotated[
-            int,
-            Meta(description="The text between the marks is the page's from here, in characters"),
-        ]
-        | UnsetType
-    ) = UNSET
-    end: Annotated[int, Meta(description="To here, exclusive")] | UnsetType = UNSET
-    chars: Annotated[int, Meta(description="Length of the page's text")] | UnsetType = UNSET
-    content_hash: (
-        Annotated[str, Meta(description="SHA-256 of the page's whole text in UTF-8, in hex")]
-        | UnsetType
-    ) = UNSET
-    truncated: Annotated[bool, Meta(description="Whether the text goes on")] = False
-    cursor: Annotated[str, Meta(description="The URL to extract for the rest")] | UnsetType = UNSET
 
 
 class _PageOutcome(Struct, omit_defaults=True):
@@ -337,94 +304,3 @@ def start_of(url: str) -> tuple[str, int]:
         if number.isdecimal() and len(number) < 10:
             return base, int(number)
     return url, 0
-
-
-def envelope(text: str, url: str, start: int, end: int, note: str = "") -> str:
-    """`text[start:end]` between marks that the text cannot contain.
-
-    The note follows, and where the text goes on, a notice that says how to get the rest.
-    """
-    notice = f"\n[{note}]" if note else ""
-    if text[end:].strip():
-        notice += (
-            f"\n[Characters {start} to {end} of {len(text)}. "
-            f"For the rest extract {url_from(url, end)}]"
-        )
-    return marked(text[start:end]) + notice
-
-
-def fit(pages: Sequence[ExtractedPage], most: int) -> list[WebExtractItem]:
-    """The pages with at most `most` tokens: short ones whole, the others cut at sentences.
-
-    Raises:
-        Fault: invalid_argument; the budget is too small for the answer without any text.
-    """
-    parts = [part_of(page.text, page.start) for page in pages]
-
-    def item(number: int, start: int, end: int) -> WebExtractItem:
-        return _item(pages[number], start, end)
-
-    return fit_parts([page.text for page in pages], parts, most, item)
-
-
-def fit_parts(
-    texts: Sequence[str],
-    parts: Sequence[tuple[int, int]],
-    most: int,
-    item: Callable[[int, int, int], T],
-) -> list[T]:
-    """The items of several texts with at most `most` tokens, as `fit` shares them.
-
-    Args:
-        parts: of each text, as offsets.
-        item: makes the item of a text, by its number, with a part of it.
-
-    Raises:
-        Fault: invalid_argument; the budget is too small for the items without any text.
-    """
-
-    def made(parts: Sequence[tuple[int, int]]) -> list[T]:
-        return [item(number, *part) for number, part in enumerate(parts)]
-
-    items = made(parts)
-    if holds(encode({"items": items}), most):
-        return items
-    frame = count(_encoded(made([(start, start) for start, _ in parts]))) + _DIGITS * len(texts)
-    wanted = [
-        Ruler(text[start:end]).between(0, end - start)
-        for text, (start, end) in zip(texts, parts, strict=True)
-    ]
-    left = most - frame
-    while left > 0:
-        shares = share(wanted, left)
-        cut = [
-            (start, start + beginning(text[start:end], tokens))
-            for text, (start, end), tokens in zip(texts, parts, shares, strict=True)
-        ]
-        items = made(cut)
-        excess = count(_encoded(items)) - most
-        if excess <= 0:
-            return items
-        left -= excess
-    raise too_small(most, frame)
-
-
-def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
-    if page.status != "ok":
-        return WebExtractItem(page.url, "", page.status, page.message or UNSET)
-    goes_on = bool(page.text[end:].strip())
-    return WebExtractItem(
-        page.url,
-        envelope(page.text, page.page_url, start, end, page.note),
-        page.status,
-        start=start,
-        end=end,
-        chars=len(page.text),
-        content_hash=hash_of_text(page.text),
-        truncated=goes_on,
-        cursor=url_from(page.page_url, end) if goes_on else UNSET,
-    )
-
-
-def _encoded(items: Sequence[object]) -> str:
-    return encode({"items": items}).decode()

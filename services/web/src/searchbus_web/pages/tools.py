@@ -19,9 +19,10 @@ from searchbus_contracts.schemas import check_schema
 from searchbus_contracts.web_tools import url_from
 from searchbus_passages import DEFAULT_TOKENS, count
 
-from ..extraction.extractor import ExtractedPage, Extractor, envelope, fit_parts
+from ..extraction.extractor import ExtractedPage, Extractor
 from ..extraction.facts import Facts, Link
 from ..extraction.filling import Filled
+from ..extraction.fitting import envelope, fit_parts
 from ..extraction.highlights import Highlight, text_fragment
 from ..extraction.outline import RANGE, Outline, part_of, read_range
 from ..extraction.pool import ReaderPool
