@@ -16,6 +16,8 @@ from searchbus_upstream import GuardedBackend
 
 from .conftest import PUBLIC, SANDBOX, Pages
 
+pytestmark = pytest.mark.slow
+
 ADDRESSES = (Path(__file__).parents[2] / "web/tests/fixtures/ssrf_urls.txt").read_text().split()
 WAYS = """
 const tried = work => { try { work() } catch (e) { } };

@@ -19,6 +19,8 @@ from searchbus_runtime.parent import adopt_orphans
 
 from .conftest import URL, Pages, renderer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(monkeypatch, tmp_path_factory):
