@@ -29,6 +29,9 @@ def main() -> int:
     if sys.argv[1:] == ["page"]:
         page.write(json.loads(MEASURED.read_text()))
         return 0
+    if sys.argv[1:]:
+        sys.stderr.write(f"{' '.join(sys.argv[1:])!r} is not known. Give nothing, or: page\n")
+        return 2
     watch_this_process()
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     with tempfile.TemporaryDirectory(prefix="searchbus-peers-") as folder:

@@ -90,8 +90,12 @@ def new_actor_keys() -> tuple[str, str]:
 
 
 class ActorSigner:
-    """Signs `Actor` headers by a private key, or the first of those that a function returns now;
-    raises ValueError for a text that is none."""
+    """Signs `Actor` headers. Raises ValueError where a text is not a valid private key.
+
+    Args:
+        private_key: or what returns the keys of now, whose first one signs.
+        clock: seconds of the epoch.
+    """
 
     def __init__(
         self,
@@ -125,8 +129,12 @@ class ActorSigner:
 
 
 class ActorVerifier:
-    """Verifies `Actor` headers by a public key, or any of those that a function returns now; raises
-    ValueError for a text that is none."""
+    """Verifies `Actor` headers. Raises ValueError where a text is not a valid public key.
+
+    Args:
+        public_key: or what returns the keys of now, each of which is accepted.
+        clock: seconds of the epoch.
+    """
 
     def __init__(
         self,

@@ -36,7 +36,11 @@ class TlsFiles:
     server: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """Read the files; raises ValueError that names the setting of one that cannot be used."""
+        """Read the files.
+
+        Raises:
+            ValueError: one of them cannot be used; names its setting.
+        """
         path, name = self.ca, f"SEARCHBUS_{self.of}_CA_FILE"
         try:
             context = ssl.create_default_context(cafile=self.ca)

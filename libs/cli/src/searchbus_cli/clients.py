@@ -90,8 +90,11 @@ class FileChange:
 
 
 def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
-    """The entry that starts searchbus by a command, new or present; raises ClientFileError for the
-    wrong file."""
+    """The entry that starts searchbus by a command: a new one, or the present one with it.
+
+    Raises:
+        ClientFileError: the file is not JSON, or not that of such a client.
+    """
     return _planned_entry(client, command_entry(client, command))
 
 

@@ -91,7 +91,12 @@ spec:
 
 
 def external_workers(out: Path) -> dict[str, Service]:
-    """Name → declaration of the workers that earlier runs admitted; raises OSError, ValueError."""
+    """Name → declaration of the workers that earlier runs admitted.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds something else.
+    """
     try:
         return declarations_from_json((out / _FILE).read_bytes())
     except FileNotFoundError:
@@ -139,7 +144,11 @@ def declare_worker(
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:
-    """Write the three files; raises OSError."""
+    """Write the three files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
     commands = [
         " ".join([
             f"searchbus nats-config --out /keys --worker {name}",

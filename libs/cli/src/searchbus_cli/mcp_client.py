@@ -94,8 +94,11 @@ class McpHttp:
 
 
 def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> McpHttp:
-    """An endpoint at an address, or of the running stack; prints the error and raises typer.Exit
-    without one."""
+    """An endpoint of an edge, or of the running stack where no address is given.
+
+    Raises:
+        typer.Exit: no stack runs on the data folder, which is printed.
+    """
     if url is None:
         folder = data_folder(data)
         state = read_state(folder)

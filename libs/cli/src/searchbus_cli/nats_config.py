@@ -233,7 +233,11 @@ def _services() -> dict[str, Service]:
 
 
 def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]:
-    """One folder for each service; returns the public nkeys by name. Raises OSError."""
+    """One folder for each service; returns the public nkeys by name.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
     signers = [name for name, service in services.items() if service.signs_callers]
     private, public = _actor_keys(out, signers)
     keys = {}

@@ -61,8 +61,14 @@ class Security:
 
     @classmethod
     def open(cls, data: Path, services: Mapping[str, Service]) -> Security:
-        """Read the keys of everyone on the bus, the operator too, and make missing ones, e.g. of a
-        new service; raises StackError for a damaged file."""
+        """Read the keys and make those that are missing, e.g. of a service that is new.
+
+        Args:
+            services: everyone on the bus by name, the operator too.
+
+        Raises:
+            StackError: the key file is damaged.
+        """
         path = data / STACK_KEYS
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)
@@ -105,7 +111,11 @@ class Security:
         )
 
     def environment(self, name: str) -> dict[str, str]:
-        """The settings with which a service joins the bus; raises KeyError for any other."""
+        """The settings with which a service joins the bus.
+
+        Raises:
+            KeyError: it is not one of the services.
+        """
         found = {
             "SEARCHBUS_NATS_NKEY_SEED": self._keys.seeds[name],
             "SEARCHBUS_NATS_INBOX_PREFIX": inbox_prefix(name),
@@ -190,13 +200,20 @@ def new_seed() -> str:
 
 
 def public_keys(seeds: str) -> str:
-    """The public key of a seed, or of two with a blank between; raises ValueError. See
-    `accounts`."""
+    """The public key of a seed, or of two with a blank between them; see `accounts`.
+
+    Raises:
+        ValueError: one of them is not a seed, or there is none.
+    """
     return " ".join(public_key(seed) for seed in seeds.split() or [""])
 
 
 def public_key(seed: str) -> str:
-    """The public key of a seed; the server knows users by it. Raises ValueError."""
+    """The public key of a seed; the server knows users by it.
+
+    Raises:
+        ValueError: it is not a seed.
+    """
     try:
         key: bytes = nkeys.from_seed(seed.encode()).public_key
     except nkeys.NkeysError as error:

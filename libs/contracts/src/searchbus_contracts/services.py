@@ -183,8 +183,11 @@ def toolset_owners(services: Mapping[str, Service]) -> dict[str, str]:
 
 
 def declarations_from_json(text: bytes) -> dict[str, Service]:
-    """Name → declaration, of packages that may not be installed in this process; raises
-    ValueError."""
+    """Name → declaration, of packages that may not be installed in this process.
+
+    Raises:
+        ValueError: the text is something else.
+    """
     return msgspec.json.decode(text, type=dict[str, Service])
 
 

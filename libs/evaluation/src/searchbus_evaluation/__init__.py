@@ -77,7 +77,11 @@ class Report:
 def read_catalogue(
     path: Path, queries: Path | None = None
 ) -> tuple[list[ToolLine], list[QueryLine]]:
-    """Read a folder, or a tools file with its queries beside it; raises CatalogueError."""
+    """Read a folder, or a tools file with its queries beside it.
+
+    Raises:
+        CatalogueError: a file is missing or has a faulty line.
+    """
     tools_file = path / "tools.jsonl" if path.is_dir() else path
     queries_file = queries or tools_file.with_name("queries.jsonl")
     tools: list[ToolLine] = _lines(tools_file, ToolLine)

@@ -44,8 +44,14 @@ class _FullError(Exception):
 
 
 def read_sitemap(body: bytes, *, most: int | None = None) -> Sitemap:
-    """The addresses of a sitemap, `MAX_ADDRESSES` at most by default; raises ValueError for a
-    document type."""
+    """The addresses of a sitemap.
+
+    Args:
+        most: addresses that are read; by default `MAX_ADDRESSES`.
+
+    Raises:
+        ValueError: it has a document type.
+    """
     most = MAX_ADDRESSES if most is None else most
     body, cut = _unpacked(body)
     text = decode_text(body, markup=True).lstrip()

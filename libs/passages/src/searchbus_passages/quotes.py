@@ -63,8 +63,11 @@ class Place:
 
 
 def find_quote(text: str, quote: str) -> Place:
-    """The first place of a quotation, or the nearest one; raises ValueError for one without a
-    visible character, or above MAX_QUOTE_CHARS."""
+    """The first place of a quotation, or the nearest one.
+
+    Raises:
+        ValueError: the quotation has no visible character, or more than MAX_QUOTE_CHARS.
+    """
     quote = quote.strip()
     folded = _Folded(quote)
     if not folded.text:

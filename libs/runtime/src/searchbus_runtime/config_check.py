@@ -72,7 +72,11 @@ def _faults(sources: Sources, folder: Path) -> Iterator[str]:
 
 
 def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
-    """The settings of installed services that are not among these; raises WrongSettingsError."""
+    """The settings of installed services that are not among these, by their classes.
+
+    Raises:
+        WrongSettingsError: a service's class cannot be imported.
+    """
     # Imported here: a start without faults needs neither these nor pydantic, below.
     from importlib.metadata import entry_points
 

@@ -152,16 +152,25 @@ def named_config() -> Path | None:
 
 
 def use_config(path: Path | None) -> None:
-    """Use a configuration file here and in started processes: `--config FILE`; raises
-    WrongSettingsError."""
+    """Use a configuration file in this process and in those that it starts: `--config FILE`.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
     if path is not None:
         read_config_file(path)
         os.environ[CONFIG] = str(path.absolute())
 
 
 def find_config(folder: Path) -> ConfigFile | None:
-    """The configuration file, by the data folder, if there is one; raises WrongSettingsError where
-    it cannot be read, or is not TOML."""
+    """The configuration file, read; `None` where there is none.
+
+    Args:
+        folder: the data folder.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
     path = named_config()
     if path is None:
         path = folder / FILE_NAME
@@ -172,8 +181,11 @@ def find_config(folder: Path) -> ConfigFile | None:
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a configuration file; raises WrongSettingsError where it cannot be read, or is not
-    TOML."""
+    """Read a configuration file.
+
+    Raises:
+        WrongSettingsError: it cannot be read, or is not TOML.
+    """
     # Imported here: most starts have no such file.
     import tomllib
 

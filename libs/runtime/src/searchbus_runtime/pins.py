@@ -211,8 +211,12 @@ class PinFile:
 
     @contextmanager
     def changing(self) -> Iterator[Pins]:
-        """Read the pins, and write them when the block ends without an exception; raises OSError,
-        ValueError."""
+        """Read the pins, and write them when the block ends without an exception.
+
+        Raises:
+            OSError: the file cannot be read or written.
+            ValueError: it is damaged.
+        """
         with locked(self.path):
             pins = self.read().copy()
             yield pins

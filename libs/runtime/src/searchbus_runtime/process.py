@@ -77,8 +77,14 @@ class Process(Generic[S]):
         self._after_drain.append(callback)
 
     async def run_server(self, app: Any, **options: Any) -> int:
-        """Serve an ASGI application until the process ends, by options of HttpServer.start; returns
-        the port. Raises OSError."""
+        """Serve an ASGI application until the process ends; returns the bound port.
+
+        Args:
+            options: of HttpServer.start, e.g. host and port.
+
+        Raises:
+            OSError: the port is taken.
+        """
         server = await HttpServer.start(app, **options)
         self._servers.append(server)
         return server.port

@@ -28,7 +28,11 @@ RETIRED_S = 120.0
 
 
 def values_of(text: str) -> tuple[str, ...]:
-    """The values of a file's text: one a line, or a list as JSON; raises ValueError for none."""
+    """The values of a file's text: one a line, or a list as JSON.
+
+    Raises:
+        ValueError: there is none.
+    """
     if text.lstrip().startswith("["):
         found = json.loads(text)
         values = tuple(value for value in found if isinstance(value, str) and value)

@@ -29,7 +29,11 @@ class ServiceDeclarationError(TypeError):
 
 
 def installed_services() -> dict[str, Service]:
-    """Name → declaration of every installed service, sorted; raises ServiceDeclarationError."""
+    """Name → declaration of every installed service, sorted by name.
+
+    Raises:
+        ServiceDeclarationError: an entry point does not lead to a `Service` of that name.
+    """
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return {entry.name: _declaration(entry) for entry in found}
 
@@ -71,8 +75,12 @@ def bus_users() -> dict[str, Service]:
 
 
 def declared_in(module: str) -> Service | None:
-    """The `SERVICE` of a module that is not installed, if it has one; raises ImportError, or
-    ServiceDeclarationError where it is something else."""
+    """The `SERVICE` of a module that is not installed; `None` where it has none.
+
+    Raises:
+        ImportError: there is no such module, or it cannot be imported.
+        ServiceDeclarationError: its SERVICE is something else.
+    """
     found = getattr(import_module(module), ATTRIBUTE, None)
     if found is not None and not isinstance(found, Service):
         raise ServiceDeclarationError(
@@ -82,12 +90,20 @@ def declared_in(module: str) -> Service | None:
 
 
 def settings_class(service: Service) -> Any:
-    """The settings class of a declared service; raises ServiceDeclarationError."""
+    """The settings class of a declared service.
+
+    Raises:
+        ServiceDeclarationError: it names none that exists.
+    """
     return _load(service, "settings")
 
 
 def run_service(service: Service) -> int:
-    """Run a declared service until SIGTERM; its exit code. Raises ServiceDeclarationError."""
+    """Run a declared service until SIGTERM; returns the exit code.
+
+    Raises:
+        ServiceDeclarationError: it names no `start`, or one that does not exist.
+    """
     from .secrecy import take_settings
 
     take_settings()

@@ -248,7 +248,11 @@ def read_settings(cls: type[S], service: str = SHARED, /, **overrides: Any) -> S
 
 
 def find_sources(cls: type[ServiceSettings], service: str, data: Path | None = None) -> Sources:
-    """The sources of a class's settings, checked by `check_config`; raises WrongSettingsError."""
+    """The sources of a class's settings, checked by `check_config`.
+
+    Raises:
+        WrongSettingsError: with all faults.
+    """
     folder = data_folder(data)
     sources = Sources(service, find_config(folder))
     known = {**sources.settings[SHARED], **sources.settings.get(service, {})}
@@ -261,7 +265,11 @@ def find_sources(cls: type[ServiceSettings], service: str, data: Path | None = N
 
 
 def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
-    """Settings of their sources; raises WrongSettingsError with all faults."""
+    """Settings of their sources.
+
+    Raises:
+        WrongSettingsError: with all faults.
+    """
     token = _file_values.set(sources.file_values)
     try:
         settings = cls(_secrets_dir=os.environ.get(SECRETS_DIR) or None, **overrides)

@@ -60,7 +60,11 @@ class UnusableFolderError(RuntimeError):
 
 
 def open_data_folder(given: Path | None = None) -> Path:
-    """The data folder, made for its owner alone where it is missing; raises UnusableFolderError."""
+    """The data folder; where it is missing it is made for its owner alone.
+
+    Raises:
+        UnusableFolderError: it is a file, or must not be made or written.
+    """
     folder = data_folder(given)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +152,11 @@ _READ_BYTES = 4096
 
 
 def make_pipe(data: Path) -> int:
-    """Open the stack's end, to be its standard input; its descriptor. Raises OSError."""
+    """Open the stack's end, to be its standard input; returns the descriptor.
+
+    Raises:
+        OSError: the folder cannot hold a pipe.
+    """
     path = data / PIPE
     with suppress(FileExistsError):
         os.mkfifo(path, 0o600)

@@ -97,7 +97,11 @@ class Stack:
         return (self.data / "up.log").read_text()
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it and wait until the edge is ready; raises AssertionError with its output."""
+        """Start it and wait until the edge is ready.
+
+        Raises:
+            AssertionError: it ended or did not become ready; with its output.
+        """
         self.data.mkdir(parents=True, exist_ok=True)
         with (self.data / "up.log").open("wb") as log:
             self.process = subprocess.Popen(

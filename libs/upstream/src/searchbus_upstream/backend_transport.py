@@ -58,8 +58,11 @@ class BackendTransport(httpx.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request; the caller reads and closes the stream. Raises httpx.TransportError,
-        whose cause is httpcore's error, perhaps the backend's own."""
+        """Send one request; the caller reads and closes the response's stream.
+
+        Raises:
+            httpx.TransportError: the cause is httpcore's error, which may be the backend's own.
+        """
         assert isinstance(request.stream, AsyncIterable)
         url = httpcore.URL(
             scheme=request.url.raw_scheme,

@@ -77,8 +77,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Resolve, check, connect; raises AddressRefusedError, NameUnknownError,
-        httpcore.ConnectError."""
+        """Resolve, check, connect.
+
+        Raises:
+            AddressRefusedError, NameUnknownError, httpcore.ConnectError.
+        """
         route = self._route(host)
         if route is not None:
             target, _, target_port = route.rpartition(":")

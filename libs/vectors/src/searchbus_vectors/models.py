@@ -173,8 +173,11 @@ _PAIR_MODEL = Model(PAIR, 768, _BGE_QUERY, slope=0.77, offset=0.18)
 
 @cache
 def model_of(name: str) -> Model:
-    """What is known of a model; raises ModelNotFoundError for a name that fastembed does not
-    know."""
+    """What is known of a model.
+
+    Raises:
+        ModelNotFoundError: fastembed does not know the name.
+    """
     for model in (_DEFAULT_MODEL, _MINILM_MODEL, _PAIR_MODEL, MULTILINGUAL_MODEL):
         if name == model.name:
             return model

@@ -140,8 +140,12 @@ class Shard:
 
 @contextmanager
 def engine_faults(collection: str) -> Iterator[None]:
-    """Raise what the engine raises by its own failures as StorageFullError or
-    CollectionDamagedError."""
+    """Raise what the engine raises by its own failures as typed errors.
+
+    Raises:
+        StorageFullError: it could not write.
+        CollectionDamagedError: files are damaged.
+    """
     try:
         yield
     except OSError as error:
@@ -159,8 +163,11 @@ def engine_faults(collection: str) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock the folder for this process; the descriptor that holds the lock. Raises
-    StoreLockedError."""
+    """Lock the folder for this process; returns the descriptor that holds the lock.
+
+    Raises:
+        StoreLockedError: another process has it.
+    """
     descriptor = os.open(folder / ".owner", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,8 +200,12 @@ def find_shards(folder: Path) -> list[str]:
 
 
 def open_shard(path: Path) -> Shard:
-    """Open a collection; raises CollectionDamagedError for damaged or missing files or points,
-    StorageFullError where the engine needs to write."""
+    """Open a collection.
+
+    Raises:
+        CollectionDamagedError: a file is damaged or missing, or points are missing.
+        StorageFullError: the engine needs to write for that.
+    """
     if not (path / _CONFIG).is_file():
         raise CollectionDamagedError(path.name, f"{_CONFIG} is missing")
     with engine_faults(path.name):

@@ -166,8 +166,11 @@ class Attached:
         self.look_through(self.view)
 
     async def call(self, call: Call, request: ToolCall) -> ToolReply:
-        """Call a tool of the server; raises Fault, unavailable while its definition is held or the
-        server is away."""
+        """Call a tool of the server.
+
+        Raises:
+            Fault: unavailable while its definition is held or the server is away; or the failure.
+        """
         name = self.server.name
         with measured_call(name, failures_only=True):
             shown = self._callable(request)
@@ -187,7 +190,11 @@ class Attached:
         return await self._policy.after(call, name, shown, reply)
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
-        """Read a resource of the server; raises Fault."""
+        """Read a resource of the server.
+
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
         name = self.server.name
         rest = await self._policy.rests.read(call.actor, name, request.uri)
         if rest is not None:
@@ -202,7 +209,11 @@ class Attached:
         )  # fmt: skip
 
     async def get_prompt(self, call: Call, request: PromptGetRequest) -> PromptGetReply:
-        """Fill in a prompt of the server; raises Fault."""
+        """Fill in a prompt of the server.
+
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
         name = self.server.name
         params = {"name": self._own_name(request.prompt), "arguments": request.arguments}
         reply = functools.partial(prompt_of, name, links=bool(self.contents.templates))
@@ -215,7 +226,11 @@ class Attached:
         )  # fmt: skip
 
     async def complete(self, call: Call, request: CompleteRequest) -> CompleteReply:
-        """Ask the server for values of an argument; raises Fault."""
+        """Ask the server for values of an argument.
+
+        Raises:
+            Fault: not_found, or why the server cannot be asked.
+        """
         family: Literal["resource", "prompt"] = "prompt"
         if own_uri(self.server.name, request.name) is not None:
             family = "resource"

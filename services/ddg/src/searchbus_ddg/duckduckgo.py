@@ -67,7 +67,12 @@ class DuckDuckGo:
         self._settings = settings
 
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """Search the web; raises Fault."""
+        """Search the web.
+
+        Raises:
+            Fault: invalid_query, upstream_blocked, upstream_limited, upstream_failed, overloaded,
+                deadline_exceeded.
+        """
         query = check_query(request.query, max_chars=MAX_QUERY_CHARS)
         # Any number of rows up to a page costs one page: these requests share a cached value.
         limit = math.ceil(request.limit / _ROWS_PER_PAGE) * _ROWS_PER_PAGE
@@ -185,7 +190,11 @@ class DuckDuckGo:
         return blocked(self._fleet.remaining_s, fault.code)
 
     async def instant(self, call: Call, query: str) -> tuple[InstantAnswer, str | None]:
-        """Return an instant answer, and a note where it is stale; raises Fault."""
+        """Return an instant answer, and a note where it is stale.
+
+        Raises:
+            Fault: invalid_query, upstream_limited, upstream_failed.
+        """
         text = check_query(query, max_chars=MAX_QUERY_CHARS)
 
         async def fetch() -> Fetched:

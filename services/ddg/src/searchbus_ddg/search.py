@@ -162,8 +162,14 @@ class PageClient:
     async def first_page(
         self, endpoint: str, request: WebSearchRequest, timeout_s: float
     ) -> ResultPage:
-        """Fetch the first page of a search from html or lite; raises EngineError unless it is ok or
-        empty."""
+        """Fetch the first page of a search.
+
+        Args:
+            endpoint: html or lite.
+
+        Raises:
+            EngineError: the outcome is neither ok nor empty.
+        """
         form = {"q": quote_bangs(request.query), "b": "", "kl": request.region, "df": request.time}
         if request.safe:
             form["kp"] = _SAFE[request.safe]

@@ -87,7 +87,11 @@ class Cohort:
 
 @cache
 def load_cohort(model: str) -> Cohort:
-    """The cohort of a model; raises ValueError that says how to make its vectors."""
+    """The cohort of a model.
+
+    Raises:
+        ValueError: there are no vectors of this model; the message says how to make them.
+    """
     with np.load(str(files(__package__).joinpath(FILE))) as arrays:
         if f"{model}/tools" not in arrays:
             raise ValueError(

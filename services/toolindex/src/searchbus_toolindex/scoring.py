@@ -175,7 +175,11 @@ def features(
 
 @cache
 def load_gate(model: str) -> Gate:
-    """The gate of a model; raises ValueError that says how to fit one."""
+    """The gate of a model.
+
+    Raises:
+        ValueError: none is fitted for this model; the message says how.
+    """
     text = files(__package__).joinpath("gate.json").read_bytes()
     gates = msgspec.json.decode(text, type=dict[str, Gate])
     if model not in gates:

@@ -86,9 +86,13 @@ class CatalogReader:
         self._parts: dict[str, dict[str, CatalogPart]] = {}
 
     async def read(self, service: str, digest: str) -> tuple[Catalog, list[Refusal]]:
-        """The catalogue behind a hash, and the descriptors left out of what was read now; raises
-        Fault where no worker of this service sent it whole, ValueError for a hash that no subject
-        can have."""
+        """The catalogue behind a hash, and the descriptors that were left out of what was read now.
+
+        Raises:
+            Fault: no worker sent it, it is the catalogue of another service, or a part does not fit
+                its hash.
+            ValueError: the hash cannot be part of a subject.
+        """
         catalog, refusals = await self._request(service, digest, ())
         if not catalog.parts:
             self.forget(service)

@@ -112,8 +112,14 @@ class Requester:
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
     async def ping(self, service: str, instance: str, timeout_s: float | None = None) -> State:
-        """Ping one instance of a service, untraced; raises ValueError for an id that no subject can
-        have."""
+        """Ping one instance of a service, untraced.
+
+        Args:
+            timeout_s: by default `PING_TIMEOUT_S`.
+
+        Raises:
+            ValueError: an id that no subject can have.
+        """
         if not self._transport.connected:
             return State.UNKNOWN
         outcome = await self.inbox.attempt(

@@ -74,8 +74,14 @@ async def open_bucket(
 
 
 async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
-    """Give a bucket its replicas, if it was made before three servers of a cluster were up; whether
-    nothing is left to do. Raises nats.errors.Error where the store is unreachable."""
+    """Give a bucket its replicas, if it was made before three servers of a cluster were up.
+
+    Returns:
+        Whether nothing is left to do; False where too few servers are up now.
+
+    Raises:
+        nats.errors.Error: the bucket or the store is unreachable.
+    """
     context = client.jetstream(timeout=timeout_s)
     info = await context.stream_info(f"KV_{name}")
     clustered = info.cluster is not None and info.cluster.name

@@ -49,8 +49,17 @@ class Lease:
         self._revision = revision
 
     async def write(self, *, create: bool = True) -> Entry | None:
-        """Write the entry, first or again (if expired, to `create` it): one request where nothing
-        happened since. Returns the entry of another holder, if one has it. Raises Fault."""
+        """Write the entry, first or again: one request where nothing happened since the last time.
+
+        Args:
+            create: whether an entry that has expired is made again.
+
+        Returns:
+            The entry of another holder; None where this one has it now, or there is none.
+
+        Raises:
+            Fault: the store is unreachable.
+        """
         self.emptied = False
         for _ in range(_TRIES):
             # Unknown until the reply is here: the store may have written it all the same.

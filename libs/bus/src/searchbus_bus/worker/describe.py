@@ -95,8 +95,11 @@ def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> Promp
 
 
 def described(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
-    """The fields that the descriptors of tools, prompts, resources and templates share; raises
-    DeclarationError where the toolset has no name, or the method no docstring."""
+    """The fields that the descriptors of tools, prompts, resources and templates share.
+
+    Raises:
+        DeclarationError: the toolset has no name, or the method no docstring.
+    """
     if not part.toolset:
         raise DeclarationError(
             f"{part.__name__} has no name. Write class {part.__name__}(Toolset, name='…')."
@@ -110,8 +113,11 @@ def described(part: type[Toolset], name: str, declaration: Declaration) -> dict[
 
 
 def endpoint_types(part: type, name: str, service: str) -> tuple[str, Any, Any]:
-    """(verb, request type, reply type) of an endpoint; raises DeclarationError where
-    searchbus_contracts.channels has other types for this subject."""
+    """(verb, request type, reply type) of an endpoint.
+
+    Raises:
+        DeclarationError: searchbus_contracts.channels has other types for this subject.
+    """
     verb = name.rstrip("_")
     request, reply = _request_and_reply(part, name)
     for channel in CHANNELS:
@@ -195,7 +201,11 @@ class ReplyForm:
         )
 
     def reply(self, returned: Any) -> ToolReply:
-        """Turn what the method returned into a reply; raises TypeError, msgspec.ValidationError."""
+        """Turn what the method returned into a reply.
+
+        Raises:
+            TypeError, msgspec.ValidationError: it does not fit the annotation.
+        """
         value, meta = returned, None
         if self.with_meta:
             value, meta = returned.value, returned.meta
@@ -211,8 +221,11 @@ class ReplyForm:
 
 
 def check_type(value: Any, kind: Any) -> None:
-    """Check a reply against its annotation, each field with `CHECK_REPLIES`; raises TypeError,
-    msgspec.ValidationError."""
+    """Check a reply against its annotation; with `CHECK_REPLIES`, every field of it.
+
+    Raises:
+        TypeError, msgspec.ValidationError: it does not fit.
+    """
     expected = get_origin(kind) or kind
     if isinstance(expected, type) and not isinstance(value, expected):
         raise TypeError(f"the reply is {type(value).__name__}, not {expected.__name__}")

@@ -109,8 +109,11 @@ class Manifest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @contextmanager
 def new_backup(dest: Path) -> Iterator[Path]:
-    """A folder that becomes the backup `dest` when the block ends without an exception; raises
-    BackupError where there is something, or another backup is writing."""
+    """A folder that becomes the backup `dest` when the block ends without an exception.
+
+    Raises:
+        BackupError: there is something at `dest`, or another backup is writing there.
+    """
     if os.path.lexists(dest):
         raise BackupError(f"{dest} is there already. Choose another name, or remove it.")
     if not dest.parent.is_dir():
@@ -231,7 +234,11 @@ class Backup:
                 yield content  # type: ignore[misc]
 
     def check(self, on_entry: Callable[[Entry], None] = lambda entry: None) -> None:
-        """Compare every file with the manifest; raises BackupError that names all that differ."""
+        """Compare every file with the manifest.
+
+        Raises:
+            BackupError: names all files that are damaged, missing or unknown.
+        """
         listed = {entry.path for entry in self.manifest.entries}
         faults = [f"{path} is not in the manifest" for path in self._members.keys() - listed]
         faults.remove(f"{MANIFEST} is not in the manifest")

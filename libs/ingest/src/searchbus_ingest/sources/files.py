@@ -163,8 +163,14 @@ def _item(path: Path, name: str, collection: str, url: str | None) -> Item | lis
 
 
 def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Content:
-    """Title and text of a file's bytes, in the charset that a header may name; raises SkipError,
-    ValueError."""
+    """Title and text of a file's bytes.
+
+    Args:
+        charset: that a header names, where one does.
+
+    Raises:
+        SkipError, ValueError: there is no text to read.
+    """
     if suffix in _BINARY:
         return _Content(*_BINARY[suffix](body), markdown=suffix != ".pdf")
     text = decode_text(body, charset, markup=suffix in _HTML)

@@ -20,7 +20,11 @@ _RECORD_KEYS = ({"id", "_id"}, {"text", "full_text", "content"})
 
 
 def parse_json(text: str) -> Any:
-    """The value of a whole file; raises SkipError for what is not JSON, or nested too deeply."""
+    """The value of a whole file.
+
+    Raises:
+        SkipError: it is no JSON, or nested too deeply.
+    """
     try:
         return json.loads(text)
     except RecursionError:
@@ -38,8 +42,11 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
 
 
 def json_to_text(value: Any) -> str:
-    """One line for each value that is neither a list nor an object; raises SkipError above
-    1,000,000."""
+    """One line for each value that is neither a list nor an object.
+
+    Raises:
+        SkipError: it has more than 1,000,000 values.
+    """
     lines: list[str] = []
     left: list[tuple[str, Any]] = [("", value)]
     count = 0
@@ -207,8 +214,11 @@ MAX_OUTPUT_CHARS = 2_000
 
 
 def notebook_to_text(text: str) -> str:
-    """The cells in order, as Markdown; raises SkipError for no notebook, or more than 10,000
-    cells."""
+    """The cells in order, as Markdown.
+
+    Raises:
+        SkipError: no notebook, or of more than 10,000 cells.
+    """
     book = parse_json(text)
     cells = book.get("cells") if isinstance(book, dict) else None
     if cells is None and isinstance(book, dict):  # until format 3

@@ -51,8 +51,11 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
 
 
 def check_package(body: bytes) -> str | None:
-    """The title of a file of Office, if any; raises SkipError where its parts unpack to too
-    much."""
+    """The title of a file of Office, where it has one.
+
+    Raises:
+        SkipError: its parts unpack to more than the limit.
+    """
     with zipfile.ZipFile(io.BytesIO(body)) as parts:
         size_bytes = sum(part.file_size for part in parts.infolist() if is_xml(part.filename))
         if size_bytes > MAX_XML_BYTES:
@@ -96,8 +99,11 @@ def xlsx_to_text(body: bytes) -> tuple[str | None, str]:
 
 
 def pptx_to_text(body: bytes) -> tuple[str | None, str]:
-    """The title, and each slide as a section with its text and the speaker's notes; raises
-    SkipError for no presentation, an encrypted one, or one beyond a limit."""
+    """The title, and each slide as a section with its text and the speaker's notes.
+
+    Raises:
+        SkipError: no presentation, encrypted, or beyond a limit.
+    """
     return _read(body, "a PowerPoint presentation", ".pptx", _presentation)
 
 

@@ -18,8 +18,11 @@ _DELIMITERS = ",;\t|"
 
 
 def csv_to_text(text: str) -> str:
-    """The rows as lines without empty values; raises SkipError for none, above 100,000, or a field
-    above 128 Ki characters."""
+    """The rows as lines; empty values are left out.
+
+    Raises:
+        SkipError: no rows, more than 100,000, or a field of more than 128 Ki characters.
+    """
     first, _, rest = text.partition("\n")
     if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
         delimiter, text = first.strip()[4], rest

@@ -157,8 +157,12 @@ class Syncing:
     async def run(
         self, row: SourceRow, on_progress: Callable[[Summary], None] = lambda summary: None
     ) -> SyncSummary:
-        """Sync one source, and remember how it went; raises SourceBusyError, SourceUnreadableError,
-        Fault, OSError."""
+        """Sync one source, and remember how it went.
+
+        Raises:
+            SourceBusyError, SourceUnreadableError, Fault: nothing more was done.
+            OSError: the data folder cannot be written.
+        """
         path = state_path(self._data, row.collection, row.name)
         with claimed(path):
             state = self._read(row)

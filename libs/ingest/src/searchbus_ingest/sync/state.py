@@ -61,7 +61,12 @@ def state_path(data: Path, collection: str, name: str) -> Path:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Have a source alone among all processes of this machine; raises SourceBusyError, OSError."""
+    """Have a source alone among all processes of this machine.
+
+    Raises:
+        SourceBusyError: another process has it.
+        OSError: the folder cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("a") as lock:
         try:

@@ -175,8 +175,15 @@ class TokenSource:
         self._renewal: asyncio.Task[str | AuthError] | None = None
 
     async def token(self, rejected: str = "") -> str:
-        """A token to send, another one than the `rejected` that the server answered 401 to, unless
-        a new one would not help; raises AuthError."""
+        """A token to send.
+
+        Args:
+            rejected: that the server answered 401 to. The same one is returned where a new one
+                would not help.
+
+        Raises:
+            AuthError: no token can be got now.
+        """
         kept = self._usable(rejected)
         if kept is not None:
             return kept

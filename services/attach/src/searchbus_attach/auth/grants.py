@@ -47,8 +47,11 @@ async def client_credentials(request: TokenRequest) -> Tokens:
 
 
 async def token_exchange(request: TokenRequest) -> Tokens:
-    """A token that says who the caller is, for searchbus's own statement of that (RFC 8693); raises
-    AuthError."""
+    """A token that says who the caller is, for searchbus's own statement of that (RFC 8693).
+
+    Raises:
+        AuthError: there is no key for statements, or no token.
+    """
     if request.caller == _OUR_SUBJECT:
         raise AuthError(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
     if request.identity is None:
@@ -67,8 +70,12 @@ async def token_exchange(request: TokenRequest) -> Tokens:
 
 
 async def of_person(request: TokenRequest) -> Tokens:
-    """The tokens of a person who signed in, or the key that a person entered; raises
-    LoginRequiredError where nobody did, AuthError where nobody can now."""
+    """The tokens of a person who signed in, or the key that a person entered.
+
+    Raises:
+        LoginRequiredError: nobody did.
+        AuthError: nobody can, or the authorization server cannot be used now.
+    """
     if request.logins is None:
         raise AuthError(NO_LOGINS)
     try:

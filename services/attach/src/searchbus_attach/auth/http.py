@@ -22,8 +22,14 @@ class AuthHttp:
         self._opened: httpx2.AsyncClient | None = None
 
     async def send(self, request: httpx2.Request, *, with_body: bool = True) -> httpx2.Response:
-        """The response, whatever its status, and its body if that is of interest; raises
-        AuthError."""
+        """The response, whatever its status; its body is read.
+
+        Args:
+            with_body: whether the body is of interest.
+
+        Raises:
+            AuthError: the server does not respond in time, or its body is too large.
+        """
         request.headers.setdefault("Accept", "application/json")
         request.headers["Accept-Encoding"] = "identity"
         try:

@@ -27,7 +27,11 @@ _STATEMENT_S = 60
 
 
 def key_from_text(text: str) -> bytes:
-    """The key of 32 bytes in base64, as `openssl rand -base64 32` prints it; raises ValueError."""
+    """The key of 32 bytes in base64, as `openssl rand -base64 32` prints it.
+
+    Raises:
+        ValueError: it is something else.
+    """
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except (binascii.Error, ValueError):
@@ -65,8 +69,11 @@ class Sealer:
         return text if plain is None else self._sealed(purpose, plain)
 
     def open(self, purpose: str, text: str, kind: type[T]) -> T:
-        """The value; raises ValueError where it was not sealed with one of the keys for this
-        purpose."""
+        """The value.
+
+        Raises:
+            ValueError: it was not sealed with one of the keys for this purpose.
+        """
         plain = self._opened(purpose, text) if len(text) <= _MAX_CHARS else None
         if plain is None:
             raise ValueError("it was not sealed with this key")

@@ -91,8 +91,11 @@ class Logins:
         return f"{self._address}/login/{self.vault.sealer.seal('ticket', made)}"
 
     def read(self, text: str) -> Ticket:
-        """A ticket from its address; raises LoginRequiredError where it is not valid, or too
-        old."""
+        """A ticket from its address.
+
+        Raises:
+            LoginRequiredError: the ticket is not valid, or too old.
+        """
         try:
             found = self.vault.sealer.open("ticket", text, Ticket)
         except ValueError:
@@ -102,8 +105,14 @@ class Logins:
         return found
 
     async def begin(self, server: Server, caller: str, nonce: str) -> str:
-        """Begin a sign-in, with the nonce of the browser's cookie; where the browser goes. Raises
-        AuthError."""
+        """Begin a sign-in; where the browser goes.
+
+        Args:
+            nonce: of the browser's cookie.
+
+        Raises:
+            AuthError: the authorization server cannot be used.
+        """
         provider = await discover(self._http, server)
         # Without the list it does not support PKCE, and the specification says to go no further.
         if "S256" not in (provider.metadata.code_challenge_methods_supported or ()):
@@ -149,8 +158,15 @@ class Logins:
     async def finish(
         self, server: Server, pending: PendingLogin, *, code: str, issuer: str | None
     ) -> None:
-        """End a sign-in at its server; its tokens are in the vault then. The callback may name its
-        issuer (RFC 9207). Raises AuthError."""
+        """End a sign-in; its tokens are in the vault then.
+
+        Args:
+            server: the one that the sign-in names.
+            issuer: that the callback names (RFC 9207); None where it names none.
+
+        Raises:
+            AuthError: something does not fit, or the code is refused.
+        """
         provider = await discover(self._http, server)
         try:
             validate_authorization_response_iss(issuer, provider.metadata)
@@ -180,8 +196,12 @@ class Logins:
         self._keep(server, caller, Tokens(access_token=key, issued_s=time.time()))
 
     async def tokens(self, server: Server, caller: str, rejected: str) -> Tokens:
-        """The tokens of a caller who signed in, refreshed where they must be; raises
-        LoginRequiredError without any, AuthError where they cannot be had now."""
+        """The tokens of a caller who signed in, refreshed where they must be.
+
+        Raises:
+            LoginRequiredError: there are none, or the sign-in has ended.
+            AuthError: the authorization server cannot be used now.
+        """
         kept = self._kept(server, caller)
         if _lasts(kept, rejected):
             return kept
@@ -263,8 +283,14 @@ class Logins:
     def _client(
         self, server: Server, provider: AuthorizationProvider, client_id: str
     ) -> OAuthClientInformationFull:
-        """The client that began a sign-in, or to which tokens were issued: no other can use them
-        (empty: of an older version, the first one). Raises LoginRequiredError."""
+        """The client that began a sign-in, or to which tokens were issued: no other can use them.
+
+        Args:
+            client_id: empty for tokens that an older version kept: the first that there is.
+
+        Raises:
+            LoginRequiredError: it is not known any more.
+        """
         known = self.vault.client(server.name)
         for client in (
             provider.declared_client() if provider.auth.client_id else None,

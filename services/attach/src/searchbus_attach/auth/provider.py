@@ -105,8 +105,11 @@ class AuthorizationProvider:
         )
 
     async def register(self, redirect_uri: str) -> OAuthClientInformationFull:
-        """A new client (RFC 7591); raises AuthError where the authorization server offers or allows
-        none."""
+        """A new client (RFC 7591).
+
+        Raises:
+            AuthError: the authorization server offers no registration, or refuses it.
+        """
         address = self.metadata.registration_endpoint
         if address is None:
             raise AuthError(
@@ -123,8 +126,15 @@ class AuthorizationProvider:
         return found
 
     async def tokens(self, client: OAuthClientInformationFull, form: dict[str, str]) -> Tokens:
-        """New tokens, by the form of the grant, without its empty values; raises TokenRefusedError,
-        AuthError."""
+        """New tokens.
+
+        Args:
+            form: of the grant; empty values are left out.
+
+        Raises:
+            TokenRefusedError: the authorization server says no.
+            AuthError: it cannot be reached, or its answer has no token.
+        """
         form = {name: value for name, value in form.items() if value}
         address = self.metadata.token_endpoint
         response = await self.http.send(_authenticated(str(address), client, form))
@@ -167,8 +177,15 @@ def client_metadata(redirect_uri: str) -> OAuthClientMetadata:
 
 
 async def discover(http: AuthHttp, server: Server) -> AuthorizationProvider:
-    """The authorization server of a server, which is asked for it without credentials; raises
-    AuthError where it names none, or what both state does not fit."""
+    """The authorization server of a server, which is asked for it without credentials.
+
+    Args:
+        server: its variables are expanded.
+
+    Raises:
+        AuthError: it names no authorization server, or another one than the declared issuer, or
+            what they state does not fit.
+    """
     assert server.auth is not None
     url, auth = server.url, server.auth
     plain = "http://" in (url[:7], auth.issuer[:7])

@@ -110,8 +110,14 @@ class CommandAfterDashes(TyperCommand):
 
 
 def file_of(file: Path | None, data: Path | None, *, may_be_new: bool = False) -> AttachFile:
-    """The file of servers; raises DeclarationError where a named one is not there, unless the
-    command makes it."""
+    """The file of servers.
+
+    Args:
+        may_be_new: whether the command makes a named file that is not there.
+
+    Raises:
+        DeclarationError: a named file is not there.
+    """
     from searchbus_runtime.services import known_services
 
     from ..declare.attach_file import reserved_names

@@ -42,15 +42,23 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 def ask_status(data: Path, server: str | None = None) -> StatusReply | None:
-    """What the running service says; None where none is running. Raises Fault."""
+    """What the running service says; None where none is running.
+
+    Raises:
+        Fault: it does not answer, or the bus cannot be reached.
+    """
     # Without an actor: no role is needed, and in the service's container the command has its
     # keys, which cannot sign one.
     return _ask(data, "status", StatusRequest(server=server), StatusReply)
 
 
 def ask_manage(data: Path | None, request: ManageRequest) -> ManageReply:
-    """Have the running service change something; raises DeclarationError where none is running,
-    Fault."""
+    """Have the running service change something.
+
+    Raises:
+        DeclarationError: none is running.
+        Fault: it refuses or does not answer, or the bus cannot be reached.
+    """
     folder = data_folder(data)
     reply = _ask(folder, "manage", request, ManageReply, Actor(subject="cli", roles=("*",)))
     if reply is None:

@@ -164,8 +164,12 @@ class AttachFile:
         return unchanged
 
     def remove(self, name: str) -> None:
-        """Remove a server; raises DeclarationError for an unknown name or an unusable file,
-        OSError."""
+        """Remove a server.
+
+        Raises:
+            DeclarationError: the name is unknown, or the file cannot be used.
+            OSError: it cannot be written.
+        """
         with self._changing(beside_faults=True) as table:
             if name not in table:
                 raise self._unknown(name, table)
@@ -298,8 +302,12 @@ def _parse_toml(
 
 
 def read_text(path: Path) -> str:
-    """The text of a file: UTF-8, with or without a byte order mark, or UTF-16 with one; raises
-    OSError, and DeclarationError that names the file."""
+    """The text of a file: UTF-8, with or without a byte order mark, or UTF-16 with one.
+
+    Raises:
+        DeclarationError: it is none of these; the message names the file.
+        OSError: it cannot be read.
+    """
     with path.open("rb") as file:
         mark = file.read(2)
     is_wide = mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -112,8 +112,11 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def expanded(self, lookup: Callable[[str], str | None]) -> Server:
-        """The server with `${NAME}` replaced; raises DeclarationError for a variable without a
-        value."""
+        """The server with `${NAME}` replaced.
+
+        Raises:
+            DeclarationError: a variable has no value.
+        """
 
         def expand(text: str) -> str:
             def value(found: re.Match[str]) -> str:
@@ -158,7 +161,14 @@ def variable(name: str) -> str | None:
 
 
 def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) -> Server:
-    """A server from its table, which may have further keys (`apart`); raises DeclarationError."""
+    """A server from its table.
+
+    Args:
+        apart: keys that the table may have, and that are not among `keys`.
+
+    Raises:
+        DeclarationError: the name or a key is wrong.
+    """
     server_name(name)
     known = [field for field in Server.__struct_fields__ if field != "name"]
     check_keys(name, keys, known, apart)

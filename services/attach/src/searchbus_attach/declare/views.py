@@ -126,7 +126,11 @@ class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parse_view(server: str, keys: Any) -> DeclaredView:
-    """The table `view` of a server; raises DeclarationError that names the wrong key."""
+    """The table `view` of a server.
+
+    Raises:
+        DeclarationError: a key is wrong; the message names it.
+    """
     where = f"{server}.view"
     view = _parsed(where, keys, DeclaredView)
     _check_shape(where, keys)
@@ -145,7 +149,11 @@ def parse_view(server: str, keys: Any) -> DeclaredView:
 
 
 def parse_view_text(server: str, text: str) -> DeclaredView:
-    """The keys of a view, as TOML; raises DeclarationError that names the wrong key."""
+    """The keys of a view, as TOML.
+
+    Raises:
+        DeclarationError: it is not TOML, or a key is wrong; the message names it.
+    """
     try:
         return parse_view(server, tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -153,7 +161,11 @@ def parse_view_text(server: str, text: str) -> DeclaredView:
 
 
 def parse_selection(name: str, keys: Any) -> Selection:
-    """A table of `views`; raises DeclarationError that names the wrong key."""
+    """A table of `views`.
+
+    Raises:
+        DeclarationError: the name or a key is wrong; the message names it.
+    """
     server_name(name)
     if isinstance(keys, dict):
         check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])

@@ -42,8 +42,12 @@ class SchemaError(ValueError):
 
 
 def modern_schema(schema: Any) -> dict[str, Any]:
-    """The schema of an object in the terms of 2020-12, checked against its meta-schema; raises
-    SchemaError."""
+    """The schema of an object in the terms of 2020-12, checked against its meta-schema.
+
+    Raises:
+        SchemaError: it does not describe an object, refers outside of itself, hides text, or is too
+            large.
+    """
     if not isinstance(schema, dict):
         raise SchemaError("it is not an object")
     kind = schema.get("type", "object")

@@ -40,8 +40,11 @@ def clean_line(text: str, max_chars: int) -> str:
 
 
 def sanitized(value: Any) -> Any:
-    """An answer of a server: each text as those of web pages, and no key of ours in a `_meta`;
-    raises RecursionError."""
+    """An answer of a server: each text as those of web pages, and no key of ours in a `_meta`.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
     if isinstance(value, str):
         # Most are plain, and base64 can be megabytes: deleting bytes costs least.
         plain = value.isascii() and not value.encode().translate(None, _PLAIN)

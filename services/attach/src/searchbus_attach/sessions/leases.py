@@ -69,8 +69,12 @@ class SessionLease:
 
 
 class Leases:
-    """The leases of this worker, whose entries live for `ttl_s`. Operations on one key wait for
-    each other."""
+    """The leases of this worker. Operations on one key wait for each other.
+
+    Args:
+        ttl_s: how long an entry of the store lives.
+        clock: seconds.
+    """
 
     def __init__(
         self,
@@ -150,8 +154,11 @@ class Leases:
     async def take_over(
         self, key: str, holder: Holder, on_lost: Callable[[SessionLease], None]
     ) -> SessionLease | None:
-        """The lease of a key whose holder has left the bus; None where another was first. Raises
-        Fault."""
+        """The lease of a key whose holder has left the bus; None where another was first.
+
+        Raises:
+            Fault: the store is unreachable.
+        """
         async with self._lock(key):
             entry = StoredLease(self._store, key, self._instance, revision=holder.revision)
             lease = SessionLease(key, on_lost, entry)
@@ -169,8 +176,11 @@ class Leases:
             await lease.entry.release()
 
     async def renew(self) -> None:
-        """Write the leases that were not written for a third of their time; raises Fault, and the
-        others are left for the next time."""
+        """Write the leases that are due: those that were not written for a third of their time.
+
+        Raises:
+            Fault: the store is unreachable; the others are left for the next time.
+        """
         due_s = self._clock() + self._ttl_s * 2 / 3
         due = [lease for lease in self._held.values() if lease.until_s <= due_s]
         for lease in due[:1]:  # alone: it says whether the store is there
@@ -200,7 +210,11 @@ class Leases:
             lease.on_lost(lease)
 
     async def _write(self, lease: SessionLease) -> Holder | None:
-        """Write an entry, first or again; who holds it instead. Raises Fault."""
+        """Write an entry, first or again; who holds it instead.
+
+        Raises:
+            Fault: the store is unreachable.
+        """
         sent_s = self._clock()
         other = await lease.entry.write()
         if other is not None:

@@ -231,8 +231,12 @@ class Handover:
         self._bus = bus
 
     async def send(self, call: Call, wanted: ServerRequest[T], instance: str) -> T:
-        """Let another worker do a call; its progress and log lines are passed on. Raises
-        InstanceGoneError, Fault."""
+        """Let another worker do a call; its progress and its log lines are passed on.
+
+        Raises:
+            InstanceGoneError: that worker has left the bus.
+            Fault: the failure of the call.
+        """
         events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
         relaying = asyncio.get_running_loop().create_task(_relay(call, events))
         code = "cancelled"

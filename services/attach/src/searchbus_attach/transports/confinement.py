@@ -95,7 +95,11 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
 
 
 def restrict(descriptor: int) -> None:
-    """Put this process, and all that it starts, under rules for ever; raises OSError."""
+    """Put this process, and all that it starts, under rules for ever.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
     assert _libc is not None
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if _libc.syscall(_RESTRICT_SELF, descriptor, 0):
@@ -134,7 +138,11 @@ class _Rules:
         self.descriptor = _called(_CREATE_RULESET, attributes[:size], size, 0)
 
     def allow(self, path: Path, rights: int) -> None:
-        """Allow rights below a path, except for what is ours; raises OSError."""
+        """Allow rights below a path, except for what is ours.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
         path = path.resolve(strict=True)
         if any(path.is_relative_to(one) for one in self._own):
             return

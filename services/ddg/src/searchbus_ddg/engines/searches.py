@@ -68,7 +68,12 @@ class EngineSearches:
         self._clock = clock
 
     async def search(self, call: Call, request: EngineRequest) -> WebSearchReply:
-        """One page of results of one engine; raises Fault."""
+        """One page of results of one engine.
+
+        Raises:
+            Fault: invalid_argument, invalid_query, upstream_blocked, upstream_limited,
+                upstream_failed, overloaded, deadline_exceeded.
+        """
         used = self._used.get(request.engine)
         if used is None:
             raise Fault(

@@ -117,7 +117,12 @@ def load_key(folder: Path | None) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a file; raises OSError, and ValueError for a damaged one."""
+    """The key of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged.
+    """
     key = path.read_bytes()
     if len(key) < _KEY_BYTES:
         raise ValueError(

@@ -55,7 +55,12 @@ class KeyFile:
         self.path = path
 
     def read(self) -> list[KeyRecord]:
-        """All records, none without a file; raises OSError, and ValueError for a damaged file."""
+        """All records, none where the file does not exist.
+
+        Raises:
+            ValueError: the file is damaged.
+            OSError: it cannot be read.
+        """
         try:
             text = self.path.read_text()
         except FileNotFoundError:

@@ -82,7 +82,13 @@ async def verify_signature(token: str, source: Jwks) -> bytes:
 
 
 class TokenVerifier:
-    """Verifies tokens of an issuer (the exact `iss`), with roles at `role_paths` (identity.py)."""
+    """Verifies tokens.
+
+    Args:
+        issuer: the exact value of `iss`.
+        role_paths: where the roles are, see identity.py.
+        clock: seconds of the epoch.
+    """
 
     def __init__(
         self,
@@ -158,8 +164,13 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Jwks:
-    """The keys of a JWKS address; without one, that of the issuer's metadata (OpenID Connect, RFC
-    8414)."""
+    """The keys of a JWKS address.
+
+    Args:
+        issuer: exactly as in the tokens.
+        url: of the JWKS; None: taken from the issuer's metadata (OpenID Connect, RFC 8414).
+        clock: seconds, monotonic.
+    """
 
     def __init__(
         self,

@@ -28,8 +28,13 @@ _held = metrics.get_meter("searchbus.edge").create_counter(
 
 
 class Pinning:
-    """The pins of one edge: changes of these toolsets (`*`: all) are held, and new ones are pinned
-    while `may_pin` says that the pins of all edges are known."""
+    """The pins of one edge.
+
+    Args:
+        toolsets: whose changes are held; `*` is every toolset.
+        may_pin: whether new toolsets may be pinned now: the pins of all edges are known.
+        clock: seconds.
+    """
 
     def __init__(
         self,

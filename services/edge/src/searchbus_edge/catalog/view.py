@@ -33,8 +33,11 @@ back."""
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """The validator of a tool's arguments, which fetches nothing; raises ValueError for an invalid
-    schema."""
+    """The validator of a tool's arguments; it never fetches a schema from a file or an address.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
     return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=PATTERN_OPTIONS)
 
 

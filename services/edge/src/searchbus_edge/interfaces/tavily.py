@@ -159,7 +159,15 @@ class ExtractAnswer(Struct):
 
 
 async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> SearchAnswer:
-    """Answer POST /search, with the ranges of `today` in UTC; raises Fault."""
+    """Answer POST /search.
+
+    Args:
+        body: the decoded JSON object.
+        today: in UTC.
+
+    Raises:
+        Fault: the request is not valid, or the search failed.
+    """
     started_s = time.perf_counter()
     request, notes = read_search(body)
     plan = plan_search(request, today)
@@ -182,8 +190,11 @@ async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> Sea
 
 
 async def extract(call: CallWebTool, body: Mapping[str, Any]) -> ExtractAnswer:
-    """Answer POST /extract; raises Fault for an invalid request, or where no page could be asked
-    for."""
+    """Answer POST /extract.
+
+    Raises:
+        Fault: the request is not valid, or no page could be asked for.
+    """
     started_s = time.perf_counter()
     request, notes = read_extract(body)
     pages = await read_pages(call, request.url_list, timeout_s=request.timeout_s)

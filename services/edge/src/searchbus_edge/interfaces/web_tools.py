@@ -97,8 +97,13 @@ async def answer(
     request: Request,
     work: Callable[[CallWebTool], Awaitable[PlainAnswer]],
 ) -> PlainAnswer:
-    """The answer to a request by calls of the web tools, in one span; they are cancelled when the
-    client leaves. Raises Fault, HttpError."""
+    """The answer to a request by calls of the web tools, in one span.
+
+    They are cancelled when the client leaves.
+
+    Raises:
+        Fault, HttpError: it failed.
+    """
 
     async def call(
         tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
@@ -128,7 +133,11 @@ async def answer(
 async def search_web(
     call: CallWebTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
 ) -> WebResults:
-    """Search with one of the three searches; raises Fault."""
+    """Search with one of the three searches.
+
+    Raises:
+        Fault: the search failed.
+    """
     reply = await call(tool, arguments, timeout_s=timeout_s)
     found = _decode(reply, WebResults)
     meta = reply.meta or {}

@@ -94,8 +94,12 @@ class Path(Struct, frozen=True):
         return nodes
 
     def value(self, root: Any, work: Work) -> Any:
-        """The value, or the list of values; raises LookupError for none in the only place, Fault
-        for too many."""
+        """The value, or the list of values.
+
+        Raises:
+            LookupError: there is nothing in the only place.
+            Fault: there are too many.
+        """
         nodes = self.nodes(root, work)
         if not self.is_single:
             return nodes

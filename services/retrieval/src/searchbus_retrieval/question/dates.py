@@ -178,8 +178,11 @@ def asks_for_change(question: str) -> bool:
 
 
 def months_between(first: str, last: str) -> Period:
-    """From the beginning of a month to the end of another: "2001-09", "2001-12"; raises
-    ValueError."""
+    """From the beginning of a month to the end of another: "2001-09", "2001-12".
+
+    Raises:
+        ValueError: one is not a month, or the last is before the first.
+    """
     start, end = date.fromisoformat(f"{first}-01"), date.fromisoformat(f"{last}-01")
     if end < start:
         raise ValueError(f"{last} is before {first}")

@@ -89,7 +89,11 @@ class Facts(msgspec.Struct):
 
 
 def read_facts(html: str, url: str) -> Facts:
-    """The facts of an HTML page; raises TooComplexError."""
+    """The facts of an HTML page.
+
+    Raises:
+        TooComplexError: it nests too deeply, or has too many attributes.
+    """
     check_html(html)
     tree = LexborHTMLParser(html)
     title = tree.css_first("head > title")

@@ -123,8 +123,11 @@ class Robots:
         return (await self.about(url, left_s, caller=caller)).allowed
 
     async def about(self, url: str, left_s: float, *, caller: str = "") -> RobotsAnswer:
-        """What the robots.txt of the page's origin says; raises FetchError where it did not come in
-        the short time that is left."""
+        """What the robots.txt of the page's origin says.
+
+        Raises:
+            FetchError: it did not come in the time that is left, which is short.
+        """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin

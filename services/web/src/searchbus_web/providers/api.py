@@ -159,7 +159,12 @@ class ApiProvider(Provider):
     async def call(
         self, request: Callable[[str], HttpRequest], reply_type: type[T], *, timeout_s: float
     ) -> T:
-        """Send `request(key)` and decode the reply; raises Fault."""
+        """Send `request(key)` and decode the reply.
+
+        Raises:
+            Fault: upstream_limited, upstream_failed, quota_exhausted, rate_limited,
+                invalid_argument.
+        """
 
         async def attempt(left_s: float) -> T:
             return await self._attempt(request, reply_type, left_s)
@@ -314,7 +319,11 @@ def _failed(what: str, *, retryable: bool = False) -> Fault:
 
 
 class RowsReply(msgspec.Struct):
-    """A reply with rows at its top level; raises msgspec.ValidationError without a list of rows."""
+    """A reply with rows at its top level.
+
+    Raises:
+        msgspec.ValidationError: it has no list of rows, or an error in place of rows.
+    """
 
     results: list[Any]
     error: Any = None
@@ -326,8 +335,11 @@ class RowsReply(msgspec.Struct):
 
 
 def read_reply(body: bytes, reply_type: type[T]) -> T:
-    """Decode a body; NaN and broken characters, which some servers write, cost no row. Raises
-    ValueError, RecursionError."""
+    """Decode a body; NaN and broken characters, which some servers write, cost no row.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or not a reply of this type.
+    """
     try:
         return msgspec.json.decode(body, type=reply_type)
     except msgspec.ValidationError:

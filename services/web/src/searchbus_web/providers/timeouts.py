@@ -34,8 +34,12 @@ _count = metrics.get_meter("searchbus.web").create_counter(
 
 
 class ProviderTimeouts:
-    """The response times of one provider, by its name in messages, as this process measured
-    them."""
+    """The response times of one provider, as this process measured them.
+
+    Args:
+        name: of the provider, in messages and metrics.
+        clock: seconds of the epoch.
+    """
 
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self._name = name
