@@ -58,7 +58,7 @@ class AttachEndpoints:
 async def start(process: Process[AttachSettings]) -> None:
     """Start the servers of the file, serve their tools, follow all of it."""
     settings = process.settings
-    keep_freed_memory(2**20)  # what one server made us need once is of no use to the others
+    keep_freed_memory(2**17)  # larger blocks of a message would leave the heap in pieces
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     worker = Worker(
