@@ -315,6 +315,18 @@ async def test_a_service_with_a_file_is_started_once_the_file_is_there(
     await waiting
 
 
+async def test_a_file_that_a_setting_names_and_that_is_not_there_is_said(
+    new_stack, services, monkeypatch, tmp_path, capsys
+):
+    """Once, at the start, with the setting: the service would be missing without a word."""
+    monkeypatch.setenv("SEARCHBUS_OTHERS_FILE", str(tmp_path / "none.toml"))
+    declared = Service(name="other", started_by=("SEARCHBUS_OTHERS_FILE", "others.toml"))
+    services["other"] = StackService("other", ("-c", WORKER), declared)
+    await new_stack().start()
+    said = capsys.readouterr().err
+    assert said.count(f"SEARCHBUS_OTHERS_FILE: there is no file {tmp_path / 'none.toml'}") == 1
+
+
 async def test_a_service_that_cannot_be_started_now_is_started_later(
     new_stack, services, monkeypatch, capsys
 ):

@@ -122,6 +122,14 @@ def test_a_file_starts_a_service(tmp_path, monkeypatch):
     assert not service.is_wanted(tmp_path)
     (tmp_path / "others.toml").write_text("")
     assert service.is_wanted(tmp_path)
-    monkeypatch.setenv("SEARCHBUS_OTHERS_FILE", str(tmp_path / "elsewhere"))
+    assert service.missing_file() == ""
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.setenv("SEARCHBUS_OTHERS_FILE", str(elsewhere))
     assert not service.is_wanted(tmp_path)
-    assert StackService("x", ("-m", "x")).is_wanted(tmp_path)
+    assert (
+        f"SEARCHBUS_OTHERS_FILE: there is no file {elsewhere}, so other" in service.missing_file()
+    )
+    elsewhere.write_text("")
+    assert (service.is_wanted(tmp_path), service.missing_file()) == (True, "")
+    plain = StackService("x", ("-m", "x"))
+    assert (plain.is_wanted(tmp_path), plain.missing_file()) == (True, "")

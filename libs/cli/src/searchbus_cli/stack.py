@@ -101,6 +101,8 @@ class Stack:
         """
         services = find_services(self.extra)
         self._check_scale(services)
+        for missing in filter(None, (one.missing_file(self.config) for one in services.values())):
+            tell(missing)
         check_port(self.host, self.port)
         self._lock = claim_folder(self.data)
         self.withdraw()

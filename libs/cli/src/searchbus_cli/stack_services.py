@@ -14,6 +14,7 @@ from searchbus_runtime.services import (
     declared_in,
     installed_services,
     is_wanted,
+    named_file,
 )
 from searchbus_runtime.state import EVERYTHING
 
@@ -59,6 +60,16 @@ class StackService:
     def is_wanted(self, data: Path, config: ConfigFile | None = None) -> bool:
         """Whether the file that starts it exists, where it has one (`Service.started_by`)."""
         return self.declaration is None or is_wanted(self.declaration, data, config)
+
+    def missing_file(self, config: ConfigFile | None = None) -> str:
+        """Why it does not start, where a setting names a file that is not there; else empty."""
+        path = named_file(self.declaration, config) if self.declaration is not None else None
+        if self.declaration is None or path is None or path.is_file():
+            return ""
+        return (
+            f"{self.declaration.started_by[0]}: there is no file {path}, so {self.name} is not "
+            "started. Correct the path, or make the file: it starts then."
+        )
 
     @property
     def worker(self) -> str | None:

@@ -48,8 +48,13 @@ def is_wanted(service: Service, data: Path, config: ConfigFile | None = None) ->
     """
     if not service.started_by:
         return True
-    variable, name = service.started_by
-    return Path(Sources(service.name, config).text(variable) or data / name).is_file()
+    return (named_file(service, config) or data / service.started_by[1]).is_file()
+
+
+def named_file(service: Service, config: ConfigFile | None = None) -> Path | None:
+    """The file that a setting names as the one that starts a service (`Service.started_by`)."""
+    text = Sources(service.name, config).text(service.started_by[0]) if service.started_by else None
+    return Path(text) if text else None
 
 
 def known_services() -> dict[str, Service]:

@@ -179,7 +179,7 @@ class Posting:
             return str(error)
 
     def _answer(self, request_id: int, status: int, kind: str, content: bytes | str) -> Answer:
-        """The answer in a body that is no stream of events."""
+        """The answer in a plain body, not an event stream."""
         is_json = kind.startswith("application/json")
         message = None
         if is_json and isinstance(content, bytes):
