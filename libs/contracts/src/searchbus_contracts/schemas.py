@@ -90,6 +90,11 @@ def resolved(reference: str, root: Any) -> Any:
     return found
 
 
+def pointer_part(name: str) -> str:
+    """A name as a part of a JSON pointer; one with % is written as in a reference's fragment."""
+    return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")
+
+
 def foreign_dialect(schema: Mapping[str, Any]) -> str | None:
     """The `$schema` of a schema that is not of 2020-12; it is read as 2020-12 all the same."""
     named = schema.get("$schema")

@@ -31,7 +31,7 @@ from searchbus_contracts import (
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.tasks import run, running
+from searchbus_edge.tasks import running
 from searchbus_edge.tasks.store import EXTENSION, MAX_PER_CALLER, Task, TaskStore
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
@@ -177,7 +177,7 @@ KEY = "k" * 40
 
 @pytest.fixture
 async def fleet(monkeypatch) -> AsyncIterator[Fleet]:
-    monkeypatch.setattr(run, "BEAT_S", 0.05)
+    monkeypatch.setattr(running, "BEAT_S", 0.05)
     monkeypatch.setattr(running, "STOP_S", 0.05)
     broker, work = MemoryBroker(), Work()
     worker = Worker("long")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
+from pydantic import Field, TypeAdapter
 
 from searchbus_contracts import (
     Actor,
@@ -16,17 +17,14 @@ from searchbus_contracts import (
     ResourceDescriptor,
     ResourceTemplate,
 )
-from searchbus_contracts.tools import (
-    UNTRUSTED,
-    AudioContent,
-    EmbeddedResource,
-    ImageContent,
-    TextContent,
-)
+from searchbus_contracts.tools import UNTRUSTED, EmbeddedResource
 
 from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
 from .view import ListedTool, View
 
+_block: TypeAdapter[types.ContentBlock] = TypeAdapter(
+    Annotated[types.ContentBlock, Field(discriminator="type")]
+)
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
     "title": "Failure",
@@ -79,48 +77,17 @@ def tool(listed: ListedTool, *, views: bool = False) -> types.Tool:
         description=descriptor.description,
         input_schema=listed.input_schema,
         output_schema=output_schema(listed),
-        annotations=types.ToolAnnotations.model_validate(msgspec.to_builtins(hints))
-        if hints
-        else None,
+        annotations=msgspec.to_builtins(hints) if hints else None,
         _meta=meta,
     )
 
 
 def content_block(block: Content) -> types.ContentBlock:
-    """One content block."""
-    notes, meta = _annotations(block.annotations), block.meta
-    if isinstance(block, TextContent):
-        return types.TextContent(type="text", text=block.text, annotations=notes, _meta=meta)
-    if isinstance(block, ImageContent):
-        return types.ImageContent(
-            type="image", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
-        )
-    if isinstance(block, AudioContent):
-        return types.AudioContent(
-            type="audio", data=block.data, mime_type=block.mime_type, annotations=notes, _meta=meta
-        )
+    """One content block: on the bus it has MCP's form."""
+    shown = msgspec.to_builtins(block)
     if isinstance(block, EmbeddedResource):
-        return types.EmbeddedResource(
-            type="resource",
-            resource=resource_contents(block.resource),
-            annotations=notes,
-            _meta=meta,
-        )
-    return types.ResourceLink(
-        type="resource_link",
-        uri=block.uri,
-        name=block.name,
-        title=block.title,
-        description=block.description,
-        mime_type=block.mime_type,
-        size=block.size,
-        annotations=notes,
-        _meta=meta,
-    )
-
-
-def _annotations(notes: dict[str, Any] | None) -> types.Annotations | None:
-    return types.Annotations.model_validate(notes) if notes else None
+        shown["resource"] = resource_contents(block.resource)
+    return _block.validate_python(shown)
 
 
 def marked_untrusted(meta: dict[str, Any] | None) -> dict[str, Any]:
@@ -132,14 +99,12 @@ def resource_contents(
     body: ResourceBody, *, untrusted: bool = False
 ) -> types.TextResourceContents | types.BlobResourceContents:
     """The content of a resource: text or base64."""
-    meta = marked_untrusted(body.meta) if untrusted else body.meta
+    shown = msgspec.to_builtins(body)
+    if untrusted:
+        shown["_meta"] = marked_untrusted(body.meta)
     if body.blob is not None:
-        return types.BlobResourceContents(
-            uri=body.uri, mime_type=body.mime_type, blob=body.blob, _meta=meta
-        )
-    return types.TextResourceContents(
-        uri=body.uri, mime_type=body.mime_type, text=body.text or "", _meta=meta
-    )
+        return types.BlobResourceContents.model_validate(shown)
+    return types.TextResourceContents.model_validate({"text": "", **shown})
 
 
 def resource(descriptor: ResourceDescriptor) -> types.Resource:
@@ -161,7 +126,7 @@ def _of_resources(descriptor: ResourceDescriptor | ResourceTemplate) -> dict[str
         "title": descriptor.title,
         "description": descriptor.description,
         "mime_type": descriptor.mime_type,
-        "annotations": _annotations(descriptor.annotations),
+        "annotations": descriptor.annotations or None,
         "_meta": marked_untrusted(meta) if descriptor.untrusted else meta,
     }
 
@@ -182,6 +147,14 @@ def prompt(name: str, descriptor: PromptDescriptor) -> types.Prompt:
 
 
 T = TypeVar("T")
+
+
+def read_cursor(cursors: Cursors, cursor: str | None, *bound_to: object) -> dict[str, Any]:
+    """The state of a cursor, see Cursors.read; raises MCPError(-32602)."""
+    try:
+        return cursors.read(cursor, *bound_to)
+    except CursorError:
+        raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
 
 
 class Pages:
@@ -228,12 +201,7 @@ class Pages:
         self, items: list[T], cursor: str | None, *bound_to: object
     ) -> tuple[list[T], str | None]:
         """A page and the next cursor; where the list has changed, the position still counts."""
-        start = 0
-        if cursor is not None:
-            try:
-                start = int(self._cursors.read(cursor, *bound_to)["o"])
-            except CursorError:
-                raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
+        start = int(read_cursor(self._cursors, cursor, *bound_to).get("o", 0))
         end = start + self._page_size
         following = self._cursors.issue({"o": end}, *bound_to) if end < len(items) else None
         return items[start:end], following

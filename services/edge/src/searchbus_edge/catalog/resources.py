@@ -26,7 +26,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 
-from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
+from ..auth.signing import UNKNOWN_CURSOR, Cursors
 from . import render
 from .view import View
 
@@ -51,7 +51,7 @@ class Resources:
         The cursor holds the toolset (`s`, absent for fixed resources) and the position in it (`c`).
         """
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
-        state = self._open(cursor, bound)
+        state = render.read_cursor(self._cursors, cursor, *bound)
         fixed = [r for r in view.resources.values() if actor.holds(r.required_roles)]
         paged = view.listed_toolsets(actor)
         source, inner = str(state.get("s", "")), state.get("c")
@@ -106,12 +106,6 @@ class Resources:
             next_cursor=None if following is None else self._cursors.issue(following, *bound),
             _meta={COVERAGE: to_builtins(coverage)} if coverage else None,
         )
-
-    def _open(self, cursor: str | None, bound: tuple[object, ...]) -> dict[str, Any]:
-        try:
-            return self._cursors.read(cursor, *bound)
-        except CursorError:
-            raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR) from None
 
     async def read(
         self, actor: Actor, view: View, uri: str, *, revision: str

@@ -28,7 +28,7 @@ from fastapi import FastAPI, Query, Request
 from msgspec import Raw
 from pydantic import BaseModel, ConfigDict, Field
 
-from searchbus_contracts import ErrorCode, Fault, TextContent, ToolEvent, encode
+from searchbus_contracts import ErrorCode, Fault, ToolEvent, encode
 
 from ..catalog import render
 from ..catalog.render import Pages
@@ -310,9 +310,8 @@ def _body(reply: Reply, form: Accepted) -> tuple[bytes, bytes]:
         return JSON, reply.structured
     if reply.text is not None:
         return TEXT, reply.text
-    texts = [block.text for block in reply.content if isinstance(block, TextContent)]
-    if form.text and len(texts) == len(reply.content):
-        return TEXT, "\n\n".join(texts).encode()
+    if form.text and len(reply.texts) == len(reply.content):
+        return TEXT, "\n\n".join(reply.texts).encode()
     return JSON, _json(reply)
 
 

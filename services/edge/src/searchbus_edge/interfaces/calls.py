@@ -28,7 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from searchbus_bus.telemetry import trace_id
-from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, ToolEvent
+from searchbus_contracts import ErrorCode, Fault, ToolEvent
 from searchbus_contracts.codec import long_integer
 
 from ..catalog.registry import Registry
@@ -280,11 +280,8 @@ def _failure_of(reply: Reply) -> Fault:
     """The failure of a reply with `is_error`, or of one that needs input from an MCP client."""
     if reply.input_required is not None:
         return Fault(ErrorCode.INVALID_ARGUMENT, _NEEDS_MCP)
-    try:
-        return Fault.of(msgspec.convert((reply.value or {}).get("error"), Failure))
-    except msgspec.ValidationError:  # not one of the wire: the tool's own words
-        texts = [block.text for block in reply.content if isinstance(block, TextContent)]
-        return Fault(TOOL_ERROR, "\n\n".join(texts) or "The tool reports a failure.")
+    # One that is not of the wire is in the tool's own words.
+    return reply.fault("\n\n".join(reply.texts) or "The tool reports a failure.", TOOL_ERROR)
 
 
 def _check_media_type(head: Head) -> HttpRefusal | None:

@@ -1,9 +1,7 @@
 """A plan: several calls as one, their results used by each other and selected at the end.
 
-steps.py      what a caller writes, and what it receives
-paths.py      JSONPath between the steps
-rows.py       rows of results: joined, filtered, limited
-checking.py   what is refused before the first call
+paths.py      JSONPath between the steps; rows of results: joined, filtered, limited
+checking.py   what a caller writes and receives, and what is refused before the first call
 running.py    the calls, each by the pipeline of all calls
 tool.py       run_plan
 """

@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from searchbus_bus import Call
-from searchbus_contracts import ErrorCode, Failure, Fault, TextContent, decode
+from searchbus_contracts import ErrorCode, Failure, Fault, decode
 
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
@@ -209,7 +209,7 @@ class Run:
                 ErrorCode.INVALID_ARGUMENT, f"{name} asks for input. Use it outside of a plan."
             )
         if reply.is_error:
-            fault = reply.fault(_text(reply) or f"{name} failed.")
+            fault = reply.fault("\n".join(reply.texts) or f"{name} failed.")
             if fault.code == ErrorCode.RATE_LIMITED:
                 self._refused[name] = fault
             raise fault
@@ -223,7 +223,7 @@ class Run:
 
     def _read(self, reply: Reply) -> Any:
         """What paths see: the structured result, else the text, as JSON where it is some."""
-        text = "" if reply.structured is not None else _text(reply)
+        text = "" if reply.structured is not None else "\n".join(reply.texts)
         size_bytes = len(reply.structured or text.encode())
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
@@ -259,7 +259,3 @@ class Run:
 
 def _in_order(done: dict[int, Any]) -> list[Any]:
     return [done[number] for number in sorted(done)]
-
-
-def _text(reply: Reply) -> str:
-    return "\n".join(block.text for block in reply.content if isinstance(block, TextContent))

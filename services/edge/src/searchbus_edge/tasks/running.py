@@ -13,21 +13,28 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
 from msgspec.structs import replace
+from opentelemetry import metrics
 
 from searchbus_bus import end_task
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault, InputRequired, ToolEvent, ToolReply
 
 from ..catalog.view import View
-from ..tools.call import Served, ToolCalls, ToolRequest
-from ..tools.faults import invalid_params, raise_for
-from .run import KEEP_MS, Able, Events, Run, outcomes
+from ..tools.call import OnEvent, Served, ToolCalls, ToolRequest
+from ..tools.faults import failed_reply, invalid_params, raise_for, shown_error
+from ..tools.reply import tool_result
 from .store import Failure, Task, TaskStore
 
 log = logging.getLogger("searchbus.edge")
+KEEP_MS = 600_000
+"""How long the result of a task is kept, and how long a task waits for input."""
+BEAT_S = 2.0
+MAX_ROUNDS = 10
 STALE_MS = 10_000
 """Without a write of its edge for so long, a task is taken over. Clocks may differ by less."""
 MAX_RUNNING = 256
@@ -35,6 +42,131 @@ STOP_S = 5.0
 """How long an edge that stops waits for its tasks."""
 _ID_BYTES = 24
 _ATTEMPTS = 5
+_MAX_MESSAGE_CHARS = 500
+Able = Callable[[InputRequired, tuple[str, ...]], bool]
+_outcomes = metrics.get_meter("searchbus.edge").create_counter(
+    "searchbus.edge.tasks", description="Calls that became tasks, by what became of them."
+)
+
+
+class Events:
+    """Passes a call's events to its request (`forward`); once it is a task (None), keeps the last
+    message."""
+
+    def __init__(self, forward: OnEvent | None, message: str | None = None) -> None:
+        self.forward = forward
+        self.message = message
+
+    def receive(self, event: ToolEvent) -> None:
+        """Take one event."""
+        if event.kind == "progress" and event.message:
+            self.message = event.message[:_MAX_MESSAGE_CHARS]
+        if self.forward is not None:
+            self.forward(event)
+
+
+@dataclass(slots=True)
+class Run:
+    """A task that runs here, at the edge `runner`, from the time that it is in the store; `able`
+    says whether a client with these capabilities can give the input that is asked for."""
+
+    store: TaskStore
+    caller: str
+    task: Task
+    revision: int
+    runner: str
+    able: Able
+    work: asyncio.Task[Served]
+    events: Events
+
+    async def follow(self) -> None:
+        """Write the task until its call has ended; cancelling this leaves it to another edge."""
+        try:
+            while not (await asyncio.wait({self.work}, timeout=BEAT_S))[0]:
+                if not await self._write():
+                    return  # cancelled, or taken over
+            if not self.work.cancelled():
+                await self._end()
+        except asyncio.CancelledError:
+            # The next edge that is asked need not wait until this one looks stopped.
+            self.task.seen_ms = 0
+            with suppress(Fault, ValueError, TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self.store.update(self.caller, self.task, self.revision)
+            raise
+        finally:
+            await end_task(self.work)
+
+    async def _write(self) -> bool:
+        """Write the task; False where it is no longer this edge's to run."""
+        task, message = self.task, self.events.message
+        task.seen_ms = self.store.now_ms
+        if task.message != message:
+            task.updated_ms, task.message = task.seen_ms, message
+        try:
+            revision = await self.store.update(self.caller, task, self.revision)
+            if revision is None:
+                found = await self.store.get(self.caller, task.id)
+                if found is None:  # the store was restarted, and is empty
+                    revision = await self.store.create(self.caller, task)
+                elif found[0].runner == self.runner:  # written by us, but the answer was lost
+                    revision = await self.store.update(self.caller, task, found[1])
+        except Fault as fault:
+            log.debug("a task is written later: %s", fault)
+            return True
+        if revision is None:
+            return False
+        self.revision = revision
+        return True
+
+    async def _end(self) -> None:
+        """Write how the call ended, as soon as the store takes it."""
+        task = self.task
+        self.events.message = None
+        try:
+            reply = self.work.result().reply.decoded()
+        except Exception as raised:
+            failed = shown_error(raised, "the call of a task").error
+            task.status, task.error = "failed", Failure(failed.code, failed.message, failed.data)
+            self.events.message = failed.message
+        else:
+            if reply.input_required is not None:
+                self._ask(reply.input_required)
+            else:
+                self._complete(reply)
+        task.runner, task.updated_ms = "", self.store.now_ms
+        task.expires_ms = task.updated_ms + KEEP_MS
+        _outcomes.add(1, {"outcome": task.status})
+        while self.store.now_ms < task.expires_ms:
+            revision = self.revision
+            try:
+                if not await self._write() or self.revision != revision:
+                    return
+                await asyncio.sleep(BEAT_S)
+            except ValueError as error:
+                self._refuse(
+                    f"The result is too large for a task: {error}. Ask for less, or call from a "
+                    "client that does not declare tasks."
+                )
+
+    def _complete(self, reply: ToolReply) -> None:
+        result = tool_result(reply).model_dump(by_alias=True, mode="json", exclude_none=True)
+        self.task.status, self.task.result = "completed", result
+
+    def _refuse(self, message: str) -> None:
+        """The call has no usable result: it is completed with an error that says why."""
+        self.task.requests, self.task.state = {}, None
+        self._complete(failed_reply(Fault(ErrorCode.INVALID_ARGUMENT, message)))
+
+    def _ask(self, required: InputRequired) -> None:
+        """The task waits for input, where its client can give it."""
+        task = self.task
+        if task.rounds >= MAX_ROUNDS or not self.able(required, task.capabilities):
+            self._refuse("The tool needs input that the client cannot give, or asks too often.")
+            return
+        task.rounds += 1
+        task.status, task.state, task.responses = "input_required", required.state, {}
+        task.requests = {f"{task.rounds}-{key}": r for key, r in required.requests.items()}
 
 
 class Tasks:
@@ -96,7 +228,7 @@ class Tasks:
 
         if await self._change(actor, endpoint, task_id, change) is None:
             return
-        outcomes.add(1, {"outcome": "cancelled"})
+        _outcomes.add(1, {"outcome": "cancelled"})
         if task_id in self._runs:
             self._runs[task_id][0].work.cancel()
 
@@ -167,7 +299,7 @@ class Tasks:
         except Fault as fault:
             log.warning("a call is answered in its request, since it cannot be a task: %s", fault)
             revision = None
-        outcomes.add(1, {"outcome": "created" if revision is not None else "refused"})
+        _outcomes.add(1, {"outcome": "created" if revision is not None else "refused"})
         if revision is None:
             return None
         self._follow(request.actor.subject, task, revision, work, events)
@@ -179,9 +311,8 @@ class Tasks:
         events.forward = None
         # The run writes a copy: the one here is being shown.
         run = Run(
-            self._store, caller, replace(task), revision,
-            able=self._able, work=work, events=events,
-        )  # fmt: skip
+            self._store, caller, replace(task), revision, self._runner, self._able, work, events
+        )
         following = asyncio.create_task(run.follow())
         self._runs[task.id] = run, following
         following.add_done_callback(lambda _: self._runs.pop(task.id, None))
@@ -207,7 +338,7 @@ class Tasks:
         written = await self._store.update(actor.subject, task, revision)
         if written is None:  # another edge was quicker
             return (await self._require(actor, task.endpoint, task.id))[0]
-        outcomes.add(1, {"outcome": "taken_over" if again else "failed"})
+        _outcomes.add(1, {"outcome": "taken_over" if again else "failed"})
         if again:
             self._run_again(actor, task, written)
         return task

@@ -18,6 +18,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.schemas import pointer_part, resolved
 
 from ..catalog.view import PATTERN_OPTIONS, ListedTool
 
@@ -115,7 +116,7 @@ class ArgumentExplanation:
 
     def look(self, value: Any, pointer: str = "", path: tuple[str, ...] = ()) -> None:
         """Add a line for each fault of a value that does not fit the schema at the JSON pointer."""
-        schema = self._at(pointer)
+        schema = resolved(f"#{pointer}", self._root)
         before = len(self.lines)
         if isinstance(schema, dict):
             self._look_at_itself(schema, value, path)
@@ -166,10 +167,10 @@ class ArgumentExplanation:
         if fitting:
             self._add(path, f"fits {fitting} of {len(choices)} forms where it may fit one only")
             return
-        resolved = [self._resolved(place) for place in places]
-        types = [_types(schema) for _, schema in resolved]
+        each = [self._resolved(place) for place in places]
+        types = [_types(schema) for _, schema in each]
         near = [
-            one for one, names in zip(resolved, types, strict=True)
+            one for one, names in zip(each, types, strict=True)
             if not names or any(_is_of(value, name) for name in names)
         ]  # fmt: skip
         if not near:
@@ -185,25 +186,15 @@ class ArgumentExplanation:
     def _resolved(self, pointer: str) -> tuple[str, Any]:
         """Where a chain of references without other keywords leads, and what is there."""
         seen = set()
-        schema = self._at(pointer)
+        schema = resolved(f"#{pointer}", self._root)
         while isinstance(schema, dict) and set(schema) <= {"$ref", "description", "title"}:
             target = self._target(schema.get("$ref"))
             if target is None or pointer in seen:
                 break
             seen.add(pointer)
             pointer = target
-            schema = self._at(pointer)
+            schema = resolved(f"#{pointer}", self._root)
         return pointer, schema
-
-    def _at(self, pointer: str) -> Any:
-        found: Any = self._root
-        for part in pointer.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
-            else:
-                found = found.get(name) if isinstance(found, dict) else None
-        return found
 
     def _parts(
         self, schema: Mapping[str, Any], pointer: str, value: Any
@@ -232,7 +223,7 @@ class ArgumentExplanation:
                 for key in ("$anchor", "$dynamicAnchor"):
                     if isinstance(name := part.get(key), str):
                         found[name] = pointer
-                left += ((f"{pointer}/{_escaped(key)}", value) for key, value in part.items())
+                left += ((f"{pointer}/{pointer_part(key)}", value) for key, value in part.items())
             elif isinstance(part, list):
                 left += ((f"{pointer}/{number}", value) for number, value in enumerate(part))
         return found
@@ -251,7 +242,7 @@ def _applied(
         )
         for name, inner in value.items():
             if name in named:
-                yield f"{pointer}/properties/{_escaped(name)}", inner, (name[:_MAX_NAME_CHARS],)
+                yield f"{pointer}/properties/{pointer_part(name)}", inner, (name[:_MAX_NAME_CHARS],)
             elif others:
                 yield f"{pointer}/additionalProperties", inner, (name[:_MAX_NAME_CHARS],)
     elif isinstance(value, list):
@@ -311,10 +302,6 @@ def _is_of(value: Any, name: str) -> bool:
     if isinstance(value, float) and name == "integer":
         return value.is_integer()
     return isinstance(value, _NAMES_TO_TYPES.get(name, ()))
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _dict_of(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -96,16 +96,21 @@ class Reply(Struct, frozen=True, kw_only=True):
         """The structured content, decoded; None where there is none."""
         return decode(self.structured, dict[str, Any]) if self.structured is not None else None
 
-    def fault(self, otherwise: str) -> Fault:
+    @property
+    def texts(self) -> list[str]:
+        """The blocks of its content that are texts."""
+        return [block.text for block in self.content if isinstance(block, TextContent)]
+
+    def fault(self, otherwise: str, code: str = ErrorCode.UPSTREAM_FAILED) -> Fault:
         """The failure that an error reply describes.
 
         Args:
-            otherwise: the message of one that describes none.
+            otherwise, code: the message and the code of one that describes none.
         """
         try:
             return Fault.of(msgspec.convert((self.value or {}).get("error"), Failure))
         except msgspec.ValidationError:
-            return Fault(ErrorCode.UPSTREAM_FAILED, otherwise)
+            return Fault(code, otherwise)
 
     def decoded(self) -> ToolReply:
         """The same as a ToolReply, for those who need its values."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from searchbus_bus.telemetry import trace_id
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent, encode
+from searchbus_contracts import Actor, ErrorCode, Fault, ResourceTemplate, ToolEvent, encode
 
 from ...catalog import render
 from ...catalog.prompts import Prompts
@@ -205,22 +205,18 @@ def _line(description: str | None) -> str:
 
 def _detail(view: View, actor: Actor, kind: Kind, name: str) -> Detail | None:
     """An entry with all that there is to say; None where the actor may not use it."""
-    listed = view.tools.get(name) if kind == "tool" else None
-    templates = {t.uri_template: t for _, t in view.templates if t.listed}
-    item: Any = listed.descriptor if listed is not None else None
-    if kind == "prompt":
-        item = view.prompts.get(name)
-    elif kind == "resource":
-        item = view.resources.get(name) or templates.get(name)
-    if item is None or not actor.holds(item.required_roles):
+    item = next((item for own, item in _visible(view, actor, kind) if own == name), None)
+    if item is None:
         return None
+    listed = view.tools[name] if kind == "tool" else None
     shown: Any
     if listed is not None:
         shown = render.tool(listed)
     elif kind == "prompt":
         shown = render.prompt(name, item)
     else:
-        shown = render.template(item) if name in templates else render.resource(item)
+        is_template = isinstance(item, ResourceTemplate)
+        shown = render.template(item) if is_template else render.resource(item)
     return Detail(
         kind=kind,
         toolset=item.toolset,
