@@ -3,53 +3,71 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from email.message import Message
+from http.client import RemoteDisconnected
+from typing import Any
 
-import httpx
 import pytest
 
-from searchbus_cli.mcp_client import McpError, McpHttp
+from searchbus_cli import mcp_client
+from searchbus_cli.mcp_client import Answer, McpError, McpHttp
 
 URL = "http://edge.test/mcp"
+Client = Callable[..., tuple[McpHttp, list[tuple[dict[str, str], Any]]]]
 
 
-def client(*replies: httpx.Response | Exception) -> tuple[McpHttp, list[httpx.Request]]:
-    """A client whose server sends these replies in turn; and the requests that it gets."""
-    waiting, requests = list(replies), []
+@pytest.fixture
+def client(monkeypatch) -> Client:
+    """Makes a client whose server sends these replies in turn; and the requests that it gets."""
 
-    def handle(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        reply = waiting.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+    def make(*replies: Answer | Exception):
+        waiting, requests = list(replies), []
 
-    return McpHttp(URL, transport=httpx.MockTransport(handle)), requests
+        def post(url, message, headers, timeout_s):
+            requests.append((headers, message))
+            reply = waiting.pop(0)
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
 
+        monkeypatch.setattr(mcp_client, "post", post)
+        return McpHttp(URL), requests
 
-def result(value: dict) -> httpx.Response:
-    return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": value})
-
-
-def events(*data: str) -> httpx.Response:
-    text = "".join(f"data: {line}\r\n\r\n" for line in data)
-    return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=text)
+    return make
 
 
-def test_request_names_revision_method_and_tool(monkeypatch):
+def answer(status: int, body: Any, kind: str = "application/json") -> Answer:
+    headers = Message()
+    headers["Content-Type"] = kind
+    return Answer(status, headers, (body if isinstance(body, str) else json.dumps(body)).encode())
+
+
+def result(value: dict) -> Answer:
+    return answer(200, {"jsonrpc": "2.0", "id": 1, "result": value})
+
+
+def events(*data: str) -> Answer:
+    text = "".join(f"event: message\r\ndata: {line}\r\n\r\n" for line in data)
+    return answer(200, text, "text/event-stream")
+
+
+def test_request_names_revision_method_and_tool(client, monkeypatch):
     """The headers that revision 2026-07-28 demands, and the token where there is one."""
     monkeypatch.setenv("SEARCHBUS_TOKEN", "abc")
     mcp, requests = client(result({"content": []}))
     assert mcp.request("tools/call", {"name": "add", "arguments": {}}) == {"content": []}
-    headers, body = requests[0].headers, json.loads(requests[0].content)
-    assert headers["mcp-protocol-version"] == "2026-07-28"
-    assert (headers["mcp-method"], headers["mcp-name"]) == ("tools/call", "add")
-    assert headers["authorization"] == "Bearer abc"
+    headers, body = requests[0]
+    assert headers == {
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "add",
+        "Authorization": "Bearer abc",
+    }  # fmt: skip
     meta = body["params"]["_meta"]
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     assert mcp.trace_id == meta["traceparent"].split("-")[1]
 
 
-def test_reply_of_an_event_stream_is_the_event_with_an_id():
+def test_reply_of_an_event_stream_is_the_event_with_an_id(client):
     """Progress comes before it, and empty events keep the connection open."""
     progress = json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
     reply = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})
@@ -57,29 +75,30 @@ def test_reply_of_an_event_stream_is_the_event_with_an_id():
     assert mcp.request("tools/list") == {"tools": []}
 
 
-def test_pages_are_joined():
+def test_pages_are_joined(client):
     """The cursor of each page is sent for the next."""
     mcp, requests = client(result({"tools": [1, 2], "nextCursor": "c"}), result({"tools": [3]}))
     assert mcp.pages("tools/list", "tools") == [1, 2, 3]
-    assert json.loads(requests[1].content)["params"]["cursor"] == "c"
+    assert requests[1][1]["params"]["cursor"] == "c"
 
 
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (httpx.Response(200, json={"id": 1, "error": {"code": -32602, "message": "Unknown tool"}}),
+        (answer(200, {"id": 1, "error": {"code": -32602, "message": "Unknown tool"}}),
          r"Unknown tool \(-32602\)"),
-        (httpx.Response(401, json={"id": None, "error": {"code": -31401, "message": "No."}}),
+        (answer(401, {"id": None, "error": {"code": -31401, "message": "No."}}),
          r"No\. \(-31401\) .* SEARCHBUS_TOKEN"),
-        (httpx.Response(404, json={"detail": "Not Found"}), r"no MCP reply \(HTTP 404\)"),
-        (httpx.Response(502, text="<html>"), r"no MCP reply \(HTTP 502\)"),
-        (httpx.Response(200, json=[1]), "no MCP reply"),
+        (answer(404, {"detail": "Not Found"}), r"no MCP reply \(HTTP 404\)"),
+        (answer(502, "<html>"), r"no MCP reply \(HTTP 502\)"),
+        (answer(200, [1]), "no MCP reply"),
         (events("{"), "no MCP reply"),
         (events('{"method": "x"}'), "no MCP reply"),
-        (httpx.ConnectError("refused"), "does not answer .*searchbus up"),
+        (ConnectionRefusedError("refused"), "does not answer .*searchbus up"),
+        (RemoteDisconnected("gone"), "does not answer .*searchbus up"),
     ],
 )  # fmt: skip
-def test_anything_else_is_one_error(reply, said):
+def test_anything_else_is_one_error(client, reply, said):
     """It says what the server sent."""
     mcp, _ = client(reply)
     with pytest.raises(McpError, match=said):
@@ -94,7 +113,7 @@ def test_address_that_is_none_says_how_to_write_it(url):
 
 
 @pytest.mark.parametrize("token", ["ümläut", "two\nlines"])
-def test_token_that_no_header_can_have_is_named(token, monkeypatch):
+def test_token_that_no_header_can_have_is_named(client, token, monkeypatch):
     """Without showing it."""
     monkeypatch.setenv("SEARCHBUS_TOKEN", token)
     mcp, _ = client()

@@ -216,7 +216,7 @@ def test_stack_is_up_once_no_service_is_away(status, body, ready):
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
-            assert _is_ready("127.0.0.1", server.server_port) is ready
+            assert _is_ready(f"http://127.0.0.1:{server.server_port}") is ready
         finally:
             server.shutdown()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from msgspec import Struct
 from typer.testing import CliRunner
 
+import searchbus_bus
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, endpoint, tool
-from searchbus_cli import tools_search
+from searchbus_cli.main import app
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.toolindex import (
     Considered,
@@ -20,11 +20,7 @@ from searchbus_contracts.toolindex import (
     Found,
     TextMatch,
 )
-from searchbus_runtime import BusAddress
-
-app = typer.Typer()
-app.command()(tools_search.search)
-
+from searchbus_runtime import BusAddress, connection
 
 MATCH = TextMatch(cosine=0.61, words=3.25, coverage=0.5)
 WHY = FindExplanation(
@@ -80,13 +76,13 @@ def index(monkeypatch) -> Index:
         await broker.connect().serve(worker)
         return broker.connect()
 
-    monkeypatch.setattr(tools_search, "connect", connect)
-    monkeypatch.setattr(tools_search, "find_bus", lambda folder: BusAddress("nats://test"))
+    monkeypatch.setattr(searchbus_bus, "connect", connect)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: BusAddress("nats://test"))
     return index
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(app, ["tools", "search", *arguments])
 
 
 def test_matches_are_listed_with_scores_and_words(index):
@@ -141,5 +137,5 @@ def test_failures_exit_with_a_message(index, monkeypatch):
     failed = run("fail")
     assert failed.exit_code == 1
     assert "invalid_query: The query is bad." in failed.stderr
-    monkeypatch.setattr(tools_search, "find_bus", lambda folder: None)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: None)
     assert "searchbus up" in " ".join(run("mail").stderr.split())

@@ -375,7 +375,7 @@ class Processes:
             if keeper.done() and not keeper.cancelled():
                 error = keeper.exception()
                 if isinstance(error, GaveUpError):
-                    raise StackError(str(error), 2 if error.code == 2 else 1)
+                    raise StackError(str(error), code=2 if error.code == 2 else 1)
                 if error is not None:
                     raise error
 

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -22,8 +23,9 @@ from rich.text import Text
 from searchbus_runtime.client_entries import NAME, Client, address_entry, command_entry
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.jsonc import JsonTextError, parse, with_member, without_member
+from searchbus_runtime.wording import CommandError
 
-from .output import echo, fail, out
+from .output import echo, out
 
 _PRIVATE = 0o600
 _MOST_BACKUPS = 1_000
@@ -31,7 +33,7 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"(?=(\s*:)?)')
 """A text of JSON; the group says that it is a name."""
 
 
-class ClientFileError(RuntimeError):
+class ClientFileError(CommandError):
     """A client's file that cannot be read or changed; the message names it and says what to do."""
 
 
@@ -72,7 +74,7 @@ class FileChange:
         target = Path(os.path.realpath(self.path))
         after = self.after or b""
         try:
-            if _read(self.path) != self.before:
+            if _content(self.path) != self.before:
                 raise ClientFileError(f"{self.path} has changed meanwhile. Run this again.")
             if self.before is None:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,16 +134,10 @@ def _with(present: dict[str, Any], entry: dict[str, Any], client: Client) -> dic
 def written_entry(client: Client) -> dict[str, Any]:
     """The entry of searchbus as the client reads it now; raises as `planned_entry`, or where it is
     missing."""
-    found: list[dict[str, Any]] = []
-
-    def read(text: str) -> str:
-        found.extend(entry for _, entry in _entries(client, text))
-        return text
-
-    _planned(client, read)
-    if not found:
-        raise ClientFileError(f"{client.path} has no entry of searchbus any more. Run this again.")
-    return found[0]
+    with _read(client) as (_, _, text):
+        for _, entry in _entries(client, text):
+            return entry
+    raise ClientFileError(f"{client.path} has no entry of searchbus any more. Run this again.")
 
 
 def planned_removal(client: Client) -> FileChange:
@@ -157,28 +153,24 @@ def planned_removal(client: Client) -> FileChange:
 
 def other_servers(client: Client) -> list[str]:
     """Names of a client's servers, without searchbus itself; raises as `planned_entry`."""
-    names: list[str] = []
-
-    def read(text: str) -> str:
+    with _read(client) as (_, _, text):
         own = {name for name, _ in _entries(client, text)}
-        content = parse(text)
-        servers = content.get(client.key) if isinstance(content, dict) else None
-        names.extend(name for name in servers or {} if name not in own)
-        return text
-
-    _planned(client, read)
-    return names
+        return [name for name in _servers(client, text) if name not in own]
 
 
 def _entries(client: Client, text: str) -> list[tuple[str, dict[str, Any]]]:
     """The entries that start searchbus, under any name, or have its name."""
-    content = parse(text)
-    servers = content.get(client.key) if isinstance(content, dict) else None
     return [
         (name, entry)
-        for name, entry in (servers if isinstance(servers, dict) else {}).items()
+        for name, entry in _servers(client, text).items()
         if isinstance(entry, dict) and (name == NAME or _starts_searchbus(entry))
     ]
+
+
+def _servers(client: Client, text: str) -> dict[str, Any]:
+    content = parse(text)
+    servers = content.get(client.key) if isinstance(content, dict) else None
+    return servers if isinstance(servers, dict) else {}
 
 
 def _starts_searchbus(entry: Mapping[str, Any]) -> bool:
@@ -192,15 +184,23 @@ def _starts_searchbus(entry: Mapping[str, Any]) -> bool:
 
 
 def _planned(client: Client, change: Callable[[str], str]) -> FileChange:
+    with _read(client) as (before, mark, text):
+        after = change(text)
+    return FileChange(client.path, before, before if after == text else (mark + after).encode())
+
+
+@contextmanager
+def _read(client: Client) -> Iterator[tuple[bytes | None, str, str]]:
+    """The content of a client's file, its byte order mark, and its text, which the block may parse;
+    raises ClientFileError for what is wrong with it."""
     path = client.path
     try:
-        before = _read(path)
+        before = _content(path)
         # A signature of Windows's editors stays where it is.
         text = (before or b"").decode("utf-8")
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         text = text.removeprefix(mark)
-        text = text if text.strip() else "{}\n"
-        after = change(text)
+        yield before, mark, text if text.strip() else "{}\n"
     except OSError as error:
         raise ClientFileError(f"{path} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
@@ -209,10 +209,9 @@ def _planned(client: Client, change: Callable[[str], str]) -> FileChange:
         raise ClientFileError(
             f"{path}: {error}. Mend it, or add the entry by hand; nothing is written."
         ) from None
-    return FileChange(path, before, before if after == text else (mark + after).encode())
 
 
-def _read(path: Path) -> bytes | None:
+def _content(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -247,9 +246,6 @@ def show(change: FileChange) -> None:
 
 
 def write(change: FileChange) -> None:
-    """Make a change and say so. Raises typer.Exit where it cannot be made."""
-    try:
-        backup = change.write()
-    except ClientFileError as error:
-        raise fail(str(error)) from None
+    """Make a change and say so; raises ClientFileError."""
+    backup = change.write()
     echo(f"wrote {change.path}" + (f" (as it was: {backup})" if backup is not None else ""))

@@ -28,6 +28,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from searchbus_runtime.wording import CommandError
+
 
 class CommandGroup(TyperGroup):
     """A group of commands by name → target; sub-groups by `add_group`."""
@@ -51,13 +53,12 @@ class CommandGroup(TyperGroup):
         """Run the command that is called; what is raised for its user is an error message."""
         try:
             return super().invoke(ctx)
+        except CommandError as error:
+            from .output import fail
+
+            raise fail("\nerror: ".join(error.faults), error.code) from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
-            config = sys.modules.get("searchbus_runtime.config_file")
-            if config is not None and isinstance(error, config.WrongSettingsError):
-                from .output import fail
-
-                raise fail("\nerror: ".join(error.faults), config.EXIT_BAD_SETTINGS) from None
             errors = sys.modules.get("searchbus_contracts.errors")
             if errors is None or not isinstance(error, errors.Fault):
                 raise
@@ -85,20 +86,11 @@ class CommandGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help; a command's line is read from its source."""
-        _print_help(self, ctx, formatter, self.panels)
+        print_help(self, ctx, self.panels)
 
 
 def _as_typed(_: Any, value: Any) -> Any:
     return value
-
-
-def _print_help(
-    group: Any, ctx: Any, _: Any, panels: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> None:
-    # Imported here: only help needs it.
-    pass
-
-    print_help(group, ctx, panels)
 
 
 class _Deferred(TyperCommand):
@@ -135,7 +127,7 @@ class _Deferred(TyperCommand):
                 if registered.callback is not None:
                     registered.callback = with_output_option(registered.callback)
             command: Any = get_group(found)
-            command.format_help = functools.partial(_print_help, command)
+            command.format_help = lambda ctx, _: print_help(command, ctx, {})
         else:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             app.command(self.name)(with_output_option(found))
@@ -162,11 +154,14 @@ def help_line(target: str) -> str:
     It is the docstring of a function, or the argument `help` of a call such as `typer.Typer(...)`.
     """
     module, _, attribute = target.partition(":")
-    for node in _statements(module, attribute):
-        text = _description(node, attribute)
-        if text is not None:
-            return text.strip().partition("\n")[0]
-    return ""
+    # Parsing whole files would be half of the time of `--help`: the layout tells where it is.
+    name = re.escape(attribute)
+    statement = rf"^(?:(?:async )?def )?{name}\b.*\n(?:[ \t)\]}}].*\n|\n)*"
+    if (found := re.search(statement, _source(module), re.MULTILINE)) is None:
+        return ""
+    line = r'\bhelp="(.*?)"' if found[0].startswith(attribute) else r'^\s+"""(.*?)(?:"""|$)'
+    text = re.search(line, found[0], re.MULTILINE)
+    return text[1] if text is not None else ""
 
 
 def is_module(module: str) -> bool:
@@ -176,7 +171,11 @@ def is_module(module: str) -> bool:
 
 def assigns(module: str, name: str) -> bool:
     """Whether a module sets a name at its top level, by an assignment or an import."""
-    for node in _statements(module):
+    try:
+        statements = ast.parse(_source(module)).body
+    except (SyntaxError, ValueError):
+        return False
+    for node in statements:
         if isinstance(node, ast.Assign):
             targets = node.targets
         elif isinstance(node, ast.AnnAssign):
@@ -192,28 +191,13 @@ def assigns(module: str, name: str) -> bool:
     return False
 
 
-def _statements(module: str, name: str = "") -> list[ast.stmt]:
-    """The statements at the top level of a module, or the one that defines a name."""
+def _source(module: str) -> str:
+    """The source of a module; empty where it cannot be read."""
     path = _file(module)
     try:
-        source = path.read_text("utf-8") if path is not None else ""
+        return path.read_text("utf-8") if path is not None else ""
     except (OSError, ValueError):
-        return []
-    # Parsing whole files is half of the time of `--help`.
-    for part in (_part(source, name), source) if name else (source,):
-        try:
-            if found := ast.parse(part).body:
-                return found
-        except (SyntaxError, ValueError):
-            continue
-    return []
-
-
-def _part(source: str, name: str) -> str:
-    """The lines of the statement that defines a name, as far as the layout tells."""
-    pattern = rf"^(?:(?:async )?def )?{re.escape(name)}\b.*\n(?:[ \t)\]}}].*\n|\n)*"
-    found = re.search(pattern, source, re.MULTILINE)
-    return found[0] if found else ""
+        return ""
 
 
 def _file(module: str) -> Path | None:
@@ -227,22 +211,6 @@ def _file(module: str) -> Path | None:
             if candidate.is_file() and (inner or candidate.name == "__init__.py"):
                 return candidate
     return Path(spec.origin) if spec.origin and not inner else None
-
-
-def _description(node: ast.stmt, name: str) -> str | None:
-    """The description of a name where a statement defines it."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-        return ast.get_docstring(node) or ""
-    if (
-        isinstance(node, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
-        and isinstance(node.value, ast.Call)
-    ):
-        for keyword in node.value.keywords:
-            if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
-                return str(keyword.value.value)
-        return ""
-    return None
 
 
 FLAG = "as_json"

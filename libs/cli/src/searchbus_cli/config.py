@@ -32,7 +32,7 @@ from searchbus_runtime.services import (
     settings_class,
 )
 from searchbus_runtime.setting_list import SHARED, Setting, Settings, listed_settings
-from searchbus_runtime.state import UnusableFolderError, open_data_folder
+from searchbus_runtime.state import open_data_folder
 
 from .output import echo, fail, out, print_error, print_table
 
@@ -141,8 +141,6 @@ def init(
             raise fail(f"{path} exists. Edit it, or replace it: searchbus config init --force")
         settings = listed_settings()
         write_atomically(path, config_text({**settings, **other_settings(settings)}), mode=MODE)
-    except UnusableFolderError as error:
-        raise fail(str(error), 2) from None
     except OSError as error:
         raise fail(
             f"{path} cannot be written ({error.strerror}). Name another file with --config."

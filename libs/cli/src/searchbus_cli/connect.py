@@ -14,29 +14,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Annotated, Any
+from urllib.parse import urlsplit
 
-import httpx
 import typer
 
 from searchbus_contracts import VERSION
 from searchbus_runtime.client_entries import CLIENTS, Client, start_command
 from searchbus_runtime.config_file import named_config, use_config
-from searchbus_runtime.state import UnusableFolderError, open_data_folder
+from searchbus_runtime.state import open_data_folder
 from searchbus_runtime.wording import nearest, printable
 
-from .clients import (
-    ClientFileError,
-    FileChange,
-    planned_address,
-    planned_entry,
-    show,
-    write,
-    written_entry,
-)
+from .clients import FileChange, planned_address, planned_entry, show, write, written_entry
 from .config import Config
-from .mcp_client import EVENT_STREAM, McpError, endpoint, reply_of
+from .mcp_client import McpError, endpoint, post, reply_of
 from .output import echo, fail, tell
 
 ALIASES: Mapping[str, str] = {"claude": "claude-code", "code": "vscode"}
@@ -79,19 +73,14 @@ def connect(
     """
     use_config(config)
     known = named_client(client, "")
-    try:
-        if url is not None:
-            change = _address_change(known, url, toolset)
-        else:
-            command = start_command(open_data_folder(data), named_config(), toolset)
-            (change,) = command_changes([known], command)
-        _apply(change, only_print=only_print, yes=yes)
-        if not only_print:
-            _tell_check(known, written_entry(known))
-    except UnusableFolderError as error:
-        raise fail(str(error), 2) from None
-    except (ClientFileError, McpError) as error:
-        raise fail(str(error)) from None
+    if url is not None:
+        change = _address_change(known, url, toolset)
+    else:
+        command = start_command(open_data_folder(data), named_config(), toolset)
+        (change,) = command_changes([known], command)
+    _apply(change, only_print=only_print, yes=yes)
+    if not only_print:
+        _tell_check(known, written_entry(known))
 
 
 def named_client(name: str, option: str) -> Client:
@@ -125,8 +114,8 @@ def _address_change(client: Client, url: str, toolset: str | None) -> FileChange
             "address as a connector in its settings.",
             2,
         )
-    address = httpx.URL(url) if url.isprintable() and url.isascii() else httpx.URL()
-    if address.scheme not in ("http", "https") or not address.host or address.userinfo:
+    address = urlsplit(url if url.isprintable() and url.isascii() else "")
+    if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         raise fail(f"--url {url}: Write it like https://search.example.org/mcp.", 2)
     key = os.environ.get("SEARCHBUS_TOKEN", "").strip()
     return planned_address(client, endpoint(url, None, toolset).url, key)
@@ -184,28 +173,23 @@ def _result(method: str, reply: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _by_address(entry: Mapping[str, Any], timeout_s: float) -> Iterator[Request]:
     url = str(next(entry[key] for key in ("url", "httpUrl") if key in entry))
-    accept = {"Accept": f"application/json, {EVENT_STREAM}", **entry.get("headers", {})}
-    with httpx.Client(headers=accept, timeout=timeout_s, trust_env=False) as http:
+    headers = dict(entry.get("headers", {}))
 
-        def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            try:
-                answer = http.post(url, json=_message(method, params))
-            except httpx.HTTPError as error:
-                raise McpError(
-                    f"{url} does not answer ({type(error).__name__}). Is the stack running there? "
-                    "The entry is written; try again by the same command."
-                ) from None
-            if answer.status_code == httpx.codes.UNAUTHORIZED:
-                raise McpError(
-                    f"{url} asks for a key. Give it in SEARCHBUS_TOKEN, and run this again."
-                )
-            if session := answer.headers.get("mcp-session-id"):
-                http.headers["mcp-session-id"] = session
-            if method.startswith("notifications/"):
-                return {}
-            return _result(method, reply_of(answer))
+    def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = post(url, _message(method, params), headers, timeout_s)
+        except (OSError, HTTPException, ValueError) as error:
+            raise McpError(
+                f"{url} does not answer ({type(error).__name__}). Is the stack running there? "
+                "The entry is written; try again by the same command."
+            ) from None
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise McpError(f"{url} asks for a key. Give it in SEARCHBUS_TOKEN, and run this again.")
+        if session := answer.headers.get("mcp-session-id"):
+            headers["mcp-session-id"] = session
+        return {} if method.startswith("notifications/") else _result(method, reply_of(url, answer))
 
-        yield request
+    yield request
 
 
 @contextmanager

@@ -11,11 +11,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPException
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.text import Text
 
@@ -41,7 +42,7 @@ from searchbus_runtime.wording import printable
 from .config import LOADING_ERRORS, Config, faults_of
 from .errors import StackError
 from .output import echo, out
-from .servers import check_port, nats_server_binary
+from .servers import check_port, nats_server_binary, readiness
 from .stack_services import find_services
 
 Check = tuple[str, bool, str]
@@ -191,13 +192,11 @@ async def _connects(url: str, **options: Any) -> None:
 
 def _edge(url: str) -> Check:
     try:
-        # By whatever name it listens on.
-        host = {"Host": "localhost"}
-        answer = httpx.get(f"{url}/readyz", headers=host, timeout=3, trust_env=False)
-        failing = [name for name, ok in answer.json()["checks"].items() if not ok]
+        status, found = readiness(url, 3.0)
+        failing = [name for name, ok in found["checks"].items() if not ok]
         text = f"{url}/mcp" if not failing else f"not ready: {', '.join(failing)}"
-        return "edge", answer.status_code == httpx.codes.OK, text
-    except (httpx.HTTPError, ValueError, KeyError):
+        return "edge", status == HTTPStatus.OK, text
+    except (OSError, HTTPException, ValueError, KeyError):
         return "edge", False, f"{url} does not answer; see logs/ in the data folder"
 
 

@@ -18,7 +18,7 @@ from searchbus_runtime import data_folder, read_state
 from searchbus_runtime.client_entries import CLIENTS
 from searchbus_runtime.state import LOCK_FILE, counts_clients, is_claimed
 
-from .clients import ClientFileError, FileChange, planned_removal, show, write
+from .clients import FileChange, planned_removal, show, write
 from .output import echo, fail
 
 STOP_S = 60.0
@@ -109,11 +109,9 @@ def _ours(folder: Path) -> Iterator[Path]:
 
 
 def _entries() -> list[FileChange]:
-    """What removes the entries in all clients. Raises typer.Exit for a file that is not JSON."""
-    try:
-        changes = [planned_removal(client) for client in CLIENTS.values()]
-    except ClientFileError as error:
-        raise fail(str(error)) from None
+    """What removes the entries in all clients; raises ClientFileError for a file that is not
+    JSON."""
+    changes = [planned_removal(client) for client in CLIENTS.values()]
     return [change for change in changes if change.is_needed]
 
 

@@ -1,12 +1,10 @@
-"""Why a stack cannot run; the messages say what to do."""
+"""Why a stack cannot run."""
+
+from searchbus_runtime.wording import CommandError
 
 
-class StackError(RuntimeError):
-    """The stack cannot start or continue; `code` is the exit code of the command."""
-
-    def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
+class StackError(CommandError):
+    """The stack cannot start or continue."""
 
 
 class AlreadyRunningError(StackError):

@@ -28,10 +28,10 @@ from searchbus_runtime.config_file import (
     write_config,
 )
 from searchbus_runtime.setting_list import listed_settings
-from searchbus_runtime.state import UnusableFolderError, is_claimed, open_data_folder
+from searchbus_runtime.state import is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest
 
-from .clients import ClientFileError, FileChange, other_servers, write
+from .clients import FileChange, other_servers, write
 from .config import Config
 from .connect import command_changes, named_client, show_change
 from .output import echo, fail, tell
@@ -92,10 +92,7 @@ def init(
     if yes and documents is None and web_key is None and not attach and not client:
         raise fail("--yes alone sets nothing up. Give --client, --documents or another.", 2)
     use_config(config)
-    try:
-        folder = open_data_folder(data)
-    except UnusableFolderError as error:
-        raise fail(str(error), 2) from None
+    folder = open_data_folder(data)
     # A file that cannot be read is an error before the first question.
     find_config(folder)
     plan = Plan()
@@ -153,11 +150,7 @@ def _imported(wanted: bool | None, *, asks: bool) -> list[Path]:
         return []
     found = {}
     for client in CLIENTS.values():
-        try:
-            names = other_servers(client)
-        except ClientFileError as error:
-            raise fail(str(error)) from None
-        if names:
+        if names := other_servers(client):
             found[client.path] = f"{client.title}: {', '.join(names)}"
     if not found:
         echo("3. No client here has servers that could be attached.")
@@ -183,10 +176,7 @@ def _changes(given: list[str] | None, command: Sequence[str], *, asks: bool) -> 
                 names = []
         names = [name for name in names if name != "-"]
     clients = [named_client(name, "--client ") for name in dict.fromkeys(names)]
-    try:
-        return command_changes(clients, command)
-    except ClientFileError as error:
-        raise fail(str(error)) from None
+    return command_changes(clients, command)
 
 
 def _config(folder: Path) -> Path:

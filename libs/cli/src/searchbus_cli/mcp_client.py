@@ -1,7 +1,8 @@
 """A small MCP client for the command line: single POSTs of revision 2026-07-28.
 
 The SDK has a full client. Importing it takes half a second, more than all the rest of
-`searchbus tools list`, so the command line speaks the few methods that it needs itself.
+`searchbus tools list`, so the command line speaks the few methods that it needs itself; by the
+standard library's HTTP, since a shell waits for the names that complete a word.
 """
 
 from __future__ import annotations
@@ -9,23 +10,54 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Mapping
+from email.message import Message
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any
-
-import httpx
-from httpx_sse import EventSource, SSEError
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from searchbus_contracts import VERSION
 from searchbus_runtime import data_folder, no_stack, read_state
-
-from .output import fail
+from searchbus_runtime.wording import CommandError
 
 REVISION = "2026-07-28"
 EVENT_STREAM = "text/event-stream"
 
 
-class McpError(RuntimeError):
+class McpError(CommandError):
     """The server refused the request, or there was no MCP reply; the message says which."""
+
+
+class Answer(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+def post(url: str, message: Any, headers: Mapping[str, str], timeout_s: float) -> Answer:
+    """Send a message to an endpoint.
+
+    Raises:
+        ValueError: the URL is not an address of HTTP.
+        OSError, HTTPException: there is no answer.
+    """
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError(url)
+    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+    connection = kind(address.hostname, address.port, timeout=timeout_s)
+    sent = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
+    target = address._replace(scheme="", netloc="", fragment="").geturl()
+    try:
+        connection.request("POST", target, json.dumps(message).encode(), {**sent, **headers})
+        response = connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+    finally:
+        connection.close()
 
 
 class McpHttp:
@@ -33,16 +65,13 @@ class McpHttp:
 
     Args:
         url: of the endpoint, e.g. http://127.0.0.1:8080/mcp.
-        timeout_s: for each request.
-        transport: replaces the network in tests.
+        timeout_s: for each step of a request.
     """
 
-    def __init__(
-        self, url: str, *, timeout_s: float = 120.0, transport: httpx.BaseTransport | None = None
-    ) -> None:
+    def __init__(self, url: str, *, timeout_s: float = 120.0) -> None:
         self.url = url
         self.trace_id = secrets.token_hex(16)
-        self._http = httpx.Client(timeout=timeout_s, trust_env=False, transport=transport)
+        self._timeout_s = timeout_s
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send one request and return its result; raises McpError with the server's message."""
@@ -52,22 +81,23 @@ class McpHttp:
             "method": method,
             "params": {**(params or {}), "_meta": self._meta()},
         }
+        headers = _headers(method, params or {})
         try:
-            response = self._http.post(self.url, json=body, headers=_headers(method, params or {}))
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+            response = post(self.url, body, headers, self._timeout_s)
+        except ValueError:
             raise McpError(
                 f"{self.url} is not an address of an edge. Write it like http://127.0.0.1:8080."
             ) from None
-        except httpx.HTTPError as error:
+        except (OSError, HTTPException) as error:
             raise McpError(
                 f"{self.url} does not answer ({type(error).__name__}). Is the stack running? "
                 "Start it: searchbus up"
             ) from None
-        reply = reply_of(response)
+        reply = reply_of(self.url, response)
         if "error" in reply:
             error_ = reply["error"]
             text = f"{error_.get('message', 'unknown error')} ({error_.get('code')})"
-            if response.status_code == httpx.codes.UNAUTHORIZED:
+            if response.status == HTTPStatus.UNAUTHORIZED:
                 text += " This command sends the key or token in SEARCHBUS_TOKEN."
             raise McpError(text)
         result: dict[str, Any] = reply["result"]
@@ -97,13 +127,13 @@ def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> 
     """An endpoint of an edge, or of the running stack where no address is given.
 
     Raises:
-        typer.Exit: no stack runs on the data folder, which is printed.
+        CommandError: no stack runs on the data folder.
     """
     if url is None:
         folder = data_folder(data)
         state = read_state(folder)
         if state is None:
-            raise fail(no_stack(folder))
+            raise CommandError(no_stack(folder))
         url = state.url
     base = url.rstrip("/").removesuffix("/mcp")
     return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")
@@ -111,7 +141,6 @@ def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> 
 
 def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:
     headers = {
-        "Accept": f"application/json, {EVENT_STREAM}",
         "MCP-Protocol-Version": REVISION,
         "Mcp-Method": method,
     }
@@ -126,17 +155,17 @@ def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:
     return headers
 
 
-def reply_of(response: httpx.Response) -> dict[str, Any]:
-    """The JSON-RPC reply: the body, or the event of a stream that has an id."""
+def reply_of(url: str, answer: Answer) -> dict[str, Any]:
+    """The JSON-RPC reply: the body, or the event of a stream that has an id; raises McpError."""
     try:
-        if EVENT_STREAM in response.headers.get("content-type", ""):
-            events = EventSource(response).iter_sse()
-            messages = (json.loads(event.data) for event in events if event.data)
+        if EVENT_STREAM in answer.headers.get("content-type", ""):
+            data = (line[5:] for line in answer.body.splitlines() if line.startswith(b"data:"))
+            messages = (json.loads(text) for text in data if text.strip())
             reply = next((message for message in messages if "id" in message), None)
         else:
-            reply = response.json()
-    except (ValueError, TypeError, SSEError):
+            reply = json.loads(answer.body)
+    except (ValueError, TypeError):
         reply = None
     if not isinstance(reply, dict) or not ("result" in reply or "error" in reply):
-        raise McpError(f"{response.url} sent no MCP reply (HTTP {response.status_code}).")
+        raise McpError(f"{url} sent no MCP reply (HTTP {answer.status}).")
     return reply

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from searchbus_runtime.files import write_atomically
 
@@ -213,8 +215,9 @@ class Edges:
             self._start(label)
         for label in others:
             await self._port_of(label)
-        await self._wait(lambda: asyncio.to_thread(_is_ready, self._host, int(port)), first)
-        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+        url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+        await self._wait(lambda: asyncio.to_thread(_is_ready, url), first)
+        return url
 
     def _start(self, label: str) -> None:
         port_file = self._port_file(label)
@@ -239,17 +242,28 @@ class Edges:
         await self._processes.wait_until(done, timeout_s=READY_TIMEOUT_S, otherwise=late)
 
 
-def _is_ready(host: str, port: int) -> bool:
+def _is_ready(url: str) -> bool:
     """Whether an edge is ready and no service of the stack is away."""
+    try:
+        status, found = readiness(url, _PROBE_TIMEOUT_S)
+        return status == 200 and not found.get("details", {}).get("away")
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+
+
+def readiness(url: str, timeout_s: float) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an edge's /readyz.
+
+    Raises:
+        OSError, HTTPException, ValueError: it does not answer, or by something else.
+    """
+    address = urlsplit(url)
     # The standard library's client: the import of a larger one takes as long as all else here.
-    connection = http.client.HTTPConnection(host, port, timeout=_PROBE_TIMEOUT_S)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout_s)
     try:
         # By whatever name it listens on.
         connection.request("GET", "/readyz", headers={"Host": "localhost"})
         response = connection.getresponse()
-        details = json.loads(response.read()).get("details", {})
-        return response.status == 200 and not details.get("away")
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
+        return response.status, json.loads(response.read())
     finally:
         connection.close()

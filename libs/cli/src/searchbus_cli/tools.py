@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Iterable
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
 
 import typer
 from rich.table import Table
 
-from searchbus_runtime import data_folder, read_state
-from searchbus_runtime.wording import nearest
+from searchbus_runtime.wording import CommandError, nearest
 
+from .mcp_client import endpoint
 from .output import echo, err, fail, out, print_error, print_table
 
 _MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
@@ -38,13 +35,7 @@ def list_tools(
 
     Example: searchbus tools list --toolset fomc
     """
-    from .mcp_client import McpError, endpoint
-
-    client = endpoint(url, data, toolset)
-    try:
-        found = client.pages("tools/list", "tools")
-    except McpError as error:
-        raise fail(str(error)) from None
+    found = endpoint(url, data, toolset).pages("tools/list", "tools")
     if as_json:
         echo(json.dumps(found, ensure_ascii=False))
         return
@@ -84,8 +75,6 @@ def call(
 
     Example: searchbus tools call search_fomc query="views on inflation" top_k=3
     """
-    from .mcp_client import McpError, endpoint
-
     client = endpoint(url, data, toolset)
     try:
         known = {tool["name"]: tool for tool in client.pages("tools/list", "tools")}
@@ -93,8 +82,6 @@ def call(
             raise fail(f"There is no tool {name}.{nearest(name, sorted(known))}")
         given = _arguments(arguments or [], args_json, known[name]["inputSchema"])
         result = client.request("tools/call", {"name": name, "arguments": given})
-    except McpError as error:
-        raise fail(str(error)) from None
     finally:
         if verbose:
             err.print(f"trace {client.trace_id}", highlight=False)
@@ -164,7 +151,6 @@ def _list(kind: Any) -> list[str]:
 
 LIMIT_S = 2.0
 """A shell waits for a completion, which prints nothing where no stack answers in this time."""
-MOST_PAGES = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 """Shells evaluate what completes a word: names that attached servers chose are nothing else, and
 their descriptions are not shown.
@@ -195,15 +181,11 @@ def _tools(options: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     def ask() -> None:
+        data = options.get("data")  # as it was typed
         try:
-            url = options.get("url")
-            if url is None:
-                data = options.get("data")  # as it was typed
-                state = read_state(data_folder(Path(data) if data else None))
-                url = state.url if state is not None else None
-            if url is not None:
-                found.extend(_listed(url, options.get("toolset")))
-        except (OSError, HTTPException, ValueError, TypeError, KeyError, AttributeError):
+            client = endpoint(options.get("url"), Path(data) if data else None, options["toolset"])
+            found.extend(client.pages("tools/list", "tools"))
+        except (CommandError, ValueError, TypeError, KeyError, AttributeError):
             # An error message would stand in the line that a person types.
             found.clear()
 
@@ -212,36 +194,3 @@ def _tools(options: dict[str, Any]) -> list[dict[str, Any]]:
     asking.start()
     asking.join(LIMIT_S)
     return [] if asking.is_alive() else found
-
-
-def _listed(url: str, toolset: str | None) -> list[dict[str, Any]]:
-    address = urlsplit(url)
-    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=LIMIT_S)
-    path = f"{address.path.rstrip('/').removesuffix('/mcp')}/mcp"
-    if toolset:
-        path += f"/{quote(toolset, safe='')}"
-    tools: list[dict[str, Any]] = []
-    cursor = None
-    for _ in range(MOST_PAGES):
-        connection.request("POST", path, *_request(cursor))
-        result = json.loads(connection.getresponse().read())["result"]
-        tools += result["tools"]
-        cursor = result.get("nextCursor")
-        if cursor is None:
-            break
-    return tools
-
-
-def _request(cursor: str | None) -> tuple[bytes, dict[str, str]]:
-    """The body and the headers of `tools/list`, in the older revision, which asks for less."""
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/list",
-        "params": {"cursor": cursor} if cursor else {},
-    }
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    if token := os.environ.get("SEARCHBUS_TOKEN", "").strip():
-        headers["Authorization"] = f"Bearer {token}"
-    return json.dumps(body).encode(), headers

@@ -12,11 +12,11 @@ import typer
 from msgspec import to_builtins
 from rich.table import Table
 
-from searchbus_bus import Bus, Directory, connect
+from searchbus_bus import Bus, Directory
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.services import toolset_owners
 from searchbus_contracts.toolindex import FindExplanation, FindReply, FindRequest, Kind
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime import data_folder, open_bus
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import nearest
 
@@ -41,9 +41,6 @@ def search(
     if kind not in ("tool", "prompt", "resource"):
         raise fail(f"--kind {kind}: choose tool, prompt or resource.", 2)
     folder = data_folder(data)
-    address = find_bus(folder)
-    if address is None:
-        raise fail(no_stack(folder))
     request = FindRequest(
         query=query,
         kind=kind,  # type: ignore[arg-type]
@@ -51,10 +48,7 @@ def search(
         toolsets=tuple(toolset or ()),
         explain=explain,
     )
-    try:
-        reply = asyncio.run(_find(address, request))
-    except Fault as fault:
-        raise fail(f"{fault.code}: {fault.failure.message}") from None
+    reply = asyncio.run(_find(folder, request))
     if as_json:
         matches = [
             {"toolset": f.toolset, "name": f.name, "score": f.score, "cosine": f.cosine,
@@ -90,9 +84,8 @@ def _print_explanation(explanation: FindExplanation) -> None:
     print_table(table)
 
 
-async def _find(address: BusAddress, request: FindRequest) -> FindReply:
-    bus = await connect(address.url, name="cli", **address.options)
-    try:
+async def _find(folder: Path, request: FindRequest) -> FindReply:
+    async with open_bus(folder, "cli") as bus:
         reply = await bus.request(
             bus.subjects.endpoint("toolindex", "search"),
             request,
@@ -105,8 +98,6 @@ async def _find(address: BusAddress, request: FindRequest) -> FindReply:
         if request.toolsets and not reply.found:
             await _check_toolsets(bus, request.toolsets)
         return reply
-    finally:
-        await bus.close()
 
 
 async def _check_toolsets(bus: Bus, toolsets: Collection[str]) -> None:

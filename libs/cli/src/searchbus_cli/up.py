@@ -20,7 +20,7 @@ from searchbus_runtime.config_check import check_config
 from searchbus_runtime.config_file import ConfigFile, find_config, use_config
 from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.setting_list import EXTRA, PREFIX, SHARED
-from searchbus_runtime.state import ClientPipe, UnusableFolderError, open_data_folder
+from searchbus_runtime.state import ClientPipe, open_data_folder
 
 from .errors import StackError
 from .launching import Launcher
@@ -89,10 +89,7 @@ def up(
     Example: searchbus up --port 0 --data ./data
     """
     use_config(config)
-    try:
-        folder = open_data_folder(data)
-    except UnusableFolderError as error:
-        raise fail(str(error), 2) from None
+    folder = open_data_folder(data)
     counts = _scale([*(scale or []), *([f"edge={workers}"] if workers is not None else [])])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
     if extra:
@@ -121,8 +118,6 @@ def up(
     )
     try:
         asyncio.run(_run(stack, ClientPipe(sys.stdin.fileno()) if for_clients else None))
-    except StackError as error:
-        raise fail(str(error), error.code) from None
     except OSError as error:
         if error.filename is None:
             raise

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from .mcp_client import McpError, endpoint
+from .mcp_client import endpoint
 from .output import echo, fail, out
 
 _SHOWN_CHARS = 240
@@ -48,10 +48,7 @@ def search(
         "name": "web_search_advanced",
         "arguments": {"query": query, "maxResults": limit, **arguments},
     }
-    try:
-        result = endpoint(url, data, "web").request("tools/call", call)
-    except McpError as error:
-        raise fail(str(error)) from None
+    result = endpoint(url, data, "web").request("tools/call", call)
     text = "\n".join(part["text"] for part in result["content"] if part["type"] == "text")
     if result.get("isError"):
         raise fail(text)

@@ -29,7 +29,7 @@ from typing import Any
 
 from .files import write_atomically
 from .setting_list import PREFIX, SHARED, Setting, Settings, listed_settings
-from .wording import printable
+from .wording import CommandError, printable
 
 CONFIG = f"{PREFIX}CONFIG"
 """Environment variable: the configuration file."""
@@ -44,14 +44,14 @@ _KEY = re.compile(rf"[ \t]*({_NAMES})[ \t]*=(.*)")
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-class WrongSettingsError(RuntimeError):
+class WrongSettingsError(CommandError):
     """Settings that cannot be used: a line per fault says where it is, what is wrong, what to
     do."""
 
     def __init__(self, *faults: str) -> None:
         # Names in a file may hold line feeds and what a terminal obeys.
-        self.faults = tuple(printable(fault, one_line=True) for fault in faults)
-        super().__init__("\n".join(self.faults))
+        shown = (printable(fault, one_line=True) for fault in faults)
+        super().__init__(*shown, code=EXIT_BAD_SETTINGS)
 
 
 @dataclass(frozen=True)

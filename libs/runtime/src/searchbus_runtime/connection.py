@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from searchbus_bus import ActorSigner, ActorVerifier, Seeds
+from searchbus_bus import ActorSigner, ActorVerifier, Bus, Seeds
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import OPERATOR
 from searchbus_contracts.subjects import inbox_prefix
@@ -23,7 +25,8 @@ from .settings import (
     check_seed,
     load_settings,
 )
-from .state import read_state
+from .state import no_stack, read_state
+from .wording import CommandError
 
 
 def bus_options(settings: ServiceSettings) -> dict[str, Any]:
@@ -98,3 +101,23 @@ def find_bus(data: Path) -> BusAddress | None:
     if state is None:
         return None
     return BusAddress(state.nats_url, operator_options(Path(state.data)))
+
+
+@asynccontextmanager
+async def open_bus(data: Path, name: str) -> AsyncIterator[Bus]:
+    """A connection to the bus that `find_bus` finds, for one command.
+
+    Raises:
+        CommandError: no bus is known.
+        Fault: `unavailable`, where it cannot be reached.
+    """
+    from searchbus_bus import connect  # here: most who look for a bus find none
+
+    address = find_bus(data)
+    if address is None:
+        raise CommandError(no_stack(data))
+    bus = await connect(address.url, name=name, **address.options)
+    try:
+        yield bus
+    finally:
+        await bus.close()

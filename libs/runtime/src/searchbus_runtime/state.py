@@ -17,6 +17,7 @@ from pathlib import Path
 
 from .config_file import named_config, read_config_file
 from .files import write_atomically
+from .wording import CommandError
 
 STATE_FILE = "state.json"
 _OWN_STAT = Path("/proc/self/stat")
@@ -55,7 +56,7 @@ def data_folder(given: Path | None = None) -> Path:
     return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
 
 
-class UnusableFolderError(RuntimeError):
+class UnusableFolderError(CommandError):
     """The data folder cannot be made or written; the message says what to do."""
 
 
@@ -75,7 +76,8 @@ def open_data_folder(given: Path | None = None) -> Path:
     except OSError as error:
         raise UnusableFolderError(
             f"The data folder {folder} cannot be used ({error.strerror}). Choose a folder that you "
-            "may write with --data or SEARCHBUS_DATA_DIR."
+            "may write with --data or SEARCHBUS_DATA_DIR.",
+            code=2,
         ) from None
     return folder
 

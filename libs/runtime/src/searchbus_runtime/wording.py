@@ -1,4 +1,4 @@
-"""Text for people: of others, without control characters; and what a wrong name was meant to be.
+"""Text for people: without control characters of others, what a wrong name was meant to be, errors.
 
 A title with an escape sequence could otherwise clear the screen, hide lines or write the clipboard.
 """
@@ -22,6 +22,20 @@ def printable(text: str, *, one_line: bool = False) -> str:
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+class CommandError(RuntimeError):
+    """Ends a command with an error for its user.
+
+    Args:
+        faults: what is wrong and what to do, a line for each.
+        code: the exit code; 2: wrong arguments or settings, 1: anything else.
+    """
+
+    def __init__(self, *faults: str, code: int = 1) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+        self.code = code
 
 
 _MOST_NAMED = 20

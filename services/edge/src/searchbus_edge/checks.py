@@ -9,7 +9,7 @@ from searchbus_contracts import Fault
 from searchbus_runtime.files import damage
 from searchbus_runtime.pins import PinFile
 from searchbus_runtime.settings import read_settings
-from searchbus_runtime.wording import printable
+from searchbus_runtime.wording import CommandError, printable
 
 from .auth.signing import KEY_FILE, read_key
 from .auth.static_keys import KeyFile
@@ -38,7 +38,7 @@ def held(folder: Path) -> tuple[str, bool, str]:
     file = None if path is None else PinFile(path)
     try:
         found = [] if file is None or not file.read().toolsets else held_now(file, folder)
-    except (OSError, ValueError, Fault) as error:
+    except (OSError, ValueError, CommandError, Fault) as error:
         # The rows of the files, the stack and nats say more.
         return name, True, printable(f"not read: {error}", one_line=True)
     waits = [change.wait for change in found if not change.held.refused]

@@ -7,13 +7,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from searchbus_edge.auth.command import keys
+from searchbus_cli.main import app
 from searchbus_edge.auth.identity import UnauthenticatedError
 from searchbus_edge.auth.static_keys import KeyFile, StaticKeys
 
 
 def run(tmp_path, *arguments):
-    return CliRunner().invoke(keys, [*arguments, "--data", str(tmp_path)])
+    return CliRunner().invoke(app, ["keys", *arguments, "--data", str(tmp_path)])
 
 
 def test_keys_are_added_listed_and_revoked(tmp_path):

@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+import searchbus_bus
 from searchbus_bus import MemoryBroker, Worker
+from searchbus_cli.main import app
 from searchbus_contracts import ToolDescriptor
-from searchbus_edge.catalog import pins_command
 from searchbus_edge.checks import held
-from searchbus_runtime import BusAddress
+from searchbus_runtime import BusAddress, connection
 from searchbus_runtime.pins import PinFile
 
 TOOL = ToolDescriptor(
@@ -39,12 +40,12 @@ def running(monkeypatch):
         await broker.connect().serve(worker)
         return broker.connect()
 
-    monkeypatch.setattr(pins_command, "connect", connect)
-    monkeypatch.setattr(pins_command, "find_bus", lambda folder: BusAddress("nats://test"))
+    monkeypatch.setattr(searchbus_bus, "connect", connect)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: BusAddress("nats://test"))
 
 
 def run(file, *arguments):
-    return CliRunner().invoke(pins_command.pins, [*arguments, "--file", str(file.path)])
+    return CliRunner().invoke(app, ["pins", *arguments, "--file", str(file.path)])
 
 
 def digits(file) -> dict[str, str]:
@@ -98,7 +99,7 @@ def test_digits_of_nothing_held_approve_nothing(file, given):
 
 
 def test_without_a_stack_it_says_what_to_do(file, monkeypatch):
-    monkeypatch.setattr(pins_command, "find_bus", lambda folder: None)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: None)
     refused = run(file, "list")
     assert refused.exit_code == 1
     assert "searchbus up" in refused.stderr
@@ -123,7 +124,7 @@ def test_doctor_names_what_is_held(file):
 
 def test_doctor_without_pins_or_without_a_stack_goes_on(file, monkeypatch, tmp_path):
     """No connection is opened where nothing is pinned."""
-    monkeypatch.setattr(pins_command, "find_bus", lambda folder: None)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: None)
     assert held(file.path.parent)[:2] == ("held definitions", True)
     assert held(file.path.parent)[2].startswith("not read: ")
     assert held(tmp_path / "new") == ("held definitions", True, "none")

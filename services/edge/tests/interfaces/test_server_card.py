@@ -10,8 +10,7 @@ import pytest
 from mcp import Client
 
 from searchbus_contracts import VERSION
-from searchbus_edge.interfaces.server_card import ai_catalog, server_card
-from searchbus_edge.interfaces.server_json import server_json
+from searchbus_edge.interfaces.server_card import ai_catalog, registry_entry, server_card
 from searchbus_edge.settings import EdgeSettings
 from searchbus_testing import run_command
 
@@ -81,12 +80,14 @@ def schema_of(address: str, remote: dict) -> dict:
 NO_VERSIONS = {k: v for k, v in REMOTE["properties"].items() if k != "supportedProtocolVersions"}
 SCHEMAS = {
     server_card: schema_of("v1/server-card.schema.json", REMOTE),
-    server_json: schema_of("2025-12-11/server.schema.json", REMOTE | {"properties": NO_VERSIONS}),
+    registry_entry: schema_of(
+        "2025-12-11/server.schema.json", REMOTE | {"properties": NO_VERSIONS}
+    ),
 }
 
 
 @pytest.mark.parametrize("auth", ["static", "none"])
-@pytest.mark.parametrize("make", [server_card, server_json])
+@pytest.mark.parametrize("make", [server_card, registry_entry])
 def test_document_has_the_fields_of_its_format(make, auth, tmp_path):
     """And asks for a key exactly where the edge does."""
     settings = EdgeSettings(server_name=NAME, auth=auth, data_dir=tmp_path)
@@ -174,5 +175,5 @@ def test_command_prints_what_a_registry_takes(tmp_path, monkeypatch):
     monkeypatch.setenv("SEARCHBUS_SERVER_NAME", NAME)
     monkeypatch.setenv("SEARCHBUS_PUBLIC_URL", "https://search.example.com")
     printed = json.loads(run_command("server-json", "--data", tmp_path).stdout)
-    jsonschema_rs.Draft202012Validator(SCHEMAS[server_json]).validate(printed)
+    jsonschema_rs.Draft202012Validator(SCHEMAS[registry_entry]).validate(printed)
     assert (printed["name"], printed["version"]) == (NAME, VERSION)

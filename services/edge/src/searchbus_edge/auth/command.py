@@ -15,6 +15,7 @@ import typer
 from searchbus_contracts import is_token
 from searchbus_runtime import data_folder
 from searchbus_runtime.config_sources import configured_path
+from searchbus_runtime.wording import CommandError
 
 from .static_keys import KeyFile, KeyRecord
 
@@ -93,7 +94,7 @@ def rotate(
     Example: searchbus keys rotate laptop
     """
     expires_s = int(time.time()) + days * 86_400 if days else 0
-    with _errors(), _named(name):
+    with _errors():
         key, record = _file(file, data).rotate(name, expires_s=expires_s)
     typer.echo(key)
     typer.echo(f"key {record.id} of {name}; then: searchbus keys retire {name}", err=True)
@@ -109,7 +110,7 @@ def retire(
 
     Example: searchbus keys retire laptop
     """
-    with _errors(), _named(name):
+    with _errors():
         retired = _file(file, data).retire(name)
     typer.echo(f"revoked: {', '.join(retired) or 'none'}", err=True)
 
@@ -127,35 +128,25 @@ def revoke(
     with _errors():
         revoked = _file(file, data).revoke(key_id)
     if not revoked:
-        typer.echo(f"error: no key has the id {key_id}; see searchbus keys list", err=True)
-        raise typer.Exit(1)
+        raise CommandError(f"no key has the id {key_id}; see searchbus keys list")
     typer.echo(f"key {key_id} is revoked", err=True)
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
-    try:
-        yield
-    except KeyError:
-        typer.echo(f"error: no key has the name {name}; see searchbus keys list", err=True)
-        raise typer.Exit(1) from None
-
-
-@contextmanager
 def _errors() -> Iterator[None]:
-    """Report a damaged or unreadable file without a traceback."""
+    """Report a damaged or unreadable file, and an unknown name, without a traceback."""
     try:
         yield
     except OSError as error:
-        typer.echo(
-            f"error: {error.filename} cannot be used ({error.strerror}). Choose another folder "
-            "with --data, or a file with --file.",
-            err=True,
-        )
-        raise typer.Exit(1) from None
+        raise CommandError(
+            f"{error.filename} cannot be used ({error.strerror}). Choose another folder with "
+            "--data, or a file with --file."
+        ) from None
     except ValueError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise CommandError(str(error)) from None
+    except KeyError as error:
+        name = error.args[0]
+        raise CommandError(f"no key has the name {name}; see searchbus keys list") from None
 
 
 def _file(file: Path | None, data: Path | None) -> KeyFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from opentelemetry import metrics
@@ -161,6 +161,14 @@ def held_changes(directory: Directory, pins: Pins) -> list[HeldChange]:
     return found
 
 
+def decide(file: PinFile, changes: Iterable[HeldChange], *, approved: bool) -> None:
+    """Approve or refuse definitions; raises OSError, ValueError."""
+    with file.changing() as pins:
+        change = pins.approve if approved else pins.refuse
+        for one in changes:
+            change(one.toolset, one.service, [one.held.tool])
+
+
 class HeldChanges:
     """What differs from a file of pins; without a file nothing is held."""
 
@@ -190,9 +198,7 @@ class HeldChanges:
         change = self.named(digits)
         assert self._file is not None
         try:
-            with self._file.changing() as pins:
-                decide = pins.approve if approved else pins.refuse
-                decide(change.toolset, change.service, [change.held.tool])
+            decide(self._file, [change], approved=approved)
         except (OSError, ValueError) as error:
             raise Fault(
                 ErrorCode.UNAVAILABLE, f"The decision cannot be written: {error}", retryable=False

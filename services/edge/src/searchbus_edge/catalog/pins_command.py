@@ -12,17 +12,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from searchbus_bus import Directory, connect
+from searchbus_bus import Directory
 from searchbus_bus.catalog.catalogs import definition_of
-from searchbus_contracts import Fault
 from searchbus_contracts.services import toolset_owners
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime import data_folder, open_bus
 from searchbus_runtime.config_sources import configured_path
 from searchbus_runtime.pins import PinFile, Pins
 from searchbus_runtime.services import known_services
-from searchbus_runtime.wording import printable
+from searchbus_runtime.wording import CommandError, printable
 
-from .pinning import HeldChange, held_changes
+from .pinning import HeldChange, decide, held_changes
 
 pins = typer.Typer(
     help="Show and approve changed definitions of tools (SEARCHBUS_HOLD_CHANGES).",
@@ -110,31 +109,21 @@ def _decide(digits: list[str], file: Path | None, data: Path | None, *, approved
     with _errors():
         found = _file(file, data)
         chosen = _chosen(held_now(found, data_folder(data)), digits)
-        with found.changing() as pinned:
-            decide = pinned.approve if approved else pinned.refuse
-            for offer in chosen:
-                decide(offer.toolset, offer.service, [offer.held.tool])
+        decide(found, chosen, approved=approved)
     for offer in chosen:
         typer.echo(f"{offer.name} is {'approved' if approved else 'refused'}", err=True)
 
 
 def held_now(file: PinFile, folder: Path) -> list[HeldChange]:
     """What the services offer now and is not approved, of toolsets with pins; `folder` leads to the
-    bus. Raises Fault, OSError, ValueError."""
-    pinned = file.read()
-    address = find_bus(folder)
-    if address is None:
-        raise ValueError(no_stack(folder))
-    return asyncio.run(_discover(address, pinned))
+    bus. Raises CommandError (no stack), Fault, OSError, ValueError."""
+    return asyncio.run(_discover(folder, file.read()))
 
 
-async def _discover(address: BusAddress, pinned: Pins) -> list[HeldChange]:
-    bus = await connect(address.url, name="cli", **address.options)
-    try:
+async def _discover(folder: Path, pinned: Pins) -> list[HeldChange]:
+    async with open_bus(folder, "cli") as bus:
         directory = Directory(bus, declared=toolset_owners(known_services()))
         await directory.refresh()
-    finally:
-        await bus.close()
     return held_changes(directory, pinned)
 
 
@@ -166,11 +155,7 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        typer.echo(printable(f"error: {error}"), err=True)
-        raise typer.Exit(1) from None
-    except Fault as fault:
-        typer.echo(printable(f"error: {fault.code}: {fault.failure.message}"), err=True)
-        raise typer.Exit(1) from None
+        raise CommandError(str(error)) from None
 
 
 def _file(file: Path | None, data: Path | None) -> PinFile:

@@ -33,15 +33,22 @@ ANYONE: Headers = (
 )
 """Pages of other sites may read the documents: they are for everybody, and nothing else is."""
 _TITLE = "searchbus"
-SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
+_SCHEMAS = "https://static.modelcontextprotocol.io/schemas"
 
 
 def server_card(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
     """The card of the endpoint `/mcp`, which clients reach at `base_url`."""
     versions = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
-    endpoint = {**remote(settings, base_url), "supportedProtocolVersions": versions}
-    schema = f"{SCHEMAS}/v1/server-card.schema.json"
-    return {"$schema": schema, **identity(settings), "remotes": [endpoint]}
+    endpoint = {**_remote(settings, base_url), "supportedProtocolVersions": versions}
+    schema = f"{_SCHEMAS}/v1/server-card.schema.json"
+    return {"$schema": schema, **_identity(settings), "remotes": [endpoint]}
+
+
+def registry_entry(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+    """The entry for a registry of MCP servers, by its schema of 2025-12-11: a remote server at
+    `base_url`, without a package."""
+    schema = f"{_SCHEMAS}/2025-12-11/server.schema.json"
+    return {"$schema": schema, **_identity(settings), "remotes": [_remote(settings, base_url)]}
 
 
 def ai_catalog(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def documents(settings: EdgeSettings, base_url: str) -> dict[str, tuple[Tagged, 
     }
 
 
-def identity(settings: EdgeSettings) -> dict[str, Any]:
+def _identity(settings: EdgeSettings) -> dict[str, Any]:
     """What the server is: the fields that the card and the registry have in common."""
     return {
         "name": settings.server_name, "title": _TITLE,
@@ -74,7 +81,7 @@ def identity(settings: EdgeSettings) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
+def _remote(settings: EdgeSettings, base_url: str) -> dict[str, Any]:
     """How to connect to `/mcp`, with the header that static keys need."""
     found: dict[str, Any] = {"type": "streamable-http", "url": f"{base_url}/mcp"}
     if settings.mode == "static":  # a provider of tokens is named by the challenge of a 401

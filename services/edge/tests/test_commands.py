@@ -1,4 +1,4 @@
-"""The stdio command: which toolsets it offers. See also test_joining and tests/processes."""
+"""`searchbus stdio`: which toolsets it offers. See also stdio/test_joining and tests/processes."""
 
 from __future__ import annotations
 
