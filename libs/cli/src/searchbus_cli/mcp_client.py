@@ -15,8 +15,11 @@ from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from ssl import create_default_context
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+import certifi
 
 from searchbus_contracts import VERSION
 from searchbus_runtime import data_folder, no_stack, read_state
@@ -48,8 +51,13 @@ def post(url: str, message: Any, headers: Mapping[str, str], timeout_s: float) -
     address = urlsplit(url)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise ValueError(url)
-    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-    connection = kind(address.hostname, address.port, timeout=timeout_s)
+    connection = HTTPConnection(address.hostname, address.port, timeout=timeout_s)
+    if address.scheme == "https":
+        # Python of python.org on macOS has no certificates of its own.
+        trusted = create_default_context(cafile=certifi.where())
+        connection = HTTPSConnection(
+            address.hostname, address.port, timeout=timeout_s, context=trusted
+        )
     sent = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
     target = address._replace(scheme="", netloc="", fragment="").geturl()
     try:
