@@ -21,8 +21,7 @@ from hypothesis.stateful import (
 from searchbus_bus.client.parts import Assembly, split
 from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault
-from searchbus_ddg.egress import egress_id
-from searchbus_ddg.lease import LEASE_TTL_S, claim, lease_of
+from searchbus_ddg.egress import LEASE_TTL_S, claim, egress_id, lease_of
 from searchbus_edge.auth.signing import CursorError, Cursors
 from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_upstream.breaker import Breaker

@@ -10,9 +10,8 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import DuckDuckGo
-from searchbus_ddg.egress import Cooldowns, Egress, egress_id
+from searchbus_ddg.egress import LEASE_TTL_S, Cooldowns, Egress, egress_id, lease_of
 from searchbus_ddg.fleet import ScraperFleet
-from searchbus_ddg.lease import LEASE_TTL_S, lease_of
 from searchbus_ddg.outcome import EngineError, Outcome, ResultPage
 from searchbus_ddg.search import ScrapedSearch
 from searchbus_ddg.service import build_worker

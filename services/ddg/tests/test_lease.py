@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
-from searchbus_ddg.egress import egress_id
-from searchbus_ddg.lease import claim, lease_of
+from searchbus_ddg.egress import claim, egress_id, lease_of
 
 EGRESSES = ("direct", "bind:10.0.0.1", "http://proxy:3128")
 

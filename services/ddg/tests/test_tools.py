@@ -1,17 +1,16 @@
-"""The tools of toolset `ddg` and the typed endpoints."""
+"""The tools of toolset `ddg`."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from searchbus_bus import Worker
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.instant import InstantAnswer
-from searchbus_ddg.service import build_worker
-from searchbus_ddg.tools import DdgEndpoints, DdgTools, InstantQuery, WebSearch
+from searchbus_ddg.tools import DdgTools, InstantQuery, WebSearch
 
 DOG = WebResult(title="Dogs", url="https://dogs.example.org/", snippet="All about dogs.")
 CAT = WebResult(title="Cats", url="https://cats.example.org/", published_at="2026-03-02")
@@ -31,10 +30,6 @@ class FakeDuckDuckGo:
             results=(DOG, CAT), provider="duckduckgo", fetched_at_ms=1, note=self.note,
             stale=self.stale,
         )  # fmt: skip
-
-    async def fetch(self, call, request: WebSearchRequest) -> WebSearchReply:
-        self.requests.append(request)
-        return WebSearchReply(results=(), provider="duckduckgo", fetched_at_ms=2)
 
     async def instant(self, call, query: str) -> tuple[InstantAnswer, str | None]:
         return InstantAnswer(answer="42"), self.note
@@ -71,16 +66,6 @@ async def test_instant_answer_is_one_text():
     assert text.startswith('## Instant Answer for "life"\n\n### Answer\n42\n')
 
 
-async def test_endpoints_pass_requests_on():
-    """`search` uses the cache, `fetch` does not."""
-    fake = FakeDuckDuckGo()
-    request = WebSearchRequest(query="pets", region="de-de")
-    endpoints = DdgEndpoints(fake)
-    assert (await endpoints.search(None, request)).results == (DOG, CAT)
-    assert (await endpoints.fetch(None, request)).results == ()
-    assert fake.requests == [request, request]
-
-
 @pytest.mark.parametrize("arguments", [{"query": "x", "max_results": 31}, {"max_results": 3}])
 def test_arguments_have_limits(arguments):
     """They are checked before the tool runs."""
@@ -89,7 +74,9 @@ def test_arguments_have_limits(arguments):
 
 
 def tools_by_name():
-    return {tool.name: tool for tool in build_worker(SimpleNamespace()).catalog.tools}
+    worker = Worker("ddg")
+    worker.add(DdgTools(FakeDuckDuckGo()))
+    return {tool.name: tool for tool in worker.catalog.tools}
 
 
 def test_descriptions_and_schemas_of_the_catalogue():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from searchbus_bus import Bus, Call
+from searchbus_bus import Bus, Call, endpoint
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
@@ -66,6 +66,7 @@ class DuckDuckGo:
         self._refused = RefusedQueries(cache)
         self._settings = settings
 
+    @endpoint
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
         """Search the web.
 
@@ -100,8 +101,10 @@ class DuckDuckGo:
             stale=cached.stale,
         )
 
+    @endpoint
     async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """Search without the cache; forward the request where this address is refused.
+        """Search without the cache, for another worker that has its lease; forward the request
+        where this address is refused.
 
         A request that was sent and refused is sent once more at most, by another worker.
 

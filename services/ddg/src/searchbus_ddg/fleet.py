@@ -1,7 +1,7 @@
 """The fleet of workers: one egress address each, and which of them are in the queue group.
 
-An address belongs to the worker that holds its lease (lease.py); surplus workers stay on standby. A
-worker whose address is refused leaves the queue group, so that the others carry the load, sends a
+An address belongs to the worker that holds its lease (egress.py); surplus workers stay on standby.
+A worker whose address is refused leaves the queue group, so that the others carry the load, sends a
 probe when the cooldown ends, and joins again after a success. The last worker stays: calls then
 fail immediately, with the time until the first probe.
 """
@@ -21,8 +21,7 @@ from searchbus_bus import KeyValue, Serving, end_task
 from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Breaker
 
-from .egress import Egress
-from .lease import lease_of
+from .egress import Egress, lease_of
 
 log = logging.getLogger("searchbus.ddg")
 

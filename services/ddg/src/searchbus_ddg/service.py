@@ -14,16 +14,15 @@ from searchbus_runtime import Process
 from searchbus_upstream import Pace, SharedCache
 
 from .duckduckgo import DuckDuckGo
-from .egress import Cooldowns, Egress, egress_id, open_client
+from .egress import LEASE_TTL_S, Cooldowns, Egress, claim, egress_id, open_client
 from .engines import BY_NAME
 from .engines.base import Engine
 from .engines.ddg_news import DuckDuckGoNews
 from .engines.searches import EngineSearches
 from .fleet import ScraperFleet
-from .lease import LEASE_TTL_S, claim
 from .search import PageClient, ScrapedSearch
 from .settings import DdgSettings
-from .tools import DdgEndpoints, DdgTools, EngineEndpoints
+from .tools import DdgTools
 
 log = logging.getLogger("searchbus.ddg")
 
@@ -47,9 +46,9 @@ def build_worker(
         max_in_flight=max_in_flight,
         description="DuckDuckGo: web search and instant answers.",
     )
-    worker.add(DdgTools(duckduckgo), DdgEndpoints(duckduckgo))
+    worker.add(DdgTools(duckduckgo), duckduckgo)
     if engines is not None:
-        worker.add(EngineEndpoints(engines))
+        worker.add(engines)
     return worker
 
 

@@ -1,4 +1,4 @@
-"""The toolset `ddg` and the typed endpoints of the service."""
+"""The toolset `ddg`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from searchbus_bus import Call, Toolset, endpoint, tool
+from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import TextContent, ToolReply
-from searchbus_contracts.engines import EngineRequest, EngineStatesReply, EngineStatesRequest
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
 from .duckduckgo import DuckDuckGo
-from .engines.searches import EngineSearches
 from .markdown import instant_text, search_text
 
 
@@ -96,40 +94,6 @@ class DdgTools(Toolset, name="ddg"):
         """
         answer, note = await self._duckduckgo.instant(call, arguments.query)
         return instant_text(arguments.query, answer, [note] if note else [])
-
-
-class DdgEndpoints:
-    """Typed web search for other services, and for workers that forward a request."""
-
-    def __init__(self, duckduckgo: DuckDuckGo) -> None:
-        self._duckduckgo = duckduckgo
-
-    @endpoint
-    async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """Search with region, time and safe search; cached."""
-        return await self._duckduckgo.search(call, request)
-
-    @endpoint
-    async def fetch(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
-        """Search for another worker, which holds the cache's lease: no cache."""
-        return await self._duckduckgo.fetch(call, request)
-
-
-class EngineEndpoints:
-    """The other engines, for other services."""
-
-    def __init__(self, engines: EngineSearches) -> None:
-        self._engines = engines
-
-    @endpoint
-    async def engine(self, call: Call, request: EngineRequest) -> WebSearchReply:
-        """Search with another engine, from this worker's address; no cache."""
-        return await self._engines.search(call, request)
-
-    @endpoint
-    async def engines(self, call: Call, request: EngineStatesRequest) -> EngineStatesReply:
-        """The states of all engines at this worker's address."""
-        return self._engines.states()
 
 
 def _structured(reply: WebSearchReply) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from functools import partial
 
 import msgspec
 
-from searchbus_bus import Call
+from searchbus_bus import Call, endpoint
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.engines import (
     ENGINES,
     EngineRequest,
     EngineState,
     EngineStatesReply,
+    EngineStatesRequest,
 )
 from searchbus_contracts.queries import check_query
 from searchbus_contracts.web import WebSearchReply
@@ -67,8 +68,9 @@ class EngineSearches:
         self._web = web
         self._clock = clock
 
-    async def search(self, call: Call, request: EngineRequest) -> WebSearchReply:
-        """One page of results of one engine.
+    @endpoint
+    async def engine(self, call: Call, request: EngineRequest) -> WebSearchReply:
+        """One page of results of one engine, from this worker's address; no cache.
 
         Raises:
             Fault: invalid_argument, invalid_query, upstream_blocked, upstream_limited,
@@ -96,8 +98,9 @@ class EngineSearches:
         more = page.more and request.page < last
         return self._reply(EnginePage(page.rows, more), request.engine)
 
-    def states(self) -> EngineStatesReply:
-        """The states of all engines."""
+    @endpoint
+    async def engines(self, call: Call, request: EngineStatesRequest) -> EngineStatesReply:
+        """The states of all engines at this worker's address."""
         return EngineStatesReply(tuple(map(self._state, ENGINES)))
 
     def _state(self, name: str) -> EngineState:
