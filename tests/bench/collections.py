@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any
 
 from searchbus_contracts.ingest import NewDocument, document_id
-from searchbus_ingest.chunking import cut
+from searchbus_ingest.sources.item import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
 from searchbus_vectors import load_embedder, open_store

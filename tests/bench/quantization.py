@@ -14,7 +14,7 @@ from typing import Any
 from qdrant_client import models as q
 
 from searchbus_contracts.ingest import NewDocument, document_id
-from searchbus_ingest.chunking import cut
+from searchbus_ingest.sources.item import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
 from searchbus_vectors import Embedder, Layout, StoreOptions, VectorStore, load_embedder, open_store

@@ -21,7 +21,7 @@ from searchbus_contracts import (
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
-from searchbus_ingest.chunking import cut
+from searchbus_ingest.sources.item import cut
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.service import build_worker as retrieval_worker
 from searchbus_runtime import Health

@@ -12,8 +12,8 @@ import pytest
 
 from searchbus_contracts.ingest import NewDocument
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_ingest.chunking import cut
 from searchbus_ingest.sources.files import SUFFIXES, read_files
+from searchbus_ingest.sources.item import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_ingest.sources.walk import find_files
 from searchbus_retrieval.library import Library

@@ -35,6 +35,7 @@ from searchbus_contracts.retrieval import (
 from searchbus_ingest.sources.files import SUFFIXES, read_files
 from searchbus_ingest.sources.item import Item
 from searchbus_ingest.sources.walk import find_files
+from searchbus_runtime import BusAddress
 
 WHY = Explanation(rank=1, meaning=Leg(rank=1, score=0.5, share=1.0))
 
@@ -119,6 +120,17 @@ class Retrieval:
 @pytest.fixture
 def retrieval() -> Retrieval:
     return Retrieval()
+
+
+@pytest.fixture
+def command_bus(retrieval, monkeypatch) -> BusAddress:
+    """The address of a stack whose bus has the service, for commands."""
+
+    async def connect(url, **options):
+        return await bus_with(retrieval)
+
+    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
+    return BusAddress("nats://test", {})
 
 
 async def bus_with(retrieval: Retrieval) -> Bus:

@@ -13,21 +13,14 @@ from typer.testing import CliRunner
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest import ingest_command
 from searchbus_ingest.sources import files
-from searchbus_runtime import BusAddress
-
-from .conftest import bus_with
 
 app = typer.Typer()
 app.command()(ingest_command.ingest)
 
 
 @pytest.fixture
-def run(retrieval, monkeypatch, tmp_path):
-    async def connect(url, **options):
-        return await bus_with(retrieval)
-
-    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
-    monkeypatch.setattr(ingest_command, "find_bus", lambda folder: BusAddress("nats://test", {}))
+def run(command_bus, monkeypatch, tmp_path):
+    monkeypatch.setattr(ingest_command, "find_bus", lambda folder: command_bus)
 
     def run(*arguments: object):
         return CliRunner().invoke(app, [*map(str, arguments), "--data", str(tmp_path / "data")])

@@ -14,7 +14,6 @@ from searchbus_ingest import search_command
 from searchbus_ingest.search_command import explained, rest_explained
 from searchbus_ingest.sending import send
 from searchbus_ingest.sources.item import make_document
-from searchbus_runtime import BusAddress
 
 from .conftest import bus_with
 
@@ -23,10 +22,7 @@ app.command()(search_command.search)
 
 
 @pytest.fixture
-def run(retrieval, monkeypatch, tmp_path):
-    async def connect(url, **options):
-        return await bus_with(retrieval)
-
+def run(command_bus, retrieval, monkeypatch, tmp_path):
     async def fill():
         made = make_document(
             "w", collection="c", source_id="w", title="Whales", text="They sing [loudly]."
@@ -34,8 +30,7 @@ def run(retrieval, monkeypatch, tmp_path):
         await send(await bus_with(retrieval), "c", [made])
 
     asyncio.run(fill())
-    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
-    monkeypatch.setattr(search_command, "find_bus", lambda folder: BusAddress("nats://test", {}))
+    monkeypatch.setattr(search_command, "find_bus", lambda folder: command_bus)
     return lambda *arguments: CliRunner().invoke(app, [*arguments, "--data", str(tmp_path)])
 
 

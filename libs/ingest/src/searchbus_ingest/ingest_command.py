@@ -21,7 +21,7 @@ from searchbus_contracts.retrieval import FieldType
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 
 from .progress import ProgressReport
-from .sending import Summary, delete_documents, open_bus, send
+from .sending import Retrieval, Summary, delete, open_bus, send
 from .sources.files import SUFFIXES, read_files
 from .sources.fomc_site import BASE_URL, FomcSite
 from .sources.item import Item
@@ -94,12 +94,9 @@ def ingest(
             summary = asyncio.run(
                 _send(address, collection, items, fields, prune, rebuild, progress)
             )
-    except* Fault as group:
-        first: BaseException = group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        raise fail(str(first), _USAGE) from None
-    except* KeyboardInterrupt:
+    except Fault as fault:
+        raise fail(str(fault), _USAGE) from None
+    except KeyboardInterrupt:
         raise fail("Interrupted. Run the same command again to continue.", 130) from None
     _print(summary, collection, time.monotonic() - started_s, as_json, verbose)
     if summary.failed:
@@ -211,7 +208,7 @@ async def _send(
 
 async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) -> int:
     async with open_bus(address, "searchbus-ingest") as bus:
-        return await delete_documents(bus, collection, ids)
+        return await delete(Retrieval(bus), collection, ids)
 
 
 def _fields(declared: list[str]) -> dict[str, FieldType]:

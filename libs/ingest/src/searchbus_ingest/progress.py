@@ -1,4 +1,4 @@
-"""The progress of an ingest, on standard error: a bar on a terminal, elsewhere lines."""
+"""How far a command is, on standard error: a bar on a terminal, elsewhere lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from searchbus_cli.output import err
+from searchbus_cli.output import err, tell
 
 from .sending import Summary
 
@@ -24,7 +24,7 @@ _SHORT_S = 0.2
 
 
 class ProgressReport:
-    """Shows files, documents and passages that are done. Use as a context manager.
+    """The progress of an ingest: files, documents and passages. Use as a context manager.
 
     Set `files_total`, or `documents_total` for a source of lines, where they are known. A thread
     writes the lines, since the first passages may take longer than the time between two lines. The
@@ -119,3 +119,45 @@ class ProgressReport:
             pause_s = _LINE_EVERY_S
             sys.stderr.write(f"{self}\n")
             sys.stderr.flush()
+
+
+class StepProgress:
+    """How far a backup or a restore is: `step` names what is done, `advance` counts it.
+
+    Use as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+        self._name, self._done, self._total = "", 0, 0
+        self._told_s = time.monotonic()
+
+    def __enter__(self) -> StepProgress:
+        if err.is_terminal:
+            self._bar = Progress(
+                BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
+                TimeRemainingColumn(), console=err,
+            )  # fmt: skip
+            self._bar.start()
+            self._task = self._bar.add_task("")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, name: str, total: int) -> None:
+        """Begin what has so many parts; 0: unknown."""
+        self._name, self._done, self._total = name, 0, total
+        if self._bar is not None:
+            self._bar.reset(self._task, total=total or None, description=name)
+
+    def advance(self, count: int = 1) -> None:
+        """Count parts that are done."""
+        self._done += count
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=self._name)
+        elif time.monotonic() - self._told_s >= _LINE_EVERY_S:
+            self._told_s = time.monotonic()
+            of = f" of {self._total}" if self._total else ""
+            tell(f"{self._name}: {self._done}{of}")

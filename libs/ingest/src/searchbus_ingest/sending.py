@@ -120,7 +120,6 @@ async def send(
 
     Raises:
         Fault: the service failed, or was away for longer than `PATIENCE_S`.
-        ExceptionGroup: of a Fault, where a batch failed.
     """
     summary = Summary() if summary is None else summary
     service = Retrieval(bus, summary, on_progress)
@@ -159,37 +158,42 @@ async def send(
                 setattr(summary, result.outcome, getattr(summary, result.outcome) + 1)
         on_progress(summary)
 
-    async with asyncio.TaskGroup() as group:
-        batch: list[NewDocument] = []
-        full_chunks = min(FIRST_BATCH_CHUNKS, BATCH_CHUNKS)
-        async for item in items if isinstance(items, AsyncIterator) else in_thread(items):
-            if item.document is None:
-                summary.skipped.append(item)
-                # What cannot be read now may be stored since an earlier run: it is not pruned.
-                seen.add(document_id(collection, item.origin))
-                on_progress(summary)
-                continue
-            if item.note is not None:
-                summary.notes.append(str(item))
-            if item.document.document_id in seen:
-                problem = "the same id as an earlier document of this ingest, which is kept"
-                summary.skipped.append(Item(item.origin, problem=problem, reason=Reason.DUPLICATE))
-                on_progress(summary)
-                continue
-            seen.add(item.document.document_id)
-            if present.get(item.document.document_id) == revision_of(item.document):
-                summary.unchanged += 1
-                on_progress(summary)
-                continue
-            batch.append(item.document)
-            if sum(len(d.chunks) for d in batch) >= full_chunks:
-                full_chunks = min(_GROWTH * full_chunks, BATCH_CHUNKS)
+    try:
+        async with asyncio.TaskGroup() as group:
+            batch: list[NewDocument] = []
+            full_chunks = min(FIRST_BATCH_CHUNKS, BATCH_CHUNKS)
+            async for item in items if isinstance(items, AsyncIterator) else in_thread(items):
+                if item.document is None:
+                    summary.skipped.append(item)
+                    # What cannot be read now may be stored since an earlier run: it is not pruned.
+                    seen.add(document_id(collection, item.origin))
+                    on_progress(summary)
+                    continue
+                if item.note is not None:
+                    summary.notes.append(str(item))
+                if item.document.document_id in seen:
+                    problem = "the same id as an earlier document of this ingest, which is kept"
+                    summary.skipped.append(
+                        Item(item.origin, problem=problem, reason=Reason.DUPLICATE)
+                    )
+                    on_progress(summary)
+                    continue
+                seen.add(item.document.document_id)
+                if present.get(item.document.document_id) == revision_of(item.document):
+                    summary.unchanged += 1
+                    on_progress(summary)
+                    continue
+                batch.append(item.document)
+                if sum(len(d.chunks) for d in batch) >= full_chunks:
+                    full_chunks = min(_GROWTH * full_chunks, BATCH_CHUNKS)
+                    await slots.acquire()
+                    group.create_task(deliver(batch))
+                    batch = []
+            if batch:
                 await slots.acquire()
                 group.create_task(deliver(batch))
-                batch = []
-        if batch:
-            await slots.acquire()
-            group.create_task(deliver(batch))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
     if prune:
         gone = tuple(sorted(set(present) - seen))
         if gone and any(item.reason is Reason.BAD_LINE for item in summary.skipped):
@@ -212,9 +216,14 @@ async def send(
 class Retrieval:
     """Asks the retrieval service, and waits for it where it is away for a while."""
 
-    def __init__(self, bus: Bus, summary: Summary, on_progress: Callable[[Summary], None]) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        summary: Summary | None = None,
+        on_progress: Callable[[Summary], None] = lambda summary: None,
+    ) -> None:
         self._bus = bus
-        self._summary = summary
+        self._summary = summary or Summary()
         self._on_progress = on_progress
 
     async def ask(self, verb: str, message: object, reply: type[R], *, timeout_s: float) -> R:
@@ -256,15 +265,10 @@ class Retrieval:
             self._summary.waits -= 1
 
 
-async def delete_documents(bus: Bus, collection: str, document_ids: tuple[str, ...]) -> int:
-    """Delete documents, or the collection if no ids are given; returns the number of documents."""
-    return await delete(Retrieval(bus, Summary(), lambda _: None), collection, document_ids)
-
-
 async def delete(
     service: Retrieval, collection: str, document_ids: tuple[str, ...], staged: bool = False
 ) -> int:
-    """Delete documents; returns how many there were."""
+    """Delete documents, or the collection if no ids are given; returns how many there were."""
     request = DeleteRequest(collection=collection, document_ids=document_ids, staged=staged)
     reply = await service.ask("delete", request, DeleteReply, timeout_s=DELETE_TIMEOUT_S)
     return reply.documents

@@ -18,8 +18,6 @@ from searchbus_ingest.sync.state import (
 )
 from searchbus_runtime import BusAddress
 
-from ..conftest import bus_with
-
 ROW = """[[source]]
 name = "handbook"
 source = "./handbook"
@@ -100,16 +98,12 @@ def test_times_are_numbers_with_a_unit():
 
 
 @pytest.fixture
-async def syncing(retrieval, tmp_path, monkeypatch):
-    async def connect(url, **options):
-        return await bus_with(retrieval)
-
-    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
+async def syncing(command_bus, tmp_path):
     folder = tmp_path / "handbook"
     folder.mkdir()
     for name in "abc":
         (folder / f"{name}.md").write_text(f"Whales of {name}.")
-    return Syncing(tmp_path / "data", lambda: BusAddress("nats://test", {}), base=tmp_path)
+    return Syncing(tmp_path / "data", lambda: command_bus, base=tmp_path)
 
 
 HANDBOOK = SourceRow("handbook", "./handbook", "docs", "15m")
@@ -181,11 +175,9 @@ async def test_state_of_another_release_or_address_is_not_used(tmp_path):
     assert not read_state(path, "s", "c", "folder+/a").entries
 
 
-async def test_dry_run_writes_no_state(syncing, tmp_path, retrieval):
+async def test_dry_run_writes_no_state(syncing, command_bus, tmp_path, retrieval):
     """Nor documents."""
-    dry = Syncing(
-        tmp_path / "data", lambda: BusAddress("nats://test", {}), base=tmp_path, dry_run=True
-    )
+    dry = Syncing(tmp_path / "data", lambda: command_bus, base=tmp_path, dry_run=True)
     assert (await dry.run(HANDBOOK)).stored == 3
     assert not retrieval.documents
     assert check(tmp_path / "data") == ("sync", True, "no sources")

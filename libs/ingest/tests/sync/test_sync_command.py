@@ -16,22 +16,15 @@ from searchbus_ingest.sync import sync_command
 from searchbus_ingest.sync.jobs import Syncing, read_rows
 from searchbus_ingest.sync.state import check
 from searchbus_ingest.sync.sync_command import _Run
-from searchbus_runtime import BusAddress
 from searchbus_testing import until
-
-from ..conftest import bus_with
 
 app = typer.Typer()
 app.command()(sync_command.sync)
 
 
 @pytest.fixture
-def bus(retrieval, monkeypatch):
-    async def connect(url, **options):
-        return await bus_with(retrieval)
-
-    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
-    found = {"bus": BusAddress("nats://test", {})}
+def bus(command_bus, monkeypatch):
+    found = {"bus": command_bus}
     monkeypatch.setattr(sync_command, "find_bus", lambda folder: found["bus"])
     return found
 

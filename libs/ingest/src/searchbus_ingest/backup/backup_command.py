@@ -21,7 +21,8 @@ from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import configured_path
 
-from ..sending import Retrieval, Summary, open_bus
+from ..progress import StepProgress
+from ..sending import Retrieval, open_bus
 from .archive import (
     DATED,
     FORMAT,
@@ -36,7 +37,6 @@ from .archive import (
     keep_newest,
     new_backup,
 )
-from .progress import StepProgress
 
 PROTOCOL = "v1"
 _TIMEOUT_S = 120.0
@@ -161,7 +161,7 @@ def _places(folder: Path) -> Iterator[tuple[str, Path]]:
 
 async def collections_of(bus: Bus) -> tuple[CollectionInfo, ...]:
     """Every collection of a stack; raises Fault."""
-    service = Retrieval(bus, Summary(), lambda _: None)
+    service = Retrieval(bus)
     reply = await service.ask("list", ListRequest(), ListReply, timeout_s=_TIMEOUT_S)
     return reply.collections
 
@@ -169,7 +169,7 @@ async def collections_of(bus: Bus) -> tuple[CollectionInfo, ...]:
 async def _copy_collection(
     draft: Path, bus: Bus, name: str, progress: StepProgress
 ) -> tuple[Entry, CollectionCopy]:
-    service = Retrieval(bus, Summary(), lambda _: None)
+    service = Retrieval(bus)
     path = f"collections/{name}.jsonl"
     with create(draft, path) as file:
         written = _Written(file)

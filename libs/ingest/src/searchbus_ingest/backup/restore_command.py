@@ -23,10 +23,10 @@ from searchbus_runtime import BusAddress, data_folder, find_bus, read_state
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.state import LOCK_FILE
 
-from ..sending import DELETE_TIMEOUT_S, Retrieval, Summary, open_bus
+from ..progress import StepProgress
+from ..sending import DELETE_TIMEOUT_S, Retrieval, open_bus
 from .archive import KEPT, Backup, BackupError, Entry, create
 from .backup_command import collections_of
-from .progress import StepProgress
 
 _TIMEOUT_S = 120.0
 _REQUEST_BYTES = 4 * 1024 * 1024
@@ -184,7 +184,7 @@ async def _into_bus(
                 f"There are collections of these names already: {', '.join(taken)}. Delete them, "
                 "or replace them with --replace."
             )
-        service = Retrieval(bus, Summary(), lambda _: None)
+        service = Retrieval(bus)
         for entry in wanted:
             await _store(backup, entry, service, progress)
         for entry in wanted:

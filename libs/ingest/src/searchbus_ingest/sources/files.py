@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from searchbus_pages import TooComplexError, decode_text, looks_binary, read_html
+from searchbus_pages import decode_text, looks_binary, read_html
 from searchbus_passages.headings import CODE_SUFFIXES
 
-from .item import Item, Reason, SkipError, make_document
+from .item import Item, Reason, SkipError, make_document, unread
 from .jsonl import json_to_text, notebook_to_text, parse_json, read_jsonl, read_record, records_of
 from .office import docx_to_text, pptx_to_text, xlsx_to_text
 from .table import csv_to_text
@@ -137,14 +137,8 @@ def _item(path: Path, name: str, collection: str, url: str | None) -> Item | lis
     try:
         body = read_regular(path, max_bytes=MAX_FILE_BYTES)
         content = read_content(body, suffix)
-    except SkipError as skip:
-        return Item(name, problem=skip.problem, reason=skip.reason)
-    except TooComplexError as error:
-        return Item(name, problem=f"cannot be read: {error}", reason=Reason.TOO_COMPLEX)
-    except OSError as error:
-        return Item(name, problem=f"cannot be read: {error.strerror or error}")
-    except ValueError as error:
-        return Item(name, problem=f"cannot be read: {error}")
+    except (SkipError, OSError, ValueError) as error:
+        return unread(name, error)
     if content.records is not None:
         return content.records
     heading = _first_heading(content.text) if content.markdown else None

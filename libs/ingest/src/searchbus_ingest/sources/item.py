@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, NewDocument, document_id
+from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, Chunk, NewDocument, document_id
 from searchbus_contracts.retrieval import Metadata
-
-from ..chunking import cut
+from searchbus_pages import TooComplexError
+from searchbus_passages import chunking
 
 
 class Reason(StrEnum):
@@ -58,6 +58,22 @@ class Item:
 
     def __str__(self) -> str:
         return f"{self.origin}: {self.problem or self.note}"
+
+
+def unread(origin: str, error: SkipError | OSError | ValueError) -> Item:
+    """The item of what could not be read, as a reader raised it."""
+    if isinstance(error, SkipError):
+        return Item(origin, problem=error.problem, reason=error.reason)
+    why = error.strerror if isinstance(error, OSError) else None
+    reason = Reason.TOO_COMPLEX if isinstance(error, TooComplexError) else Reason.UNREADABLE
+    return Item(origin, problem=f"cannot be read: {why or error}", reason=reason)
+
+
+def cut(text: str, *, markdown: bool = False, code_suffix: str | None = None) -> list[Chunk]:
+    """Cut a text, of code by the suffix of its file; one without a visible character gives no
+    chunks."""
+    pieces = chunking.cut(text, markdown=markdown, code_suffix=code_suffix)
+    return [Chunk(start=p.start, end=p.end, section=p.section) for p in pieces]
 
 
 def make_document(

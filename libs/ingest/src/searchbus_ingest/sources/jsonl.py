@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from searchbus_contracts.retrieval import Metadata
 from searchbus_pages import detect_charset
 
-from .item import Item, Reason, SkipError, make_document
+from .item import Item, Reason, SkipError, make_document, unread
 from .walk import open_regular
 
 MAX_VALUES = 1_000_000
@@ -92,10 +92,8 @@ def read_jsonl(path: Path, collection: str) -> Iterator[Item]:
             for number, line in enumerate(_lines(file, charset), 1):
                 if line and not line.isspace():
                     yield _read_line(f"{path.name}:{number}", line, charset, collection)
-    except SkipError as skip:
-        yield Item(path.name, problem=skip.problem, reason=skip.reason)
-    except OSError as error:
-        yield Item(path.name, problem=f"cannot be read: {error.strerror or error}")
+    except (SkipError, OSError) as error:
+        yield unread(path.name, error)
 
 
 def count_lines(path: Path) -> int | None:

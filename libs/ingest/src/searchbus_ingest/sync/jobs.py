@@ -192,11 +192,6 @@ class Syncing:
                     bus, source, state, path=path, dry_run=self._dry_run,
                     allow_deletes=self._allow_deletes, on_progress=on_progress,
                 ).run()  # fmt: skip
-        except BaseExceptionGroup as group:
-            first: BaseException = group
-            while isinstance(first, BaseExceptionGroup):
-                first = first.exceptions[0]
-            raise first from None
         finally:
             await source.close()
 

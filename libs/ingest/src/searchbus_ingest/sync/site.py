@@ -14,14 +14,13 @@ from searchbus_pages import (
     FeedEntry,
     FeedError,
     Sitemap,
-    TooComplexError,
     decode_text,
     read_feed,
     read_sitemap,
 )
 
 from ..sources.files import read_content
-from ..sources.item import Item, Reason, SkipError, make_document
+from ..sources.item import Item, Reason, SkipError, make_document, unread
 from .fetching import FetchedPage, PageUnavailableError, SiteClient
 from .source import SourceEntry, SourceListing, SourceUnreadableError
 
@@ -182,12 +181,8 @@ def _document(
     name, of_feed = entry.name, entry.content
     try:
         content = read_content(body, suffix, charset)
-    except SkipError as skip:
-        return Item(name, problem=skip.problem, reason=skip.reason)
-    except TooComplexError as error:
-        return Item(name, problem=f"cannot be read: {error}", reason=Reason.TOO_COMPLEX)
-    except ValueError as error:
-        return Item(name, problem=f"cannot be read: {error}")
+    except (SkipError, ValueError) as error:
+        return unread(name, error)
     title, day = (of_feed.title, of_feed.day) if of_feed is not None else ("", "")
     metadata: Metadata = {"date": day} if day else {}
     return make_document(

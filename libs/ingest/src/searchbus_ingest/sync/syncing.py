@@ -92,7 +92,6 @@ class Sync:
         Raises:
             SourceUnreadableError: nothing was changed.
             Fault: the service failed, or there are too many documents.
-            ExceptionGroup: of a Fault, where a batch failed.
         """
         summary, state = self.summary, self._state
         await self._find_own()
