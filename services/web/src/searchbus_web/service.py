@@ -20,8 +20,7 @@ from .metasearch import Metasearch
 from .pages.tools import PageTools
 from .providers import PROVIDERS
 from .providers.base import Provider
-from .providers.ddg import DuckDuckGoFleet
-from .providers.engine import EngineProvider
+from .providers.ddg import DuckDuckGoFleet, EngineProvider
 from .providers.tavily import Tavily
 from .settings import WebSettings
 from .sites import politeness, records

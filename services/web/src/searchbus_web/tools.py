@@ -58,11 +58,20 @@ Explain = Annotated[
     Meta(description="Say why each result stands where it does, and what was left out "
          "(for debugging)"),
 ]  # fmt: skip
-Domains = list[
+_Domains = list[
     Annotated[
         str,
         Meta(description="A domain such as example.org, or a part of it such as example.org/path"),
     ]
+]
+IncludeDomains = Annotated[_Domains, Meta(description="Only results of these domains")]
+ExcludeDomains = Annotated[_Domains, Meta(description="No results of these domains")]
+Urls = Annotated[
+    list[str],
+    Meta(min_length=1, max_length=MAX_URLS, description=f"Up to {MAX_URLS} http or https URLs"),
+]
+Tokens = Annotated[
+    int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Budget of tokens for the whole answer")
 ]
 
 
@@ -82,12 +91,8 @@ class WebSearchAdvanced(Struct, forbid_unknown_fields=True, rename="camel"):
     query: QueryText
     max_results: Annotated[int, Meta(ge=1, le=25, description="Number of results (1-25)")] = 10
     time_range: TimeText | UnsetType = UNSET
-    include_domains: (
-        Annotated[Domains, Meta(description="Only results of these domains")] | UnsetType
-    ) = UNSET
-    exclude_domains: (
-        Annotated[Domains, Meta(description="No results of these domains")] | UnsetType
-    ) = UNSET
+    include_domains: IncludeDomains | UnsetType = UNSET
+    exclude_domains: ExcludeDomains | UnsetType = UNSET
     explain: Explain = False
 
 
@@ -103,10 +108,7 @@ class WebSearchNews(Struct, forbid_unknown_fields=True, rename="camel"):
 class WebExtract(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_extract_content."""
 
-    urls: Annotated[
-        list[str],
-        Meta(min_length=1, max_length=MAX_URLS, description=f"Up to {MAX_URLS} http or https URLs"),
-    ]
+    urls: Urls
     max_tokens: Annotated[
         int,
         Meta(
@@ -182,7 +184,7 @@ class WebTools(Toolset, name="web"):
     )
     async def web_search(self, call: Call, arguments: WebSearch) -> WithMeta[WebSearchResponse]:
         """General-purpose web search returning relevant results."""
-        query = Query(_query_text(arguments.query), arguments.max_results)
+        query = Query(query_text(arguments.query), arguments.max_results)
         return await self._search(call, arguments, query)
 
     @web_tool(
@@ -200,7 +202,7 @@ class WebTools(Toolset, name="web"):
     ) -> WithMeta[WebSearchResponse]:
         """Advanced search with optional domain- and time-based filtering."""
         query = Query(
-            _query_text(arguments.query),
+            query_text(arguments.query),
             arguments.max_results,
             time=read_time_range(arguments.time_range),
             include_domains=read_domains("includeDomains", arguments.include_domains),
@@ -222,7 +224,7 @@ class WebTools(Toolset, name="web"):
     ) -> WithMeta[WebSearchResponse]:
         """News-focused search prioritized for freshness and publisher signals."""
         query = Query(
-            _query_text(arguments.query),
+            query_text(arguments.query),
             arguments.max_results,
             time=read_time_range(arguments.time_range),
             topic="news",
@@ -266,7 +268,8 @@ class WebTools(Toolset, name="web"):
         return _response(arguments.query, found, explain=arguments.explain)
 
 
-def _query_text(query: str) -> str:
+def query_text(query: str) -> str:
+    """The words of a query; raises Fault(invalid_argument) where it is empty or too long."""
     return check_query(query, max_chars=MAX_QUERY_CHARS)
 
 

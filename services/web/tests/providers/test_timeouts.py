@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
 
 import pytest
 from tests.simulation.world import EPOCH_S, VirtualLoop, virtual_time
@@ -49,8 +51,8 @@ class Provider:
 class Searches:
     """Searches that no cache knows, one after the other."""
 
-    def __init__(self, loop: VirtualLoop, *providers: Provider) -> None:
-        self._loop = loop
+    def __init__(self, *providers: Provider) -> None:
+        self._loop = loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self._metasearch = Metasearch(providers, SharedCache(), clock=lambda: EPOCH_S + loop.time())
 
@@ -71,173 +73,147 @@ class Searches:
             assert set(states.values()) == {"answered"}
 
 
-def run(scenario: Callable[[VirtualLoop], Awaitable[None]]) -> None:
-    """Run a scenario on the virtual clock."""
-    loop = VirtualLoop()
-    random.seed(1)
-    with virtual_time(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
+def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that runs on the virtual clock."""
 
-        async def main() -> None:
-            await scenario(loop)
+    @wraps(test)
+    def run(**given: Any) -> None:
+        loop = VirtualLoop()
+        random.seed(1)
+        with virtual_time(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(test(**given))
 
-        runner.run(main())
+    return run
 
 
-def test_a_hanging_provider_delays_no_search_for_long():
+@simulated
+async def test_a_hanging_provider_delays_no_search_for_long():
     """A few wait for a multiple of its usual time; then it is not asked, and one search probes."""
-
-    async def scenario(loop):
-        good, hangs = Provider("a"), Provider("b", 0.4)
-        searches = Searches(loop, good, hangs)
-        await searches.many(30)
-        hangs.seconds = 3600.0
-        asked = hangs.asked
-        for _ in range(3):
-            took_s, states, notes = await searches.one()
-            assert took_s < 5.0
-            assert states == {"a": "answered", "b": "failed"}
-            assert any("b failed (upstream_failed): b did not answer in time" in n for n in notes)
-        assert (hangs.asked - asked, hangs.cancelled) == (3, 3)
-        for _ in range(20):
-            took_s, states, _ = await searches.one()
-            assert (took_s, states["b"]) == (pytest.approx(0.2), "failed")
-        assert hangs.asked - asked == 3
-        await asyncio.sleep(60)
-        probe, *others = await asyncio.gather(*(searches.one() for _ in range(10)))
-        assert probe[0] < 7.0
-        assert {round(took_s, 3) for took_s, _, _ in others} == {0.2}
-        assert hangs.asked - asked == 4
-
-    run(scenario)
+    good, hangs = Provider("a"), Provider("b", 0.4)
+    searches = Searches(good, hangs)
+    await searches.many(30)
+    hangs.seconds = 3600.0
+    asked = hangs.asked
+    for _ in range(3):
+        took_s, states, notes = await searches.one()
+        assert took_s < 5.0
+        assert states == {"a": "answered", "b": "failed"}
+        assert any("b failed (upstream_failed): b did not answer in time" in n for n in notes)
+    assert (hangs.asked - asked, hangs.cancelled) == (3, 3)
+    for _ in range(20):
+        took_s, states, _ = await searches.one()
+        assert (took_s, states["b"]) == (pytest.approx(0.2), "failed")
+    assert hangs.asked - asked == 3
+    await asyncio.sleep(60)
+    probe, *others = await asyncio.gather(*(searches.one() for _ in range(10)))
+    assert probe[0] < 7.0
+    assert {round(took_s, 3) for took_s, _, _ in others} == {0.2}
+    assert hangs.asked - asked == 4
 
 
-def test_a_provider_that_answers_again_is_asked_again():
+@simulated
+async def test_a_provider_that_answers_again_is_asked_again():
     """One probe after the cooldown is enough."""
-
-    async def scenario(loop):
-        good, hangs = Provider("a"), Provider("b", 0.4)
-        searches = Searches(loop, good, hangs)
-        await searches.many(30)
-        hangs.seconds = 3600.0
-        for _ in range(5):
-            await searches.one()
-        hangs.seconds = 0.4
-        await asyncio.sleep(60)
-        await searches.many(5)
-
-    run(scenario)
+    good, hangs = Provider("a"), Provider("b", 0.4)
+    searches = Searches(good, hangs)
+    await searches.many(30)
+    hangs.seconds = 3600.0
+    for _ in range(5):
+        await searches.one()
+    hangs.seconds = 0.4
+    await asyncio.sleep(60)
+    await searches.many(5)
 
 
-def test_a_provider_that_has_become_slower_is_waited_for():
+@simulated
+async def test_a_provider_that_has_become_slower_is_waited_for():
     """What is usual follows what it takes."""
-
-    async def scenario(loop):
-        good, slow = Provider("a"), Provider("b", 0.4)
-        searches = Searches(loop, good, slow)
-        await searches.many(30)
-        slow.seconds = 2.5
-        for _ in range(20):
-            await searches.one()
-            await asyncio.sleep(10)
-        await searches.many(5)
-
-    run(scenario)
+    good, slow = Provider("a"), Provider("b", 0.4)
+    searches = Searches(good, slow)
+    await searches.many(30)
+    slow.seconds = 2.5
+    for _ in range(20):
+        await searches.one()
+        await asyncio.sleep(10)
+    await searches.many(5)
 
 
 @pytest.mark.parametrize("results", [0, 3])
-def test_a_page_that_is_not_full_waits_for_every_provider(results):
+@simulated
+async def test_a_page_that_is_not_full_waits_for_every_provider(results):
     """Until its deadline; a provider that hangs is not asked any more after some of these."""
-
-    async def scenario(loop):
-        few, hangs = Provider("a", results=results), Provider("b", 3600.0)
-        searches = Searches(loop, few, hangs)
-        took = []
-        for _ in range(4):
-            started_s = loop.time()
-            try:
-                await searches.one()
-            except Fault as fault:
-                assert results == 0
-                assert fault.code == "upstream_failed"
-            took.append(round(loop.time() - started_s, 1))
-        assert took == [HARD_S, HARD_S, HARD_S, 0.2]
-
-    run(scenario)
+    few, hangs = Provider("a", results=results), Provider("b", 3600.0)
+    searches = Searches(few, hangs)
+    took = []
+    for _ in range(4):
+        started_s = asyncio.get_running_loop().time()
+        try:
+            await searches.one()
+        except Fault as fault:
+            assert results == 0
+            assert fault.code == "upstream_failed"
+        took.append(round(asyncio.get_running_loop().time() - started_s, 1))
+    assert took == [HARD_S, HARD_S, HARD_S, 0.2]
 
 
-def test_a_provider_that_fails_quickly_is_asked_each_time():
+@simulated
+async def test_a_provider_that_fails_quickly_is_asked_each_time():
     """It answers: only silence makes the searches wait."""
-
-    async def scenario(loop):
-        good, fails = Provider("a"), Provider("b")
-        fails.fault = Fault("upstream_failed", "b answers HTTP 500. Try again shortly.")
-        searches = Searches(loop, good, fails)
-        for _ in range(10):
-            await searches.one()
-        assert fails.asked == 10
-
-    run(scenario)
+    good, fails = Provider("a"), Provider("b")
+    fails.fault = Fault("upstream_failed", "b answers HTTP 500. Try again shortly.")
+    searches = Searches(good, fails)
+    for _ in range(10):
+        await searches.one()
+    assert fails.asked == 10
 
 
-def test_an_only_provider_that_hangs_fails_at_once_after_some_searches():
+@simulated
+async def test_an_only_provider_that_hangs_fails_at_once_after_some_searches():
     """With the time until it is asked again."""
-
-    async def scenario(loop):
-        searches = Searches(loop, Provider("a", 3600.0))
-        for _ in range(3):
-            with pytest.raises(Fault, match="did not answer in time"):
-                await searches.one()
-        started_s = loop.time()
-        with pytest.raises(Fault, match="not asked") as caught:
+    searches = Searches(Provider("a", 3600.0))
+    for _ in range(3):
+        with pytest.raises(Fault, match="did not answer in time"):
             await searches.one()
-        assert loop.time() == started_s
-        assert caught.value.code == "upstream_failed"
-        assert 0 < caught.value.failure.retry_after_ms <= 60_000
-        assert caught.value.failure.retryable
+    started_s = asyncio.get_running_loop().time()
+    with pytest.raises(Fault, match="not asked") as caught:
+        await searches.one()
+    assert asyncio.get_running_loop().time() == started_s
+    assert caught.value.code == "upstream_failed"
+    assert 0 < caught.value.failure.retry_after_ms <= 60_000
+    assert caught.value.failure.retryable
 
-    run(scenario)
 
-
-def test_searches_that_wait_at_the_same_time_meet_one_silence():
+@simulated
+async def test_searches_that_wait_at_the_same_time_meet_one_silence():
     """A moment without replies does not switch the provider off for all callers."""
-
-    async def scenario(loop):
-        slow = Provider("b")
-        searches = Searches(loop, Provider("a"), slow)
-        await searches.many(30)
-        slow.seconds = 60.0
-        found = await asyncio.gather(*(searches.one() for _ in range(10)))
-        assert {states["b"] for _, states, _ in found} == {"failed"}
-        slow.seconds = 0.2
-        await searches.many(5)
-
-    run(scenario)
+    slow = Provider("b")
+    searches = Searches(Provider("a"), slow)
+    await searches.many(30)
+    slow.seconds = 60.0
+    found = await asyncio.gather(*(searches.one() for _ in range(10)))
+    assert {states["b"] for _, states, _ in found} == {"failed"}
+    slow.seconds = 0.2
+    await searches.many(5)
 
 
-def test_searches_that_are_cancelled_count_for_nothing():
+@simulated
+async def test_searches_that_are_cancelled_count_for_nothing():
     """Their callers left; the provider may be as quick as ever."""
-
-    async def scenario(loop):
-        good, slow = Provider("a"), Provider("b", 0.8)
-        searches = Searches(loop, good, slow)
-        for _ in range(10):
-            leaving = asyncio.create_task(searches.one())
-            await asyncio.sleep(0.5)
-            leaving.cancel()
-            await asyncio.wait([leaving])
-        await searches.many(5)
-
-    run(scenario)
+    good, slow = Provider("a"), Provider("b", 0.8)
+    searches = Searches(good, slow)
+    for _ in range(10):
+        leaving = asyncio.create_task(searches.one())
+        await asyncio.sleep(0.5)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+    await searches.many(5)
 
 
-def test_searches_with_little_time_count_for_nothing():
+@simulated
+async def test_searches_with_little_time_count_for_nothing():
     """One caller must not switch a provider off for all others."""
-
-    async def scenario(loop):
-        searches = Searches(loop, Provider("a", 0.4))
-        for _ in range(5):
-            with pytest.raises(Fault, match="did not answer in time"):
-                await searches.one(timeout_s=0.3)
-        await searches.many(5)
-
-    run(scenario)
+    searches = Searches(Provider("a", 0.4))
+    for _ in range(5):
+        with pytest.raises(Fault, match="did not answer in time"):
+            await searches.one(timeout_s=0.3)
+    await searches.many(5)

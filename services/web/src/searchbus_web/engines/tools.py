@@ -12,13 +12,20 @@ from searchbus_bus import Bus, Call, Toolset, WithMeta
 from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.engines import ENGINES
-from searchbus_contracts.queries import check_query
 
 from ..domains import read_domains
 from ..progress import reporting
 from ..providers import PROVIDERS
 from ..providers.base import Provider, Query, Result
-from ..tools import MAX_QUERY_CHARS, Domains, QueryText, TimeText, read_time_range, web_tool
+from ..tools import (
+    ExcludeDomains,
+    IncludeDomains,
+    QueryText,
+    TimeText,
+    query_text,
+    read_time_range,
+    web_tool,
+)
 from .search import MAX_CURSOR_CHARS, ROWS, EngineSearch, states
 
 _MAX_BOOSTS = 20
@@ -79,12 +86,8 @@ class WebFind(Struct, forbid_unknown_fields=True, rename="camel"):
         ]
         | UnsetType
     ) = UNSET
-    include_domains: (
-        Annotated[Domains, Meta(description="Only results of these domains")] | UnsetType
-    ) = UNSET
-    exclude_domains: (
-        Annotated[Domains, Meta(description="No results of these domains")] | UnsetType
-    ) = UNSET
+    include_domains: IncludeDomains | UnsetType = UNSET
+    exclude_domains: ExcludeDomains | UnsetType = UNSET
     boost_domains: (
         Annotated[
             list[Boost],
@@ -213,7 +216,7 @@ class EngineTools(Toolset, name="engines"):
         chosen engines.
         """
         query = Query(
-            check_query(arguments.query, max_chars=MAX_QUERY_CHARS),
+            query_text(arguments.query),
             ROWS,
             time=read_time_range(arguments.time_range),
             topic=arguments.topic,

@@ -6,6 +6,7 @@ Paragraphs are counted from 1; a blank line stands between two. A heading is a l
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import NamedTuple
 
 from searchbus_contracts import ErrorCode, Fault
@@ -52,11 +53,7 @@ class Outline:
 
     def number_at(self, offset: int) -> int:
         """The number of the paragraph at an offset, or of the last one before it; 0 without any."""
-        low, high = 0, len(self._spans)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._spans[middle][0] <= offset else (low, middle)
-        return low
+        return bisect_right(self._spans, offset, key=lambda span: span[0])
 
     def section(self, name: str) -> tuple[int, int] | None:
         """The offsets from a heading to the next one of its level; None where it is not there.

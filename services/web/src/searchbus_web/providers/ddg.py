@@ -1,4 +1,7 @@
-"""The DuckDuckGo service over the bus: the default where no other provider is configured."""
+"""The engines without a key, which the DuckDuckGo service asks from its egress addresses.
+
+DuckDuckGo itself is the default where no other provider is configured.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any, Self
 
 from searchbus_bus import Bus
 from searchbus_contracts import Actor
-from searchbus_contracts.engines import ENGINES, ddg_region
+from searchbus_contracts.engines import ENGINES, EngineRequest, ddg_region
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 from searchbus_runtime import Process
 
@@ -49,23 +52,59 @@ class DuckDuckGoFleet:
         DuckDuckGo names its next page in the page before: a later page is the end of a longer list.
         """
         before = _PAGE_ROWS * (query.page - 1)
-        reply = await self._bus.request(
-            self._bus.subjects.endpoint(SERVICE, "search"),
-            WebSearchRequest(
-                query=query.with_operators()[:_MAX_QUERY_CHARS],
-                limit=min(before + query.limit, _MAX_RESULTS),
-                region=ddg_region(query.region, query.language),
-                safe=query.safe,
-                time=query.time or (NEWS_TIME if query.topic == "news" else ""),
-            ),
-            WebSearchReply,
-            service=SERVICE,
-            timeout_s=timeout_s,
-            actor=actor,
+        request = WebSearchRequest(
+            query=query.with_operators()[:_MAX_QUERY_CHARS],
+            limit=min(before + query.limit, _MAX_RESULTS),
+            region=ddg_region(query.region, query.language),
+            safe=query.safe,
+            time=query.time or (NEWS_TIME if query.topic == "news" else ""),
         )
-        rows = tuple(
-            Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results
-        )
+        reply, rows = await _asked(self._bus, "search", request, actor, timeout_s)
         more = before + query.limit <= len(rows) < _MAX_RESULTS
         notes = (reply.note,) if reply.note else ()
         return SearchResults(rows[before:], notes, stale=reply.stale, more=more)
+
+
+class EngineProvider:
+    """One engine of the table as a provider, except ddg, which is the provider above."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        facts = ENGINES[name]
+        self._bus = bus
+        self.name = name
+        self.group = facts.group
+        self.weight = facts.weight
+        self.has_news = facts.topic == "news"
+        self.filters = facts.filters
+        self.max_pages = facts.max_pages
+
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`."""
+        text = query.with_operators() if "domains" in self.filters else query.text
+        request = EngineRequest(
+            engine=self.name,
+            query=text[:_MAX_QUERY_CHARS],
+            page=query.page,
+            region=query.region,
+            language=query.language,
+            time=query.time,
+            safe=query.safe,
+        )
+        reply, rows = await _asked(self._bus, "engine", request, actor, timeout_s)
+        return SearchResults(rows, more=reply.more)
+
+
+async def _asked(
+    bus: Bus,
+    verb: str,
+    request: WebSearchRequest | EngineRequest,
+    actor: Actor,
+    timeout_s: float,
+) -> tuple[WebSearchReply, tuple[Result, ...]]:
+    """What the service replies, and its results; raises Fault."""
+    reply = await bus.request(
+        bus.subjects.endpoint(SERVICE, verb), request, WebSearchReply,
+        service=SERVICE, timeout_s=timeout_s, actor=actor,
+    )  # fmt: skip
+    rows = tuple(Result(r.title, r.url, r.snippet, iso_date(r.published_at)) for r in reply.results)
+    return reply, rows

@@ -14,11 +14,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from searchbus_bus import Bus, Call, Toolset
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, decode, encode
 from searchbus_contracts.headers import OPERATOR_ROLE
-from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query, too_small
+from searchbus_contracts.queries import too_small
 from searchbus_passages import DEFAULT_TOKENS, bm25, count, holds, terms
 from searchbus_upstream import Fetched, SharedCache
 
-from ..tools import MAX_QUERY_CHARS, ROLE, web_tool
+from ..tools import ROLE, Tokens, query_text, web_tool
 from .crawling import MAX_PAGES, Crawl, CrawlReport, CrawlSite
 from .documents import SiteDocuments
 from .mapping import FRESH_S, FoundAddress, SiteAddresses, SiteMapping, SiteReader
@@ -51,10 +51,7 @@ class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
         Annotated[str, Meta(pattern=r"^[0-9]{1,5}$", description="The cursor of the answer before")]
         | UnsetType
     ) = UNSET
-    max_tokens: Annotated[
-        int,
-        Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Budget of tokens for the whole answer"),
-    ] = DEFAULT_TOKENS
+    max_tokens: Tokens = DEFAULT_TOKENS
 
 
 class SiteMap(Struct, omit_defaults=True, rename="camel"):
@@ -105,9 +102,7 @@ class SiteTools(Toolset, name="sites"):
         obeyed. With query, the addresses with its words come first.
         """
         scope = self._scope(arguments.url, arguments.include, arguments.exclude)
-        query = arguments.query or ""
-        if query:
-            query = check_query(query, max_chars=MAX_QUERY_CHARS)
+        query = query_text(arguments.query) if arguments.query else ""
         end_s, steps = _end_s(call), 0
 
         async def on_step(addresses: int, url: str) -> None:
