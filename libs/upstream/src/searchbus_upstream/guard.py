@@ -82,12 +82,14 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         Raises:
             AddressRefusedError, NameUnknownError, httpcore.ConnectError.
         """
+        connect = functools.partial(
+            self._backend.connect_tcp,
+            timeout=timeout, local_address=local_address, socket_options=socket_options,
+        )  # fmt: skip
         route = self._route(host)
         if route is not None:
             target, _, target_port = route.rpartition(":")
-            return await self._open(
-                target, int(target_port), timeout, local_address, socket_options
-            )
+            return await connect(target, int(target_port))
         if port not in ALLOWED_PORTS:
             raise AddressRefusedError(f"port {port} is not allowed")
         if not is_public_host(host):
@@ -103,7 +105,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         failure: Exception | None = None
         for address in addresses[:_MAX_ADDRESSES]:
             try:
-                return await self._open(str(address), port, timeout, local_address, socket_options)
+                return await connect(str(address), port)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or NameUnknownError("the name has no address")
@@ -130,13 +132,6 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         if self.allows_host(host):
             return self
         return GuardedBackend(resolver=self._resolver, backend=self._backend)
-
-    async def _open(
-        self, address: str, port: int, timeout: float | None, local: str | None, options: Any
-    ) -> httpcore.AsyncNetworkStream:
-        return await self._backend.connect_tcp(
-            address, port, timeout=timeout, local_address=local, socket_options=options
-        )
 
     def _route(self, host: str) -> str | None:
         name = host.rstrip(".").lower()
