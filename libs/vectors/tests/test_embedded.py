@@ -27,8 +27,8 @@ from searchbus_vectors import (
     open_store,
 )
 from searchbus_vectors.embedded import EmbeddedStore, Rebuilds
-from searchbus_vectors.embedded_types import DENSE
 from searchbus_vectors.nearest import NearestIndex
+from searchbus_vectors.points import DENSE
 
 from .conftest import FIELDS, point, query, uid
 

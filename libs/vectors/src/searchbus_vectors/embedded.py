@@ -21,11 +21,12 @@ from typing import Any, TypeVar, cast
 
 import qdrant_edge as edge
 
-from .embedded_types import DENSE, INDEX_TYPES, by_meaning, by_words, ids_of, to_filter, to_point
+from .embedded_types import INDEX_TYPES, by_meaning, by_words, ids_of, to_filter, to_point
 from .filters import Filter
 from .nearest import NearestIndex
 from .options import StoreOptions
 from .points import (
+    DENSE,
     DIMENSIONS,
     Candidate,
     Point,

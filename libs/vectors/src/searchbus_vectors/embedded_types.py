@@ -9,10 +9,8 @@ import numpy as np
 import qdrant_edge as edge
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
-from .points import Candidate, Point, QueryVectors, Sparse
+from .points import DENSE, SPARSE, Candidate, Point, QueryVectors, Sparse
 
-DENSE, SPARSE = "dense", "sparse"
-"""Names of a point's two vectors."""
 INDEX_TYPES = {
     "keyword": edge.PayloadSchemaType.Keyword,
     "integer": edge.PayloadSchemaType.Integer,

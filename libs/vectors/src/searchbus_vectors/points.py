@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 DIMENSIONS = 384
 """Length of the default model's dense vectors; a model of a collection may have another."""
 
+DENSE, SPARSE = "dense", "sparse"
+"""Names of a point's two vectors."""
+
 Vector = NDArray[np.float32]
 """A dense vector of float32 values and unit length."""
 
@@ -66,8 +69,8 @@ def vectors_of(named: Any) -> Vectors | None:
     """The vectors of a point that an engine returned; None where it has none."""
     if not named:
         return None
-    sparse = named["sparse"]
-    return Vectors(list(named["dense"]), Sparse(list(sparse.indices), list(sparse.values)))
+    sparse = named[SPARSE]
+    return Vectors(list(named[DENSE]), Sparse(list(sparse.indices), list(sparse.values)))
 
 
 @dataclass(frozen=True, slots=True)

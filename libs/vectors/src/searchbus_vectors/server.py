@@ -23,7 +23,9 @@ from .filters import Filter
 from .liveness import Liveness, NoAnswerError
 from .options import StoreOptions
 from .points import (
+    DENSE,
     DIMENSIONS,
+    SPARSE,
     Candidate,
     Point,
     QueryVectors,
@@ -32,8 +34,6 @@ from .points import (
     records_of,
 )
 from .server_types import (
-    DENSE,
-    SPARSE,
     TIMEOUT_S,
     address_of,
     alias,

@@ -13,10 +13,8 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .options import Layout, StoreOptions
-from .points import Point
+from .points import DENSE, SPARSE, Point
 
-DENSE, SPARSE = "dense", "sparse"
-"""Names of a point's two vectors."""
 TIMEOUT_S = 30
 """How long a write may take, and what belongs to no request."""
 _PORT = 6333

@@ -24,9 +24,8 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from .embedded_types import DENSE, SPARSE
 from .nearest import NearestIndex
-from .points import DIMENSIONS
+from .points import DENSE, DIMENSIONS, SPARSE
 from .store import (
     CollectionDamagedError,
     CollectionMissingError,
