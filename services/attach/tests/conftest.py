@@ -23,7 +23,6 @@ from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.gateway import Gateway
 from searchbus_attach.managing import Managing
 from searchbus_attach.policy import CallPolicy
-from searchbus_attach.service import AttachEndpoints
 from searchbus_attach.sessions.leases import Leases
 from searchbus_attach.sessions.sessions import Handover
 from searchbus_attach.transports import child
@@ -202,8 +201,7 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
                     grace_s=grace_s,
                 )
             )
-            managing = Managing(gateway, AttachFile(path, {"web"}), None, policy.consent)
-            worker.add(AttachEndpoints(gateway, managing))
+            worker.add(Managing(gateway, AttachFile(path, {"web"}), None, policy.consent))
             serving = await bus.serve(worker)
             gateway.follow(serving.refresh, serving.instance)
             client = broker.connect(name="client")

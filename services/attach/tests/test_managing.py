@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -17,9 +18,10 @@ from .conftest import plain_keys
 DESCRIPTIONS = ("Say a text again.", "Say another text.")
 
 
-def managing(world, logs=None) -> Managing:
+def managing(world, logs=None):
     """What carries out requests of this gateway."""
-    return Managing(world.gateway, AttachFile(world.path, {"web"}), logs, world.policy.consent)
+    file = AttachFile(world.path, {"web"})
+    return partial(Managing(world.gateway, file, logs, world.policy.consent).manage, None)
 
 
 def tools(description: str) -> list[dict[str, object]]:
@@ -33,25 +35,23 @@ async def test_change_is_read_and_approved_by_its_digits(new_world, tmp_path):
     file.write_text(json.dumps(tools(DESCRIPTIONS[0])))
     world = await new_world(plain=plain_keys({"tools_file": str(file)}, policy="hold"))
     await world.until_up("plain")
-    managed = managing(world)
-    assert (await managed.manage(ManageRequest(action="diff", servers=("plain",)))).held == ()
+    manage = managing(world)
+    assert (await manage(ManageRequest(action="diff", servers=("plain",)))).held == ()
     file.write_text(json.dumps(tools(DESCRIPTIONS[1])))
-    await managed.manage(ManageRequest(action="restart", servers=("plain",)))
+    await manage(ManageRequest(action="restart", servers=("plain",)))
     await until(lambda: world.gateway.held("plain"))
-    (held,) = (await managed.manage(ManageRequest(action="diff", servers=("plain",)))).held
+    (held,) = (await manage(ManageRequest(action="diff", servers=("plain",)))).held
     assert held.name == "echo"
     assert any(DESCRIPTIONS[1] in line for line in held.lines)
     for digits in (("0" * 32,), (held.digits[:8],), ()):
         with pytest.raises(Fault, match="Nothing differs"):
-            await managed.manage(ManageRequest(action="approve", servers=("plain",), digits=digits))
-    await managed.manage(ManageRequest(action="refuse", servers=("plain",), digits=(held.digits,)))
-    (refused,) = (await managed.manage(ManageRequest(action="diff", servers=("plain",)))).held
+            await manage(ManageRequest(action="approve", servers=("plain",), digits=digits))
+    await manage(ManageRequest(action="refuse", servers=("plain",), digits=(held.digits,)))
+    (refused,) = (await manage(ManageRequest(action="diff", servers=("plain",)))).held
     assert refused.refused
     (state,) = (await world.status("plain")).servers
     assert state.held == 0
-    done = await managed.manage(
-        ManageRequest(action="approve", servers=("plain",), digits=(held.digits,))
-    )
+    done = await manage(ManageRequest(action="approve", servers=("plain",), digits=(held.digits,)))
     assert done == ManageReply(done=("echo",))
     await until(lambda: not world.gateway.held("plain"))
 
@@ -59,20 +59,20 @@ async def test_change_is_read_and_approved_by_its_digits(new_world, tmp_path):
 async def test_servers_of_a_host_are_added_once_and_removed(new_world):
     """searchbus itself is left out; text that is not the JSON of a client changes nothing."""
     world = await new_world()
-    managed = managing(world)
+    manage = managing(world)
     own = {"command": "searchbus", "args": ["stdio"]}
     text = json.dumps({"mcpServers": {"plain": plain_keys(), "own": own}})
-    added = await managed.manage(ManageRequest(action="add", text=text))
+    added = await manage(ManageRequest(action="add", text=text))
     assert added.done == ("plain",)
     assert added.left_out == {"own": "it is searchbus itself"}
-    again = await managed.manage(ManageRequest(action="add", text=text))
+    again = await manage(ManageRequest(action="add", text=text))
     assert again.done == ()
     await world.until_up("plain")
     for wrong in ("{", "[]", '{"mcpServers": {"web": {"command": "x"}}}'):
         with pytest.raises(Fault) as raised:
-            await managed.manage(ManageRequest(action="add", text=wrong))
+            await manage(ManageRequest(action="add", text=wrong))
         assert raised.value.code == "invalid_argument"
-    await managed.manage(ManageRequest(action="remove", servers=("plain",)))
+    await manage(ManageRequest(action="remove", servers=("plain",)))
     await until(lambda: world.gateway.server("plain") is None)
 
 
@@ -80,10 +80,10 @@ async def test_view_is_previewed_and_then_saved(new_world):
     """Nothing changes before; the listed tools are those of the preview, and of the file."""
     world = await new_world(plain=plain_keys())
     await world.until_up("plain")
-    managed = managing(world)
+    manage = managing(world)
 
     async def ask(action, **more) -> ManageReply:
-        return await managed.manage(ManageRequest(action=action, servers=("plain",), **more))
+        return await manage(ManageRequest(action=action, servers=("plain",), **more))
 
     now = await ask("view")
     assert (now.text, now.view.changed) == ("", 0)
@@ -117,15 +117,15 @@ async def test_only_an_attached_server_has_a_log(new_world, tmp_path):
     """A name cannot lead to another file."""
     world = await new_world(plain=plain_keys())
     (tmp_path / "attach-plain.log").write_text("printed\n")
-    managed = managing(world, tmp_path)
-    log = await managed.manage(ManageRequest(action="log", servers=("plain",)))
+    manage = managing(world, tmp_path)
+    log = await manage(ManageRequest(action="log", servers=("plain",)))
     assert log.log == "printed\n"
     for name in ("other", "../attach-plain"):
         with pytest.raises(Fault, match="No server"):
-            await managed.manage(ManageRequest(action="log", servers=(name,)))
+            await manage(ManageRequest(action="log", servers=(name,)))
     for names in ((), ("plain", "plain")):
         with pytest.raises(Fault, match="one server"):
-            await managed.manage(ManageRequest(action="log", servers=names))
+            await manage(ManageRequest(action="log", servers=names))
 
 
 async def test_change_needs_the_role_of_operators(new_world):

@@ -24,7 +24,7 @@ from .declare.auth_methods import OURSELVES
 from .declare.servers import Server
 from .declare.views import DeclaredView
 from .definitions.pinning import Approvals
-from .definitions.previewing import preview
+from .definitions.viewing import preview
 from .errors import ServerDeclarationError
 from .metrics import count, meter
 from .offering import Offering

@@ -1,12 +1,20 @@
-"""What an operator changes while the service runs: `attach.manage`."""
+"""The typed requests of the service: the state of the servers, and what an operator changes."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+from searchbus_bus import Call, endpoint
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.attach import HeldDefinition, ManageReply, ManageRequest
+from searchbus_contracts.attach import (
+    HeldDefinition,
+    ManageReply,
+    ManageRequest,
+    StatusReply,
+    StatusRequest,
+)
+from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_runtime.pins import DIGITS
 
 from .consent import Consent
@@ -35,8 +43,14 @@ class Managing:
         self._file = file
         self._logs = logs
 
-    async def manage(self, request: ManageRequest) -> ManageReply:
-        """Do what is asked; raises Fault."""
+    @endpoint
+    async def status(self, call: Call, request: StatusRequest) -> StatusReply:
+        """The state of the attached servers."""
+        return self._gateway.status(request)
+
+    @endpoint(required_roles=(OPERATOR_ROLE,))
+    async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
+        """Change what is attached; for operators."""
         try:
             if request.action == "add":
                 return await asyncio.to_thread(self._add, request.text)

@@ -7,9 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from searchbus_bus import Call, Worker, end_task, endpoint
-from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, StatusRequest
-from searchbus_contracts.headers import OPERATOR_ROLE
+from searchbus_bus import Worker, end_task
 from searchbus_runtime import Process
 from searchbus_runtime.pins import PinFile
 from searchbus_runtime.process import keep_freed_memory
@@ -34,25 +32,6 @@ QUIET_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 """They log whole messages of servers, headers, and addresses with their queries."""
 log = logging.getLogger("searchbus.attach")
 _SEAL_EVERY_S = 1.0
-
-
-class AttachEndpoints:
-    """The typed requests of the service."""
-
-    def __init__(self, gateway: Gateway, managing: Managing | None = None) -> None:
-        self._gateway = gateway
-        self._managing = managing
-
-    @endpoint
-    async def status(self, call: Call, request: StatusRequest) -> StatusReply:
-        """The state of the attached servers."""
-        return self._gateway.status(request)
-
-    @endpoint(required_roles=(OPERATOR_ROLE,))
-    async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
-        """Change what is attached; for operators."""
-        assert self._managing is not None
-        return await self._managing.manage(request)
 
 
 async def start(process: Process[AttachSettings]) -> None:
@@ -86,7 +65,7 @@ async def start(process: Process[AttachSettings]) -> None:
             grace_s=settings.attach_grace_s,
         )
     )
-    worker.add(AttachEndpoints(gateway, Managing(gateway, file, logs, policy.consent)))
+    worker.add(Managing(gateway, file, logs, policy.consent))
     serving = await process.serve(worker)
     gateway.follow(serving.refresh, serving.instance)
     process.after_drain(gateway.end_sessions)

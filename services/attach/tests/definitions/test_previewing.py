@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.declare.views import DeclaredView, parse_view_text
-from searchbus_attach.definitions.previewing import preview
+from searchbus_attach.definitions.viewing import preview
 from searchbus_contracts import ToolAnnotations, ToolDescriptor
 
 SERVER = parse_server("files", {"command": "x"})

@@ -315,34 +315,32 @@ async def test_a_lost_connection_ends_the_session_and_its_requests():
     assert caught.group_contains(httpx2.RemoteProtocolError)
 
 
-async def test_the_end_of_a_session_ends_its_requests():
-    """Nobody waits for their answers any more."""
+async def held(world: SimpleNamespace) -> asyncio.Task[Any]:
+    """A call that the server has received and does not answer."""
     received = asyncio.Event()
 
     async def holds(*_: Any) -> None:
         received.set()
         await asyncio.Event().wait()
 
+    world.server.answers = [holds]
+    calling = asyncio.create_task(call(world))
+    await received.wait()
+    return calling
+
+
+async def test_the_end_of_a_session_ends_its_requests():
+    """Nobody waits for their answers any more."""
     async with opened() as world:
-        world.server.answers = [holds]
-        calling = asyncio.create_task(call(world))
-        await received.wait()
+        calling = await held(world)
     with pytest.raises(MCPError, match=r"^Connection closed$"):
         await calling
 
 
 async def test_a_cancelled_request_is_given_up():
     """Its id is told to the server."""
-    received = asyncio.Event()
-
-    async def holds(*_: Any) -> None:
-        received.set()
-        await asyncio.Event().wait()
-
     async with opened() as world:
-        world.server.answers = [holds]
-        calling = asyncio.create_task(call(world))
-        await received.wait()
+        calling = await held(world)
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         assert world.abandoned == [FIRST_ID]

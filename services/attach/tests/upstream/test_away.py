@@ -159,16 +159,6 @@ async def test_a_call_while_it_is_away_fails_by_one_try(upstream, coming):
     assert 0 <= fault.failure.retry_after_ms <= 1000 * module._LEAST_PAUSE_S
 
 
-async def test_calls_cannot_ask_for_tries_without_a_pause(upstream, coming, monkeypatch):
-    """In the pause they fail at once."""
-    monkeypatch.setattr(module, "_LEAST_PAUSE_S", 300.0)
-    await leave(upstream, coming)
-    tries = upstream._tries
-    for _ in range(20):
-        assert all(isinstance(found, Fault) for found in await asked(upstream))
-    assert upstream._tries == tries
-
-
 async def test_tries_that_calls_ask_for_do_not_make_the_pause_longer(upstream, coming, monkeypatch):
     """Nobody may call when it is back: its list is then read as soon as without these calls."""
     asked_for = []
@@ -185,20 +175,21 @@ async def test_tries_that_calls_ask_for_do_not_make_the_pause_longer(upstream, c
     assert [how["was_up"] for how in asked_for] == [True, False]
 
 
-@pytest.mark.parametrize("how", ["refuses", "is slow to fail"])
-async def test_other_failures_are_not_tried_again_for_each_call(upstream, coming, monkeypatch, how):
-    """A server that refuses may want fewer requests; an address that swallows connections costs
-    each caller the time of a try."""
+@pytest.mark.parametrize("how", ["has just gone", "refuses", "is slow to fail"])
+async def test_calls_ask_for_no_more_tries_of_a_server_that(upstream, coming, monkeypatch, how):
+    """Tries need a pause; a server that refuses may want fewer requests; an address that swallows
+    connections costs each caller the time of a try."""
+    if how == "has just gone":
+        monkeypatch.setattr(module, "_LEAST_PAUSE_S", 300.0)
+    elif how == "is slow to fail":
+        monkeypatch.setattr(module, "_QUICK_S", 0.0)
+    await leave(upstream, coming)
     if how == "refuses":
-        await leave(upstream, coming)
         coming.status = 429
         await coming.come()
         await asked(upstream)
-    else:
-        monkeypatch.setattr(module, "_QUICK_S", 0.0)
-        await leave(upstream, coming)
     tries = upstream._tries
-    for _ in range(5):
+    for _ in range(20):
         assert all(isinstance(found, Fault) for found in await asked(upstream))
     assert upstream._tries == tries
 
