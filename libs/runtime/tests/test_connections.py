@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,49 +82,47 @@ async def test_bytes_after_an_answer_do_not_keep_a_connection(watches):
         writer.close()
 
 
-async def test_request_in_progress_and_idle_connection_stay(watches):
+@pytest.fixture
+async def slow(watches):
+    """A server that answers once `go` is set; a request has come where `reached` is."""
+    found = SimpleNamespace(reached=asyncio.Event(), go=asyncio.Event())
+
+    async def app(scope, receive, send):
+        found.reached.set()
+        await found.go.wait()
+        await echo(scope, receive, send)
+
+    async with HttpServer.serving(app, limits=AT_ONCE, lifespan="off") as found.server:
+        yield found
+
+
+async def test_request_in_progress_and_idle_connection_stay(watches, slow):
     """The answer may take its time, and so may the next request."""
-    reached, go = asyncio.Event(), asyncio.Event()
-
-    async def slow(scope, receive, send):
-        reached.set()
-        await go.wait()
-        await echo(scope, receive, send)
-
-    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
-        async with asyncio.timeout(60):
-            reader, writer = await connect(server, HEAD + b"1234567890")
-            await reached.wait()
-            watches[0].look()
-            watches[0].look()
-            go.set()
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            watches[0].look()
-            watches[0].look()
-            writer.write(HEAD + b"1234567890")
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            writer.close()
+    async with asyncio.timeout(60):
+        reader, writer = await connect(slow.server, HEAD + b"1234567890")
+        await slow.reached.wait()
+        watches[0].look()
+        watches[0].look()
+        slow.go.set()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        watches[0].look()
+        watches[0].look()
+        writer.write(HEAD + b"1234567890")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
 
 
-async def test_next_request_does_not_end_the_one_in_progress(watches):
+async def test_next_request_does_not_end_the_one_in_progress(watches, slow):
     """Its body is not read before it is its turn, so the client cannot be late."""
-    reached, go = asyncio.Event(), asyncio.Event()
-
-    async def slow(scope, receive, send):
-        reached.set()
-        await go.wait()
-        await echo(scope, receive, send)
-
-    async with HttpServer.serving(slow, limits=AT_ONCE, lifespan="off") as server:
-        async with asyncio.timeout(60):
-            reader, writer = await connect(server, HEAD + b"1234567890" + HEAD + b"12345")
-            await reached.wait()
-            watches[0].look()
-            watches[0].look()
-            go.set()
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
-            writer.close()
+    async with asyncio.timeout(60):
+        reader, writer = await connect(slow.server, HEAD + b"1234567890" + HEAD + b"12345")
+        await slow.reached.wait()
+        watches[0].look()
+        watches[0].look()
+        slow.go.set()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert (await look_until_closed(watches[0], reader)).startswith(b"HTTP/1.1 408 ")
+        writer.close()
 
 
 async def test_time_starts_with_each_request(watches, monkeypatch):
