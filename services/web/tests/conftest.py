@@ -101,6 +101,9 @@ class InlineReaderPool:
     async def read_json(self, question: Question, *, caller: str = "") -> bytes | str:
         return answer(question).body
 
+    def prepare(self) -> None:
+        pass
+
     async def obey(self, question: RobotsQuestion, *, caller: str = "") -> RobotsAnswer:
         return answer(question)
 

@@ -238,6 +238,9 @@ RULES = b"User-agent: *\nDisallow: /private/\n\nUser-agent: searchbus\nDisallow:
 class InlineReader:
     """Reads the file in this process."""
 
+    def prepare(self):
+        pass
+
     async def obey(self, question, *, caller=""):
         return answer_of(question)
 

@@ -92,12 +92,12 @@ async def test_process_that_ended_is_a_problem_of_the_page():
 
 @pytest.mark.parametrize("size", [1, 3])
 async def test_size_is_the_number_of_processes(size):
-    """One is started before the first page, the others with it."""
+    """None is started before pages are expected."""
     async with ReaderPool(size, timeout_s=30.0) as pool:
-        for wanted in (1, size):
-            await pool.ready()
-            assert sum(child.is_alive() for child in pool._children) == wanted
-            assert (await pool.read(plain("x"))).text == "x"
+        assert not any(child.is_alive() for child in pool._children)
+        assert (await pool.read(plain("x"))).text == "x"
+        await pool.ready()
+        assert sum(child.is_alive() for child in pool._children) == size
 
 
 async def test_caller_has_half_of_the_processes(stopped):

@@ -130,6 +130,7 @@ class Robots:
         """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
+        self._reader.prepare()
         async with self._locks.setdefault(origin, asyncio.Lock()):  # one request per origin
             known = self._known.get(origin)
             if known is None:

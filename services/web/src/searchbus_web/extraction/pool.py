@@ -42,8 +42,8 @@ class ReaderPool:
     """Parses pages in `size` processes. Use as an asynchronous context manager.
 
     One caller has at most half of the processes at a time, so that pages chosen to take long do
-    not stop the others' pages. A process takes pages once its parsers are loaded. The first one is
-    started at once, the others with the first page.
+    not stop the others' pages. A process takes pages once its parsers are loaded; none is started
+    before pages are expected, since each takes 30 MB, and most of a second of CPU time to start.
 
     Args:
         timeout_s: for one page; a process that takes longer is killed and replaced.
@@ -52,7 +52,7 @@ class ReaderPool:
     def __init__(self, size: int = 2, *, timeout_s: float = 5.0) -> None:
         self._free: asyncio.Queue[_Child] = asyncio.Queue()
         self._children = [_Child() for _ in range(size)]
-        self._unused = self._children[1:]
+        self._unused = list(self._children)
         self._timeout_s = timeout_s
         self._per_caller = max(1, size // 2)
         # A caller's semaphore exists while a page of theirs is parsed or waits.
@@ -60,12 +60,16 @@ class ReaderPool:
         self._loading: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> ReaderPool:
-        # The first page should not wait for the imports, nor the service's start.
-        self._load(self._children[0])
         return self
+
+    def prepare(self) -> None:
+        """Start the processes, where none was: a page is being fetched meanwhile."""
+        while self._unused:
+            self._load(self._unused.pop())
 
     async def ready(self) -> None:
         """Wait until every process that is not in use has its parsers."""
+        self.prepare()
         await asyncio.gather(*map(asyncio.shield, self._loading))
 
     async def __aexit__(self, *_: object) -> None:
@@ -92,8 +96,7 @@ class ReaderPool:
         return (found.problem if isinstance(found, PageText) else None) or "parse_error"
 
     async def _ask(self, question: Question, caller: str) -> Answer:
-        while self._unused:
-            self._load(self._unused.pop())
+        self.prepare()
         async with self._callers.setdefault(caller, asyncio.Semaphore(self._per_caller)):
             child = await self._free.get()
             while not child.is_alive():  # it ended by itself
