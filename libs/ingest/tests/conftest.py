@@ -129,7 +129,7 @@ def command_bus(retrieval, monkeypatch) -> BusAddress:
     async def connect(url, **options):
         return await bus_with(retrieval)
 
-    monkeypatch.setattr("searchbus_ingest.sending.connect", connect)
+    monkeypatch.setattr("searchbus_bus.connect", connect)
     return BusAddress("nats://test", {})
 
 

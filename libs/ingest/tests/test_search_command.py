@@ -6,19 +6,16 @@ import asyncio
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from searchbus_cli.main import app
 from searchbus_contracts.retrieval import Explanation, LeftOut, Leg, Reading, SearchReply
-from searchbus_ingest import search_command
 from searchbus_ingest.search_command import explained, rest_explained
 from searchbus_ingest.sending import send
 from searchbus_ingest.sources.item import make_document
+from searchbus_runtime import connection
 
 from .conftest import bus_with
-
-app = typer.Typer()
-app.command()(search_command.search)
 
 
 @pytest.fixture
@@ -30,8 +27,8 @@ def run(command_bus, retrieval, monkeypatch, tmp_path):
         await send(await bus_with(retrieval), "c", [made])
 
     asyncio.run(fill())
-    monkeypatch.setattr(search_command, "find_bus", lambda folder: command_bus)
-    return lambda *arguments: CliRunner().invoke(app, [*arguments, "--data", str(tmp_path)])
+    monkeypatch.setattr(connection, "find_bus", lambda folder: command_bus)
+    return lambda *given: CliRunner().invoke(app, ["search", *given, "--data", str(tmp_path)])
 
 
 def test_hits_are_shown_with_title_section_and_text(run):
@@ -81,7 +78,7 @@ def test_failure_is_shown_and_exits_with_one(run, monkeypatch):
     done = run("fail")
     assert done.exit_code == 1
     assert "no collection 'x'" in done.stderr
-    monkeypatch.setattr(search_command, "find_bus", lambda folder: None)
+    monkeypatch.setattr(connection, "find_bus", lambda folder: None)
     assert "searchbus up" in " ".join(run("sing").stderr.split())
 
 

@@ -18,10 +18,10 @@ from rich.text import Text
 from searchbus_cli.output import echo, err, fail
 from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack, open_bus
 
 from .progress import ProgressReport
-from .sending import Retrieval, Summary, delete, open_bus, send
+from .sending import Retrieval, Summary, delete, send
 from .sources.files import SUFFIXES, read_files
 from .sources.fomc_site import BASE_URL, FomcSite
 from .sources.item import Item

@@ -12,12 +12,10 @@ import typer
 from rich.text import Text
 
 from searchbus_cli.output import echo, fail, out
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 from searchbus_contracts.retrieval import MAX_TOP_K, Explanation, Leg, SearchReply, SearchRequest
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
-
-from .sending import open_bus
+from searchbus_runtime import data_folder, open_bus
 
 _SHOWN_CHARS = 240
 
@@ -48,17 +46,11 @@ def search(
     Example: searchbus search "how does a caller cancel a request" --collection docs --explain
     """
     folder = data_folder(data)
-    address = find_bus(folder)
-    if address is None:
-        raise fail(no_stack(folder))
     request = SearchRequest(
         query=query, collections=tuple(collection or ()), limit=limit, explain=explain,
         max_tokens=max_tokens, cursor=cursor,
     )  # fmt: skip
-    try:
-        reply = asyncio.run(_search(address, request))
-    except Fault as fault:
-        raise fail(str(fault)) from None
+    reply = asyncio.run(_search(folder, request))
     if as_json:
         echo(msgspec.json.encode(reply).decode())
         return
@@ -91,8 +83,8 @@ def search(
         out.print(line, highlight=False, soft_wrap=True)
 
 
-async def _search(address: BusAddress, request: SearchRequest) -> SearchReply:
-    async with open_bus(address, "searchbus-search") as bus:
+async def _search(folder: Path, request: SearchRequest) -> SearchReply:
+    async with open_bus(folder, "searchbus-search") as bus:
         return await bus.request(
             bus.subjects.endpoint("retrieval", "search"),
             request,

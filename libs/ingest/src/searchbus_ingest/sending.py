@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from searchbus_bus import Bus, connect
+from searchbus_bus import Bus
 from searchbus_contracts import Actor
 from searchbus_contracts.errors import ErrorCode, Fault
 from searchbus_contracts.ingest import (
@@ -27,7 +26,6 @@ from searchbus_contracts.ingest import (
     revision_of,
 )
 from searchbus_contracts.retrieval import DocumentSummary, FieldType, ListReply, ListRequest
-from searchbus_runtime import BusAddress
 
 from .sources.item import Item, Reason
 
@@ -51,16 +49,6 @@ R = TypeVar("R")
 SYNCED_FROM = "synced_from"
 """Metadata field of documents that `searchbus sync` stores: the name of their source."""
 _OPERATOR = Actor(subject="searchbus-ingest", roles=("*",))
-
-
-@asynccontextmanager
-async def open_bus(address: BusAddress, name: str) -> AsyncIterator[Bus]:
-    """A connection to the bus of the running stack, for one command."""
-    bus = await connect(address.url, name=name, **address.options)
-    try:
-        yield bus
-    finally:
-        await bus.close()
 
 
 @dataclass(slots=True)

@@ -104,18 +104,20 @@ def find_bus(data: Path) -> BusAddress | None:
 
 
 @asynccontextmanager
-async def open_bus(data: Path, name: str) -> AsyncIterator[Bus]:
-    """A connection to the bus that `find_bus` finds, for one command.
+async def open_bus(at: Path | BusAddress, name: str) -> AsyncIterator[Bus]:
+    """A connection to a bus for one command, or to the one that `find_bus` finds for a data folder.
 
     Raises:
-        CommandError: no bus is known.
+        CommandError: none is known.
         Fault: `unavailable`, where it cannot be reached.
     """
     from searchbus_bus import connect  # here: most who look for a bus find none
 
-    address = find_bus(data)
-    if address is None:
-        raise CommandError(no_stack(data))
+    if isinstance(at, Path):
+        if (address := find_bus(at)) is None:
+            raise CommandError(no_stack(at))
+    else:
+        address = at
     bus = await connect(address.url, name=name, **address.options)
     try:
         yield bus

@@ -19,8 +19,8 @@ from searchbus_runtime.protocol import drained
 from .auth.authenticator import METADATA_PATH, metadata
 from .bootstrap import Edge
 from .http.answer import TEXT, PlainAnswer
-from .http.faults import PAGE, HttpError, count_refused, failed
-from .http.head import Headers, HttpRefusal, parse_head
+from .http.faults import PAGE, HttpError, accepted, count_refused, failed
+from .http.head import Headers, parse_head
 from .interfaces.calls import allowed, bare_app
 from .interfaces.server_card import ANYONE, CACHE, documents
 
@@ -42,10 +42,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         """Who sends a request; raises HttpError."""
         # The address first: a page of another site learns nothing, not even of credentials.
         refusal = edge.policy.addresses.check(parse_head(request.headers.raw))
-        found = refusal or await edge.policy.admit(request.scope, resource)
-        if isinstance(found, HttpRefusal):
-            raise HttpError.of(found)
-        return found.actor
+        return accepted(refusal or await edge.policy.admit(request.scope, resource)).actor
 
     @app.exception_handler(Fault)
     @app.exception_handler(HttpError)
@@ -101,9 +98,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         """The server card, or the catalog that names it; the same for everybody."""
         head = parse_head(request.headers.raw)
         head.origin = ""  # pages of other sites may read these
-        refusal = edge.policy.addresses.check(head)
-        if refusal is not None:
-            raise HttpError.of(refusal)
+        accepted(edge.policy.addresses.check(head))
         await edge.policy.abuse.admit(request.client.host if request.client else "")
         body, content_type = described[request.url.path]
         known = request.headers.get("if-none-match")

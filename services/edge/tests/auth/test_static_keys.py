@@ -119,6 +119,8 @@ def test_only_keys_that_are_valid_are_kept(file, clock):
         json.dumps({"keys": [{"id": "a", "name": "n", "sha256": 5, "roles": [], "created_s": 0}]}),
         json.dumps({"keys": [{"id": "a", "name": "n", "sha256": "", "roles": "AB", "created_s": 0}]}),
         json.dumps({"keys": [{"id": "a", "name": "n", "sha256": "", "roles": [], "created_s": "x"}]}),
+        json.dumps({"keys": [{"id": "a", "name": "n", "sha256": "0" * 64, "roles": [],
+                              "created_s": 0, "newer": 1}]}),
     ],
 )  # fmt: skip
 def test_damaged_file_keeps_the_last_valid_keys(file, clock, damage, caplog):

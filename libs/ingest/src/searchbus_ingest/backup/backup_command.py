@@ -17,12 +17,12 @@ from searchbus_cli.output import echo, fail
 from searchbus_contracts import VERSION, Fault, encode
 from searchbus_contracts.copies import CollectionCopy, ExportReply, ExportRequest
 from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack, open_bus
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import configured_path
 
 from ..progress import StepProgress
-from ..sending import Retrieval, open_bus
+from ..sending import Retrieval
 from .archive import (
     DATED,
     FORMAT,

@@ -19,12 +19,12 @@ from searchbus_cli.stack import Stack, claim_folder
 from searchbus_contracts import ErrorCode, Fault, decode
 from searchbus_contracts.copies import PointCopy, RestoreReply, RestoreRequest
 from searchbus_contracts.ingest import DeleteReply, DeleteRequest
-from searchbus_runtime import BusAddress, data_folder, find_bus, read_state
+from searchbus_runtime import BusAddress, data_folder, find_bus, open_bus, read_state
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.state import LOCK_FILE
 
 from ..progress import StepProgress
-from ..sending import DELETE_TIMEOUT_S, Retrieval, open_bus
+from ..sending import DELETE_TIMEOUT_S, Retrieval
 from .archive import KEPT, Backup, BackupError, Entry, create
 from .backup_command import collections_of
 

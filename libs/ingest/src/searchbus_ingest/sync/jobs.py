@@ -24,11 +24,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Fault, is_token
-from searchbus_runtime import BusAddress
+from searchbus_runtime import BusAddress, open_bus
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import Sources
 
-from ..sending import Summary, open_bus
+from ..sending import Summary
 from .fetching import SiteClient
 from .folder import FolderSource
 from .repository import RepositorySource

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from searchbus_contracts import is_token
 from searchbus_runtime import data_folder
@@ -69,8 +70,7 @@ def list_keys(
     with _errors():
         records = _file(file, data).read()
     if as_json:
-        rows = [{"id": r.id, "name": r.name, "roles": r.roles, "created_s": r.created_s,
-                 "expires_s": r.expires_s, "endpoints": r.endpoints} for r in records]  # fmt: skip
+        rows = [{k: v for k, v in asdict(r).items() if k != "sha256"} for r in records]
         typer.echo(json.dumps(rows))
         return
     if not records:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import logging
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta, Struct
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor
@@ -34,18 +35,24 @@ _unreadable = metrics.get_meter("searchbus.edge").create_counter(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
+class KeyRecord(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One key without the key itself, valid at `endpoints` (empty: all). Times are seconds of the
-    epoch; 0: never."""
+    epoch; 0: never.
+
+    An edge that knows no endpoints refuses such a key, and only such a key's file.
+    """
 
     id: str
     name: str
-    sha256: str
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     roles: tuple[str, ...]
     created_s: int
     expires_s: int = 0
     endpoints: tuple[str, ...] = ()
+
+
+class _Content(Struct):
+    keys: list[KeyRecord]
 
 
 class KeyFile:
@@ -62,12 +69,12 @@ class KeyFile:
             OSError: it cannot be read.
         """
         try:
-            text = self.path.read_text()
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return []
         try:
-            return [_record(item) for item in json.loads(text)["keys"]]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return msgspec.json.decode(content, type=_Content).keys
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ValueError(
                 f"{self.path} is not a valid keys file: {error}. Repair it or put it back from a "
                 "copy."
@@ -120,14 +127,8 @@ class KeyFile:
         return len(kept) < len(records)
 
     def _write(self, records: list[KeyRecord]) -> None:
-        # An edge that knows no endpoints refuses such a key, and only such a key's file.
-        content = {
-            "keys": [
-                {k: v for k, v in asdict(record).items() if v or k != "endpoints"}
-                for record in records
-            ]
-        }
-        write_atomically(self.path, json.dumps(content, indent=1), mode=0o600)
+        content = msgspec.json.format(msgspec.json.encode(_Content(records)), indent=1)
+        write_atomically(self.path, content, mode=0o600)
 
 
 _NOBODY: tuple[KeyRecord | None, Actor] = (None, Actor())
@@ -197,21 +198,6 @@ def _actor(record: KeyRecord) -> Actor:
     # Every role, if the key was made so.
     roles = ("*",) if "*" in record.roles else record.roles
     return Actor(subject=f"key:{record.id}", roles=roles)
-
-
-def _record(item: dict[str, object]) -> KeyRecord:
-    roles, endpoints = item["roles"], item.get("endpoints", [])
-    record = KeyRecord(**{**item, "roles": tuple(roles), "endpoints": tuple(endpoints)})  # type: ignore[arg-type]
-    texts = (record.id, record.name, record.sha256, *record.roles, *record.endpoints)
-    times_s = (record.created_s, record.expires_s)
-    lists = isinstance(roles, list) and isinstance(endpoints, list)
-    if not lists or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"the record {record.id!r} has a field of the wrong type")
-    if not all(isinstance(time_s, int) for time_s in times_s):
-        raise TypeError(f"the record {record.id!r} has a time that is not a whole number")
-    if not record.sha256.isascii():
-        raise ValueError(f"the record {record.id!r} has an invalid hash")
-    return record
 
 
 def _hash(key: str) -> str:

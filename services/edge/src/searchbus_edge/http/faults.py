@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
@@ -26,6 +26,7 @@ from searchbus_contracts import ErrorCode, Failure, Fault, encode
 from .answer import JSON, TEXT, PlainAnswer
 from .head import Headers, HttpRefusal
 
+T = TypeVar("T")
 TOOL_ERROR = "tool_error"
 """A tool reports a failure in its own words."""
 INVALID_REQUEST = "invalid_request"
@@ -105,6 +106,13 @@ class HttpError(Exception):
             retryable=refusal.status in _WORTH_A_RETRY,
         )
         return cls(refusal.status, failure, refusal.headers)
+
+
+def accepted(found: T | HttpRefusal) -> T:
+    """What was found, if it is not a refusal; that is raised as HttpError."""
+    if isinstance(found, HttpRefusal):
+        raise HttpError.of(found)
+    return found
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -35,7 +35,7 @@ from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
 from ..http.answer import TEXT, PlainAnswer
 from ..http.body import NOT_JSON, decode_json
-from ..http.faults import TOOL_ERROR, Form, HttpError, failed
+from ..http.faults import TOOL_ERROR, Form, HttpError, accepted, failed
 from ..http.head import Head, HttpRefusal, Received, parse_head
 from ..tools.admission import HttpPolicy
 from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
@@ -78,15 +78,11 @@ class HttpCalls:
             site = next((value for name, value in found.head.raw if name == b"sec-fetch-site"), b"")
             if site in _OTHER_SITES:
                 found = HttpRefusal(403, "Requests of other sites are refused.")
-        if isinstance(found, HttpRefusal):
-            raise HttpError.of(found)
-        return found
+        return accepted(found)
 
     def check_address(self, scope: Any) -> None:
         """Refuse a request for another Host, or from a page of another site; raises HttpError."""
-        refusal = self._policy.addresses.check(parse_head(scope["headers"]))
-        if refusal is not None:
-            raise HttpError.of(refusal)
+        accepted(self._policy.addresses.check(parse_head(scope["headers"])))
 
     async def body(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
@@ -94,29 +90,22 @@ class HttpCalls:
         """The body of a request, of any media type, as large as its tool allows; raises
         HttpError."""
         limits = self._policy.limits
-        found = await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
-        if isinstance(found, bytes):
-            declared_bytes = tool.descriptor.max_request_bytes if tool is not None else 0
-            found = limits.check(found, declared_bytes) or found
-        if isinstance(found, HttpRefusal):
-            raise HttpError.of(found)
+        found = accepted(
+            await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
+        )
+        accepted(limits.check(found, tool.descriptor.max_request_bytes if tool is not None else 0))
         return found
 
     async def file(self, received: Received, receive: Any) -> bytes:
         """A body that is a file, up to the limit of any request; raises HttpError."""
         limits = self._policy.limits
-        found = await limits.read(received.head, receive, lambda: limits.most_bytes)
-        if isinstance(found, HttpRefusal):
-            raise HttpError.of(found)
-        return found
+        return accepted(await limits.read(received.head, receive, lambda: limits.most_bytes))
 
     async def json(
         self, received: Received, receive: Any, *, tool: ListedTool | None = None
     ) -> bytes:
         """A body that is to be JSON, for `read_arguments`; see `body`. Raises HttpError."""
-        refusal = _check_media_type(received.head)
-        if refusal is not None:
-            raise HttpError.of(refusal)
+        accepted(_check_media_type(received.head))
         return await self.body(received, receive, tool=tool)
 
     async def call(
@@ -146,9 +135,7 @@ class HttpCalls:
             HttpError: the caller lacks a role.
         """
         target = self._calls.resolver.target(view, name, arguments)
-        refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
-        if refusal is not None:
-            raise HttpError.of(refusal)
+        accepted(self._policy.check_role(received.actor, RESOURCE, target.called))
         actor = received.actor
         if view.joined:
             actor = msgspec.structs.replace(actor, endpoint=view.toolset)

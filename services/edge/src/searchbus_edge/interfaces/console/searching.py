@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,9 +18,10 @@ import msgspec
 from fastapi import FastAPI, Request
 from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from searchbus_bus import Bus
-from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.retrieval import SearchReply, SearchRequest
 from searchbus_runtime.files import locked, write_atomically
 
@@ -66,6 +68,14 @@ class Judgement(Struct, frozen=True):
     part: Part
     id: Annotated[str, Meta(min_length=1, max_length=2048)]
     relevant: bool | None
+
+
+class Judged(Struct):
+    """A line of the file of judgements."""
+
+    text: str
+    relevant: list[str] = []
+    irrelevant: list[str] = []
 
 
 def add_searching(
@@ -166,12 +176,14 @@ def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
     file = folder / "queries.jsonl"
     with locked(file):
         lines = _read(file)
-        line = lines.setdefault(wanted.query, {"text": wanted.query})
-        for name, value in (("relevant", True), ("irrelevant", False)):
-            ids = [one for one in line.get(name, []) if one != wanted.id]
-            line[name] = [*ids, wanted.id] if wanted.relevant is value else ids
-        kept = [line for line in lines.values() if line["relevant"] or line["irrelevant"]]
-        text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in kept)
+        line = lines.setdefault(wanted.query, Judged(wanted.query))
+        for ids, value in ((line.relevant, True), (line.irrelevant, False)):
+            if wanted.id in ids:
+                ids.remove(wanted.id)
+            if wanted.relevant is value:
+                ids.append(wanted.id)
+        kept = [line for line in lines.values() if line.relevant or line.irrelevant]
+        text = "".join(json.dumps(asdict(line), ensure_ascii=True) + "\n" for line in kept)
         if len(text) > _MAX_BYTES:
             raise Fault(
                 ErrorCode.STORAGE_FULL, f"{file} is full. Put it elsewhere to begin another one.",
@@ -192,21 +204,11 @@ def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
     return len(kept)
 
 
-def _read(file: Path) -> dict[str, _Line]:
+def _read(file: Path) -> dict[str, Judged]:
     """Query → its line; a line that is not one of ours is left out."""
-    found: dict[str, _Line] = {}
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return found
-    for line in text.splitlines():
-        try:
-            one = json.loads(line)
-            found[str(one["text"])] = {
-                "text": str(one["text"]),
-                "relevant": [str(item) for item in one.get("relevant", [])],
-                "irrelevant": [str(item) for item in one.get("irrelevant", [])],
-            }
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue
+    found: dict[str, Judged] = {}
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        with suppress(Fault):
+            one = decode(line, Judged)
+            found[one.text] = one
     return found
