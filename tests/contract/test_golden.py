@@ -15,8 +15,6 @@ from searchbus_contracts import (
     Failure,
     Fault,
     attach,
-    browser,
-    copies,
     decode,
     decode_catalog,
     encode,
@@ -40,8 +38,6 @@ def kind_of(name: str):
     modules = (
         searchbus_contracts,
         attach,
-        browser,
-        copies,
         engines,
         ingest,
         resources,

@@ -15,7 +15,7 @@ import pytest
 
 from searchbus_browser.rendering import Renderer
 from searchbus_browser.settings import BrowserSettings
-from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_upstream import GuardedBackend
 
 PUBLIC = "93.184.215.14"

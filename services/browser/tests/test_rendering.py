@@ -14,7 +14,7 @@ import uvloop
 from searchbus_browser import chromium as browsers
 from searchbus_browser import rendering
 from searchbus_contracts import ErrorCode, Fault, decode, encode
-from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_runtime.parent import adopt_orphans
 
 from .conftest import URL, Pages, renderer

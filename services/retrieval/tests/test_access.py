@@ -15,17 +15,20 @@ from searchbus_contracts import (
     ResourceSearchReply,
     ResourceSearchRequest,
 )
-from searchbus_contracts.copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.ingest import (
     Chunk,
     DeleteReply,
     DeleteRequest,
+    ExportReply,
+    ExportRequest,
     IngestReply,
     IngestRequest,
     NewDocument,
     RebuildReply,
     RebuildRequest,
+    RestoreReply,
+    RestoreRequest,
 )
 from searchbus_contracts.retrieval import (
     Document,

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from .attach import ManageReply, ManageRequest, StatusReply, StatusRequest
-from .browser import RenderReply, RenderRequest
 from .catalog import Catalog, CatalogEvent, CatalogRequest
-from .copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from .engines import EngineRequest, EngineStatesReply, EngineStatesRequest
 from .headers import Cancel, Ping, Pong
 from .ingest import (
     DeleteReply,
     DeleteRequest,
+    ExportReply,
+    ExportRequest,
     IngestReply,
     IngestRequest,
     RebuildReply,
     RebuildRequest,
+    RestoreReply,
+    RestoreRequest,
 )
 from .resources import (
     CompleteReply,
@@ -45,7 +47,7 @@ from .retrieval import (
 )
 from .toolindex import FindReply, FindRequest
 from .tools import ToolCall, ToolReply
-from .web import WebSearchReply, WebSearchRequest
+from .web import RenderReply, RenderRequest, WebSearchReply, WebSearchRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
-"""Typed requests to the retrieval service that write: ingest and delete (§10).
+"""Typed requests to the retrieval service that write, and copies of collections (§10).
 
 The whole text of a document is sent once; its chunks are offsets into it, in characters (code
 points). The sender and the service compute the same ids and revisions: what is stored already is
-not sent again.
+not sent again. A copy has the vectors, so that nothing is embedded again, and belongs to no engine.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -131,3 +131,58 @@ def revision_of(document: NewDocument) -> str:
 def hash_of_text(text: str) -> str:
     """SHA-256 over the UTF-8 of a text, 64 hex digits: what callers compute to see a change."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class PointCopy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record, a passage or a part of a text; numbers are little-endian, in base64."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+    payload: dict[str, Any]
+    dense: Annotated[bytes, doc("float32; empty: it has no vectors.")] = b""
+    indices: Annotated[bytes, doc("Term ids, uint32.")] = b""
+    values: Annotated[bytes, doc("Weights of the terms, float32.")] = b""
+
+
+class CollectionCopy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a collection is made of."""
+
+    fields: dict[str, FieldType]
+    model: str
+    dimensions: Annotated[int, Meta(ge=1, le=65_536)]
+    facts: dict[str, FieldType] = {}
+
+
+class ExportRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The next documents of a collection, each complete and as it is at one moment."""
+
+    collection: Name
+    cursor: Annotated[str, Meta(max_length=1024)] | None = None
+
+
+class ExportReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some documents; a large one may need several replies."""
+
+    collection: CollectionCopy
+    points: tuple[PointCopy, ...] = ()
+    documents: Annotated[int, doc("How many documents end in this reply.")] = 0
+    next_cursor: str | None = None
+    unfinished: Annotated[
+        int, doc("So many points at the end are of a document that the next reply continues.")
+    ] = 0
+    restarted: Annotated[
+        bool, doc("That document was replaced or deleted meanwhile: drop what came of it.")
+    ] = False
+
+
+class RestoreRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Store points of a copy beside a collection; `retrieval.rebuild` puts them in its place."""
+
+    collection: Name
+    copy: CollectionCopy
+    points: Annotated[tuple[PointCopy, ...], Meta(max_length=10_000)] = ()
+
+
+class RestoreReply(Struct, frozen=True, kw_only=True):
+    """How many points were stored; they are durable."""
+
+    points: int

@@ -1,4 +1,4 @@
-"""Text that others wrote, without characters that people do not see.
+"""Text that others wrote: without characters that people do not see, and between marks.
 
     shown = visible(text)
 
@@ -8,6 +8,7 @@ It takes time in proportion to the text, and does not change its own output.
 from __future__ import annotations
 
 import re
+import secrets
 import unicodedata
 
 _IGNORABLE = re.compile(
@@ -56,3 +57,19 @@ def visible(text: str) -> str:
     if used & _IN_CONTEXT:
         text = _LOOSE_JOINER.sub("", _LOOSE_SELECTOR.sub("", text))
     return text
+
+
+_MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
+
+
+def marked(text: str, mark: str | None = None) -> str:
+    """A text between marks of untrusted text: those of the text that it is from, or new ones that
+    no text contains."""
+    mark = mark or f"untrusted_text_{secrets.token_hex(4)}"
+    return f"<{mark}>\n{text}\n</{mark}>"
+
+
+def unmarked(text: str) -> tuple[str | None, str]:
+    """The mark of a text and what stands between its marks; None and the text without any."""
+    found = _MARKED.match(text)
+    return (found[1], found[2]) if found else (None, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from searchbus_contracts.copies import CollectionCopy, ExportReply, PointCopy
+from searchbus_contracts.ingest import CollectionCopy, ExportReply, PointCopy
 from searchbus_ingest.backup.archive import new_backup
 from searchbus_ingest.backup.backup_command import _copy_files, _Written
 

@@ -18,7 +18,7 @@ from urllib.parse import urldefrag, urlsplit
 from opentelemetry import metrics
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_upstream import GuardedBackend
 
 from .chromium import BrowserError, Chromium

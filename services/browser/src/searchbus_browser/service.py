@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from searchbus_bus import Call, Worker, endpoint
-from searchbus_contracts.browser import RenderReply, RenderRequest
+from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_runtime import Process
 from searchbus_runtime.parent import adopt_orphans
 from searchbus_upstream import GuardedBackend

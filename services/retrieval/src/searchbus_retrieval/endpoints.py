@@ -9,17 +9,20 @@ import msgspec
 from searchbus_bus import Call, endpoint
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.copies import ExportReply, ExportRequest, RestoreReply, RestoreRequest
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.ingest import (
     DeleteReply,
     DeleteRequest,
+    ExportReply,
+    ExportRequest,
     IngestReply,
     IngestRequest,
     IngestResult,
     NewDocument,
     RebuildReply,
     RebuildRequest,
+    RestoreReply,
+    RestoreRequest,
 )
 from searchbus_contracts.retrieval import (
     Document,

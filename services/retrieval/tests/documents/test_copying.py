@@ -7,7 +7,7 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.codec import decode, encode
-from searchbus_contracts.copies import CollectionCopy, ExportReply, PointCopy
+from searchbus_contracts.ingest import CollectionCopy, ExportReply, PointCopy
 from searchbus_retrieval.documents import copying
 from searchbus_retrieval.documents.copying import points_of
 from searchbus_retrieval.library import Library

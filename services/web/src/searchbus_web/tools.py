@@ -17,7 +17,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
 from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
-from searchbus_contracts.web_tools import MAX_RESULTS
+from searchbus_contracts.web import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
 
 from .domains import read_domains

@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.browser import MAX_RENDER_BYTES, RenderReply, RenderRequest
+from searchbus_contracts.web import MAX_RENDER_BYTES, RenderReply, RenderRequest
 from searchbus_web.extraction import scripts as module
 from searchbus_web.extraction.fetching import USER_AGENT
 from searchbus_web.extraction.reading import PageBytes, read_page

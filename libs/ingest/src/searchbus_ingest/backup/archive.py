@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from searchbus_contracts.codec import canonical
-from searchbus_contracts.copies import CollectionCopy
+from searchbus_contracts.ingest import CollectionCopy
 
 FORMAT = 1
 MANIFEST = "manifest.json"

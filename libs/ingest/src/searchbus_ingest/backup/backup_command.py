@@ -15,7 +15,7 @@ import typer
 from searchbus_bus import Bus
 from searchbus_cli.output import echo, fail
 from searchbus_contracts import VERSION, Fault, encode
-from searchbus_contracts.copies import CollectionCopy, ExportReply, ExportRequest
+from searchbus_contracts.ingest import CollectionCopy, ExportReply, ExportRequest
 from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
 from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack, open_bus
 from searchbus_runtime.config_file import find_config

@@ -17,8 +17,13 @@ from searchbus_cli.errors import StackError
 from searchbus_cli.output import echo, fail, tell
 from searchbus_cli.stack import Stack, claim_folder
 from searchbus_contracts import ErrorCode, Fault, decode
-from searchbus_contracts.copies import PointCopy, RestoreReply, RestoreRequest
-from searchbus_contracts.ingest import DeleteReply, DeleteRequest
+from searchbus_contracts.ingest import (
+    DeleteReply,
+    DeleteRequest,
+    PointCopy,
+    RestoreReply,
+    RestoreRequest,
+)
 from searchbus_runtime import BusAddress, data_folder, find_bus, open_bus, read_state
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.state import LOCK_FILE

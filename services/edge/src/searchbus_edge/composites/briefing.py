@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import too_small
-from searchbus_contracts.web_tools import marked, unmarked
+from searchbus_contracts.visible import marked, unmarked
 from searchbus_passages import (
     DEFAULT_TOKENS,
     BudgetTooSmallError,

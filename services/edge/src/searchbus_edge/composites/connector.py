@@ -18,7 +18,7 @@ from searchbus_contracts import Failure, encode
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import Part, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
-from searchbus_contracts.web_tools import marked
+from searchbus_contracts.visible import marked
 from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
 
 from ..catalog.render import RESULTS_VIEW, VIEW_KEY

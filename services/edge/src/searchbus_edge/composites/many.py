@@ -13,7 +13,7 @@ from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query, too_small
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
-from searchbus_contracts.web_tools import marked
+from searchbus_contracts.visible import marked
 from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
 
 from .gathering import Coverage, Found, find, fuse, key_of, raise_if_failed

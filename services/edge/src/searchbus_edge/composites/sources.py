@@ -23,7 +23,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode, is_token
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
-from searchbus_contracts.web_tools import marked
+from searchbus_contracts.visible import marked
 from searchbus_passages import BudgetTooSmallError, fit_beginning
 
 from ..auth.signing import StateKey, StateKeys, from_base64url, to_base64url

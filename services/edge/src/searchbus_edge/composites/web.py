@@ -14,13 +14,8 @@ from msgspec import UNSET
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS, Part
-from searchbus_contracts.web_tools import (
-    LATER_STATUS,
-    MAX_RESULTS,
-    marked,
-    unmarked,
-    url_from,
-)  # fmt: skip
+from searchbus_contracts.visible import marked, unmarked
+from searchbus_contracts.web import LATER_STATUS, MAX_RESULTS, url_from
 from searchbus_passages import Comparisons, Place
 
 from ..catalog.registry import Registry

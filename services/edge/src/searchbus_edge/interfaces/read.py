@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request
 
 from searchbus_contracts import ErrorCode, Failure, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
-from searchbus_contracts.web_tools import LATER_STATUS
+from searchbus_contracts.web import LATER_STATUS
 
 from ..http.answer import PlainAnswer
 from ..http.faults import PROBLEM, HttpError

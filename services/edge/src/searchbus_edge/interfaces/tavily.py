@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from opentelemetry import trace
 
 from searchbus_contracts import Fault, encode
-from searchbus_contracts.web_tools import marked, unmarked
+from searchbus_contracts.visible import marked, unmarked
 from searchbus_passages import terms
 
 from ..auth.identity import ANONYMOUS

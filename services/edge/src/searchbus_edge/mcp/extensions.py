@@ -41,6 +41,18 @@ from ..tools.faults import guarded
 from .client import FIRST_REVISION, VIEWS, Context, client_capabilities, lacking
 
 
+class SkillParams(types.RequestParams):
+    """Parameters of skills/get: the URI of a SKILL.md."""
+
+    uri: str
+
+
+class QueryParams(types.RequestParams):
+    """Parameters of skills/search."""
+
+    query: str
+
+
 @dataclass(frozen=True, slots=True)
 class Extensions:
     """What the endpoints of an edge share; without tasks, no call becomes one."""
@@ -59,9 +71,25 @@ class Extensions:
         ttl_ms: int,
     ) -> None:
         """Add the methods to the server of an endpoint (None: `/mcp`), whose lists clients keep for
-        `ttl_ms`."""
-        server.extensions[VIEWS] = {}
-        add_skill_methods(server, self.skills, pages, view=view, actor_of=actor_of, ttl_ms=ttl_ms)
+        `ttl_ms`, and declare the extensions."""
+        skills, cached = self.skills, {"ttlMs": ttl_ms, "cacheScope": "private"}
+
+        async def list_page(ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
+            entries = skills.entries(actor_of(ctx), view())
+            page, cursor = pages.page(entries, params.cursor, "skills", view().toolset)
+            found = {"skills": page, **cached}
+            return found if cursor is None else {**found, "nextCursor": cursor}
+
+        async def get(ctx: Context, params: SkillParams) -> dict[str, Any]:
+            return {"skill": skills.get(actor_of(ctx), view(), params.uri), **cached}
+
+        async def search(ctx: Context, params: QueryParams) -> dict[str, Any]:
+            return {"skills": skills.search(actor_of(ctx), view(), params.query), **cached}
+
+        server.extensions |= {VIEWS: {}, SKILLS: {}}
+        server.add_request_handler("skills/list", types.PaginatedRequestParams, guarded(list_page))
+        server.add_request_handler("skills/get", SkillParams, guarded(get))
+        server.add_request_handler("skills/search", QueryParams, guarded(search))
         if self.tasks is not None:
             add_task_methods(server, self.tasks, endpoint, actor_of)
 
@@ -153,48 +181,6 @@ def _gated(
         return await handler(ctx, params)
 
     return gated
-
-
-class SkillParams(types.RequestParams):
-    """Parameters of skills/get: the URI of a SKILL.md."""
-
-    uri: str
-
-
-class QueryParams(types.RequestParams):
-    """Parameters of skills/search."""
-
-    query: str
-
-
-def add_skill_methods(
-    server: Server[Any],
-    skills: Skills,
-    pages: Pages,
-    *,
-    view: Callable[[], View],
-    actor_of: Callable[[Context], Actor],
-    ttl_ms: int,
-) -> None:
-    """Add the methods to the server of an endpoint, and declare the extension."""
-    cached = {"ttlMs": ttl_ms, "cacheScope": "private"}
-
-    async def list_page(ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        entries = skills.entries(actor_of(ctx), view())
-        page, cursor = pages.page(entries, params.cursor, "skills", view().toolset)
-        found = {"skills": page, **cached}
-        return found if cursor is None else {**found, "nextCursor": cursor}
-
-    async def get(ctx: Context, params: SkillParams) -> dict[str, Any]:
-        return {"skill": skills.get(actor_of(ctx), view(), params.uri), **cached}
-
-    async def search(ctx: Context, params: QueryParams) -> dict[str, Any]:
-        return {"skills": skills.search(actor_of(ctx), view(), params.query), **cached}
-
-    server.extensions[SKILLS] = {}
-    server.add_request_handler("skills/list", types.PaginatedRequestParams, guarded(list_page))
-    server.add_request_handler("skills/get", SkillParams, guarded(get))
-    server.add_request_handler("skills/search", QueryParams, guarded(search))
 
 
 MIME_TYPE = "text/html;profile=mcp-app"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.copies import (
+from searchbus_contracts.ingest import (
     CollectionCopy,
     ExportReply,
     PointCopy,

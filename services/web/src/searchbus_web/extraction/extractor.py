@@ -16,7 +16,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Fault, decode, encode
-from searchbus_contracts.web_tools import LATER_STATUS, START_FRAGMENT
+from searchbus_contracts.web import LATER_STATUS, START_FRAGMENT
 from searchbus_upstream import Cached, Fetched, SharedCache
 from searchbus_upstream.cache import Fetch
 

@@ -14,7 +14,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from searchbus_contracts import encode
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
-from searchbus_contracts.web_tools import marked, url_from
+from searchbus_contracts.visible import marked
+from searchbus_contracts.web import url_from
 from searchbus_passages import Ruler, beginning, count, holds, share
 
 from .extractor import ExtractedPage

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from searchbus_bus import Bus
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.browser import MAX_RENDER_BYTES, RenderReply, RenderRequest
+from searchbus_contracts.web import MAX_RENDER_BYTES, RenderReply, RenderRequest
 
 from .fetching import USER_AGENT
 from .reading import PageBytes

@@ -15,7 +15,7 @@ from searchbus_bus import Call, Toolset
 from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.schemas import check_schema
-from searchbus_contracts.web_tools import url_from
+from searchbus_contracts.web import url_from
 from searchbus_passages import DEFAULT_TOKENS, count
 
 from ..extraction.extractor import ExtractedPage, Extractor

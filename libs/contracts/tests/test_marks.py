@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from searchbus_contracts.web_tools import marked, unmarked
+from searchbus_contracts.visible import marked, unmarked
 
 
 def test_each_text_has_new_marks():
