@@ -17,7 +17,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "searchbus_edge": (
         "http", "auth", "catalog", "tools", "search", "composites", "plans", "tasks", "skills",
-        "mcp", "interfaces", "bootstrap", "stdio",
+        "lending", "mcp", "interfaces", "bootstrap", "stdio",
     ),
     "searchbus_bus": (
         "tasks", "telemetry", "identity", "store", "transport", "client", "worker", "nats", "bus",

@@ -127,10 +127,7 @@ def declare_worker(
         raise ValueError(f"--worker {name} needs --toolset: the toolset that it serves.")
     owners = {**RESERVED_TOOLSETS, **toolset_owners(others)}
     for toolset in toolsets:
-        if not is_token(toolset) or "__" in toolset:
-            raise ValueError(f"--toolset {toolset}: use 1 to 64 letters, digits, - and _, no __.")
-        if toolset in owners:
-            raise ValueError(f"--toolset {toolset} belongs to {owners[toolset]}. Use another name.")
+        check_toolset("--toolset", toolset, owners)
     endpoints = {f"{s.name}.{verb}" for s in others.values() for verb in s.endpoints}
     for subject in calls:
         family, *rest = subject.split(".")
@@ -141,6 +138,16 @@ def declare_worker(
                 f"{', '.join(sorted(endpoints))}, or tool.<toolset>.<tool>."
             )
     return Service(name=name, toolsets=tuple(toolsets), calls=tuple(calls))
+
+
+def check_toolset(
+    option: str, toolset: str, owners: Mapping[str, str], remedy: str = "Use another name."
+) -> None:
+    """Raise ValueError for a name that a toolset cannot have, or that is another service's."""
+    if not is_token(toolset) or "__" in toolset:
+        raise ValueError(f"{option} {toolset}: use 1 to 64 letters, digits, - and _, no __.")
+    if toolset in owners:
+        raise ValueError(f"{option} {toolset} belongs to {owners[toolset]}. {remedy}")
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:

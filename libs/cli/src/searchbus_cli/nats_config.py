@@ -32,6 +32,9 @@ from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bu
 from .authority import SERVERS, write_certificates
 from .errors import StackError
 from .external_workers import declare_worker, external_workers, write_workers
+from .loans import changed as changed_loans
+from .loans import read_loans, write_loans
+from .loans import workers as lenders
 from .output import err, fail
 from .secure import (
     ACTOR_PRIVATE,
@@ -74,6 +77,20 @@ def nats_config(
         ),
     ] = "",
     remove_tenant: Annotated[str, typer.Option(help="Admit this tenant no more.")] = "",
+    lending: Annotated[
+        list[str] | None,
+        typer.Option("--lend", metavar="TOOLSET", help="Lend a toolset of --tenant to --to."),
+    ] = None,
+    withdrawing: Annotated[
+        list[str] | None,
+        typer.Option("--withdraw", metavar="TOOLSET", help="Lend it to --to no more."),
+    ] = None,
+    borrower: Annotated[
+        str, typer.Option("--to", help="The tenant. Without --to the installation itself.")
+    ] = "",
+    lent_as: Annotated[
+        str, typer.Option("--as", help="Its name there, where --lend names a toolset of both.")
+    ] = "",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate of the server.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     tls: Annotated[
@@ -123,7 +140,8 @@ def nats_config(
 
     A worker in another language is admitted by `--worker`, now and in later runs; what Compose and
     Kubernetes need of it is written beside nats.conf. A tenant is another installation on the same
-    server, in accounts of its own; its secrets are in tenants/NAME.
+    server, in accounts of its own; its secrets are in tenants/NAME. It can lend toolsets to others:
+    `--tenant NAME --lend TOOLSET --to OTHER`.
 
     Example: searchbus nats-config --out ./secrets
     """
@@ -157,20 +175,30 @@ def nats_config(
         workers = external_workers(out)
         for name in filter(None, (worker, remove_worker)):
             workers.pop(name, None)
+        prefixes = {"": own_prefix, **tenants}
+        loans = read_loans(out, prefixes)
         if worker:
-            others = {**services, **workers}
+            others = {**services, **workers, **lenders(loans, "")}
             workers[worker] = declare_worker(worker, toolset or (), calls or (), others)
         services |= workers
+        loans = changed_loans(
+            loans, tenant, borrower, {"": services, **dict.fromkeys(tenants, declared)},
+            lend=lending or (), withdraw=withdrawing or (), name=lent_as,
+        )  # fmt: skip
         home = tenant_folder(out, tenant)
-        holders = declared if tenant else services
+        holders = (declared if tenant else services) | lenders(loans, tenant)
         changed = rotated(home, holders, add=rotating or (), remove=retiring or ())
         for path, text in changed.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             _write_secret(path, text)
-        found = _accounts(out, services, own_prefix)
+        found = _accounts(out, services | lenders(loans, ""), own_prefix)
         for name, its_prefix in tenants.items():
-            found |= _accounts(tenant_folder(out, name), declared, its_prefix, name)
+            users = declared | lenders(loans, name)
+            found |= _accounts(tenant_folder(out, name), users, its_prefix, name)
         (out / "nats").mkdir(exist_ok=True)
+        if tenants or remove_tenant:
+            folders = {name: tenant_folder(out, name) for name in prefixes}
+            write_loans(out, loans, prefixes, folders)
         text = "# Written by `searchbus nats-config`: accounts, users and their permissions.\n"
         text += 'max_payload: 1MB\nping_interval: "3s"\nping_max: 1\n'
         text += "jetstream { max_memory_store: 512MB, max_file_store: 256MB }\n"

@@ -50,7 +50,7 @@ class Process(Generic[S]):
         self.bus = bus
         self.health = Health()
         self.resources = AsyncExitStack()
-        self._servings: list[Serving] = []
+        self._drains: list[Callable[[float], Awaitable[None]]] = []
         self._servers: list[HttpServer] = []
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
         self._after_drain: list[Callable[[], Awaitable[None]]] = []
@@ -64,9 +64,13 @@ class Process(Generic[S]):
     async def serve(self, worker: Worker) -> Serving:
         """Serve a worker until the process ends."""
         serving = await self.bus.serve(worker)
-        self._servings.append(serving)
+        self.drain_too(serving.drain)
         self.health.add_liveness(worker.service, serving.healthy)
         return serving
+
+    def drain_too(self, drain: Callable[[float], Awaitable[None]]) -> None:
+        """Drain something together with the workers, in at most so many seconds."""
+        self._drains.append(drain)
 
     def before_drain(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call back when the process starts to stop, before anything is drained."""
@@ -98,7 +102,7 @@ class Process(Generic[S]):
         limit_s = self.settings.drain_timeout_s
         for callback in self._before_drain:
             await _step("a callback", callback())
-        await asyncio.gather(*(_step("a worker", s.drain(limit_s)) for s in self._servings))
+        await asyncio.gather(*(_step("a worker", drain(limit_s)) for drain in self._drains))
         for server in self._servers:
             await _step("an HTTP server", server.stop(timeout_s=limit_s + 2))
         for callback in self._after_drain:

@@ -42,6 +42,7 @@ from .interfaces.console.app import Console
 from .interfaces.read import read_app
 from .interfaces.searxng import searxng_app
 from .interfaces.tavily import tavily_app
+from .lending import Lending
 from .mcp.endpoint import Endpoints
 from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
@@ -79,6 +80,7 @@ class Edge:
         http_calls: the same pipeline for interfaces of plain HTTP.
         interfaces: those that are served, by the first segments of their paths.
         connector: the composites, to be served on the bus like any worker.
+        lending: serves toolsets on the buses of other tenants.
     """
 
     settings: EdgeSettings
@@ -95,6 +97,7 @@ class Edge:
     connector: Worker
     changes: ListChanges
     audit: AuditLog
+    lending: Lending
     console: Console | None = None
     shared: Sequence[SharedFile] = ()
 
@@ -191,6 +194,8 @@ async def open_edge(
             open_extensions(bus, settings, tools.calls, tools.registry, key, clock)
         )
         servers = _servers(tools, tracing, default_actor, extensions)
+        lending = Lending(tools.registry, tools.calls, settings, policy.limits)
+        stack.push_async_callback(lending.drain, settings.drain_timeout_s)
         http_calls = HttpCalls(tools.registry, tools.calls, policy)
         signed_in = not authenticator.open
         interfaces = _interfaces(tools, http_calls, signed_in=signed_in)
@@ -216,6 +221,7 @@ async def open_edge(
             connector=tools.worker,
             changes=tools.changes,
             audit=tools.audit,
+            lending=lending,
             shared=tuple(shared.values()),
         )
 

@@ -41,6 +41,7 @@ async def start(process: Process[EdgeSettings]) -> None:
     process.health.add_readiness("catalogs", edge.ready)
     process.health.add_detail("away", edge.away)
     process.before_drain(edge.end_streams)
+    process.drain_too(edge.lending.drain)
     await process.run_server(
         build_app(edge, process.health),
         listener=listener,
@@ -53,6 +54,7 @@ async def start(process: Process[EdgeSettings]) -> None:
         server_header=False,
     )
     await process.serve(edge.connector)
+    edge.lending.start()
     await edge.directory.refresh()
     if settings.port_file is not None:
         write_atomically(settings.port_file, str(port))

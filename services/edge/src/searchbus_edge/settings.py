@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from searchbus_contracts import is_token
 from searchbus_runtime import FollowingSettings, SigningSettings
+from searchbus_runtime.loans import Loan
 from searchbus_runtime.settings import each_value
 
 from .auth.identity import DEFAULT_PATHS
@@ -161,6 +162,9 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     state_key: Annotated[SecretStr | None, each_value(check_state_key)] = None
     """Signs cursors, ids and the state that clients carry; all edges share it. Of 32 characters or
     more. Default: one that is kept in the data folder."""
+    loans: Annotated[SecretStr | None, each_value(Loan.parse)] = None
+    """Toolsets that are lent to other tenants of the NATS server, as `searchbus nats-config --lend`
+    writes them."""
     trust_traces: bool | None = None
     """Whether a client's trace context becomes the parent of our spans, or only a link. Default:
     parent on loopback, link elsewhere."""

@@ -30,7 +30,15 @@ from searchbus_contracts.subjects import PART, part_subject
 
 from .. import telemetry
 from ..client.inbox import Inbox
-from ..client.parts import PART_BYTES, Assembly, ChunkMark, Credit, part_size_bytes, split
+from ..client.parts import (
+    MAX_BODY_BYTES,
+    PART_BYTES,
+    Assembly,
+    ChunkMark,
+    Credit,
+    part_size_bytes,
+    split,
+)
 from ..client.request import Deadline, Request, received_deadline
 from ..client.requester import Requester
 from ..identity import ActorVerifier, Sent, received_delegation
@@ -137,6 +145,7 @@ class Handling:
 
     Args:
         requester: fetches the parts of large requests.
+        max_request_bytes: a larger request in parts is refused.
         verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
 
     Attributes:
@@ -149,8 +158,10 @@ class Handling:
         replies: Replies,
         requester: Requester,
         verifier: ActorVerifier | None = None,
+        max_request_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self._service = service
+        self._max_request_bytes = max_request_bytes
         self._replies = replies
         self._requester = requester
         self._verifier = verifier
@@ -265,6 +276,11 @@ class Handling:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
                 "The request's parts are not at its reply subject. Send them there.",
+            )
+        if parts.size_bytes > self._max_request_bytes:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The request is over {self._max_request_bytes} bytes. Send less.",
             )
         assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
         body = None

@@ -37,6 +37,7 @@ from searchbus_contracts.resources import (
     template_pattern,
 )
 
+from ..client.parts import MAX_BODY_BYTES
 from .describe import (
     ReplyForm,
     check_limits,
@@ -114,6 +115,7 @@ class Worker:
         max_in_flight: requests handled at once.
         max_waiting: further requests that may wait for a moment (see intake.py); others are
             refused with `overloaded`. As many as are handled by default, and at least 16.
+        max_request_bytes: a larger request in parts is refused before any part is fetched.
     """
 
     def __init__(
@@ -123,12 +125,14 @@ class Worker:
         version: str = VERSION,
         max_in_flight: int = 64,
         max_waiting: int | None = None,
+        max_request_bytes: int = MAX_BODY_BYTES,
         description: str = "",
     ) -> None:
         self.service = service
         self.version = version
         self.max_in_flight = max_in_flight
         self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
+        self.max_request_bytes = max_request_bytes
         self.description = description
         self.endpoints: dict[str, Endpoint] = {}
         self.content_endpoints: dict[tuple[str, str, str], Endpoint] = {}

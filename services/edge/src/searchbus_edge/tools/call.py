@@ -67,6 +67,7 @@ class ToolRequest(Struct, frozen=True):
         on_event: receives progress and log events.
         timeout_s: of a caller with a deadline of its own.
         for_composite: the current span is that of a composite, and keeps its name and outcome.
+        counted_as: whose limits and budgets count; empty for the actor's.
     """
 
     actor: Actor
@@ -79,6 +80,12 @@ class ToolRequest(Struct, frozen=True):
     on_event: OnEvent | None = None
     timeout_s: float | None = None
     for_composite: bool = False
+    counted_as: str = ""
+
+    @property
+    def counted(self) -> str:
+        """Whose limits and budgets count."""
+        return self.counted_as or self.actor.subject
 
 
 class Served(Struct, frozen=True):
@@ -213,7 +220,7 @@ class ToolCalls:
             if listed.passes_on:
                 return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
-            await self._admit(request.actor, listed)
+            await self._admit(request.counted, listed)
             if listed.own:
                 return Served(listed, shown(listed, await self._serve(listed, request)))
             return Served(listed, await self._ask_and_count(listed, request, cost))
@@ -246,19 +253,19 @@ class ToolCalls:
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
             raise Fault(ErrorCode.INVALID_ARGUMENT, hint) from None
 
-    async def _admit(self, actor: Actor, listed: ListedTool) -> None:
+    async def _admit(self, caller: str, listed: ListedTool) -> None:
         """Count the call against the caller's limits; raises Fault(rate_limited).
 
         The edge's own tools count what they do themselves.
         """
         if listed.own:
             return
-        await self._limiter.admit(actor.subject)
+        await self._limiter.admit(caller)
         descriptor = listed.descriptor
         if descriptor.costly:
-            await self._costly.admit(f"{actor.subject}/{descriptor.toolset}.{descriptor.name}")
+            await self._costly.admit(f"{caller}/{descriptor.toolset}.{descriptor.name}")
         if self._budgets is not None:
-            await self._budgets.admit(actor.subject, costly=descriptor.costly)
+            await self._budgets.admit(caller, costly=descriptor.costly)
 
     async def _ask_and_count(self, listed: ListedTool, request: ToolRequest, cost: Cost) -> Reply:
         """Ask the tool's service, and count what its answer costs; raises Fault."""
@@ -275,7 +282,7 @@ class ToolCalls:
             raise
         finally:
             if self._budgets is not None:
-                self._budgets.spend(request.actor.subject, tokens=tokens, credits=cost.credits)
+                self._budgets.spend(request.counted, tokens=tokens, credits=cost.credits)
 
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""

@@ -112,6 +112,17 @@ class Reply(Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError:
             return Fault(code, otherwise)
 
+    def sent(self) -> RawReply:
+        """The same as a message of the bus."""
+        return RawReply(
+            content=self.content,
+            structured=Raw(b"null" if self.structured is None else self.structured),
+            is_error=self.is_error,
+            input_required=self.input_required,
+            meta=self.meta,
+            credits=self.credits,
+        )
+
     def decoded(self) -> ToolReply:
         """The same as a ToolReply, for those who need its values."""
         content = self.content
