@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
@@ -27,6 +29,36 @@ from searchbus_vectors.server_types import address_of, connect
 
 from .conftest import point, query
 
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@contextmanager
+def server(answer: Callable[[str], Answer], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The host and port of a server that answers a GET of a path with status, headers and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = answer(self.path)
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        if tls is not None:
+            running.socket = tls.wrap_socket(running.socket, server_side=True)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{running.server_port}"
+        finally:
+            running.shutdown()
+            thread.join()
+
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 @pytest.mark.parametrize("scheme", ["http://", "HTTP://", ""])
@@ -42,28 +74,15 @@ async def test_server_that_goes_away_is_unavailable():
     """For every request from then on, whether it refuses connections or a proxy answers for it."""
     statuses = [200, 200, 503]
 
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b'{"result": {"collections": []}, "status": "ok", "time": 0}'
-            self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def proxy(_: str) -> Answer:
+        body = b'{"result": {"collections": []}, "status": "ok", "time": 0}'
+        return statuses.pop(0) if len(statuses) > 1 else statuses[0], {}, body
 
-        def log_message(self, *_: object) -> None:
-            """Silent."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            store = await open_store(url=f"http://127.0.0.1:{server.server_port}")
-            statuses[:] = [503]
-            with pytest.raises(StoreUnavailableError):
-                await store.check()
-        finally:
-            server.shutdown()
-            thread.join()
+    with server(proxy) as address:
+        store = await open_store(url=f"http://{address}")
+        statuses[:] = [503]
+        with pytest.raises(StoreUnavailableError):
+            await store.check()
     for call in (
         store.check(),
         store.count("c"),
@@ -84,23 +103,16 @@ async def test_a_certificate_of_another_authority_is_named(tmp_path):
     (cert, key), (other, _) = map(self_signed, folders)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        url = f"https://127.0.0.1:{server.server_port}"
-        try:
-            with pytest.raises(StoreUnavailableError) as raised:
-                await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", other)))
-            said = str(raised.value)
-            assert str(other) in said
-            assert url.removeprefix("https://") in said
-            assert "Set SEARCHBUS_QDRANT_CA_FILE" in said
-            with pytest.raises(StoreUnavailableError, match="answered 501"):
-                await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", cert)))
-        finally:
-            server.shutdown()
-            thread.join()
+    with server(lambda _: (501, {}, b""), context) as address:
+        url = f"https://{address}"
+        with pytest.raises(StoreUnavailableError) as raised:
+            await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", other)))
+        said = str(raised.value)
+        assert str(other) in said
+        assert address in said
+        assert "Set SEARCHBUS_QDRANT_CA_FILE" in said
+        with pytest.raises(StoreUnavailableError, match="answered 501"):
+            await open_store(url=url, options=StoreOptions(tls=TlsFiles("QDRANT", cert)))
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -114,25 +126,11 @@ async def test_a_certificate_of_another_authority_is_named(tmp_path):
 )
 async def test_server_that_refuses_at_the_start_is_unavailable(status, setting):
     """The key is wrong, or something else listens there: the message names the setting."""
-
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Silent."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            with pytest.raises(StoreUnavailableError, match=setting):
-                await open_store(url=f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
+    with (
+        server(lambda _: (status, {}, b"")) as address,
+        pytest.raises(StoreUnavailableError, match=setting),
+    ):
+        await open_store(url=f"http://{address}")
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -144,45 +142,30 @@ async def test_server_that_fails_a_request_is_typed(status, headers, text):
     """Such as a node of a cluster that has lost the others: it is there, and answers the next."""
     statuses = [200]
 
-    class Node(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = 200 if self.path == "/" else statuses[0]
-            listed = b"aliases" if self.path == "/aliases" else b"collections"
-            body = (
-                b'{"result": {"%s": []}, "status": "ok", "time": 0, "title": "", "version": "1.18.3"}'
-                % listed
-            )
-            self.send_response(found)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def node(path: str) -> Answer:
+        listed = b"aliases" if path == "/aliases" else b"collections"
+        body = (
+            b'{"result": {"%s": []}, "status": "ok", "time": 0, "title": "", "version": "1.18.3"}'
+            % listed
+        )
+        return 200 if path == "/" else statuses[0], headers, body
 
-        def log_message(self, *_: object) -> None:
-            """Silent."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            store = await open_store(url=f"http://127.0.0.1:{server.server_port}")
-            statuses[:] = [status]
-            with pytest.raises(StoreUnavailableError, match=text):
-                await store.collections()
-            statuses[:] = [200]
-            assert await store.collections() == []
-            await store.close()
-        finally:
-            server.shutdown()
-            thread.join()
+    with server(node) as address:
+        store = await open_store(url=f"http://{address}")
+        statuses[:] = [status]
+        with pytest.raises(StoreUnavailableError, match=text):
+            await store.collections()
+        statuses[:] = [200]
+        assert await store.collections() == []
+        await store.close()
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 async def test_server_that_is_silent_is_named_before_the_time_of_a_read_is_over():
     """It takes connections and answers nothing, as one that is stopped does."""
     left_s = None
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
         client = connect(f"http://{address}", StoreOptions())
         options = StoreOptions(remaining_s=lambda: left_s)
         store = ServerStore(client, f"http://ann:secret@{address}", options, local=False)
