@@ -130,7 +130,9 @@ def command_bus(retrieval, monkeypatch) -> BusAddress:
         return await bus_with(retrieval)
 
     monkeypatch.setattr("searchbus_bus.connect", connect)
-    return BusAddress("nats://test", {})
+    found = BusAddress("nats://test", {})
+    monkeypatch.setattr("searchbus_runtime.connection.find_bus", lambda folder: found)
+    return found
 
 
 async def bus_with(retrieval: Retrieval) -> Bus:

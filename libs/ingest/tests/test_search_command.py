@@ -27,7 +27,6 @@ def run(command_bus, retrieval, monkeypatch, tmp_path):
         await send(await bus_with(retrieval), "c", [made])
 
     asyncio.run(fill())
-    monkeypatch.setattr(connection, "find_bus", lambda folder: command_bus)
     return lambda *given: CliRunner().invoke(app, ["search", *given, "--data", str(tmp_path)])
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from searchbus_cli.output import echo, err, fail
 from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_contracts.retrieval import FieldType
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack, open_bus
+from searchbus_runtime import data_folder, find_bus, no_stack, open_bus
 
 from .progress import ProgressReport
 from .sending import Retrieval, Summary, delete, send
@@ -76,12 +76,11 @@ def ingest(
         raise fail("--collection: use 1 to 64 letters, digits, _ and -.", _USAGE)
     fields = _fields(field or [])
     folder = data_folder(data)
-    address = find_bus(folder)
-    if address is None:
+    if find_bus(folder) is None:
         raise fail(no_stack(folder), _USAGE)
     if delete:
         try:
-            count = asyncio.run(_delete(address, collection, tuple(delete)))
+            count = asyncio.run(_delete(folder, collection, tuple(delete)))
         except Fault as fault:
             raise fail(str(fault), _USAGE) from None
         echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
@@ -92,7 +91,7 @@ def ingest(
     try:
         with quiet_libraries(), progress:
             summary = asyncio.run(
-                _send(address, collection, items, fields, prune, rebuild, progress)
+                _send(folder, collection, items, fields, prune, rebuild, progress)
             )
     except Fault as fault:
         raise fail(str(fault), _USAGE) from None
@@ -191,7 +190,7 @@ def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
 
 
 async def _send(
-    address: BusAddress,
+    folder: Path,
     collection: str,
     items: Iterator[Item],
     fields: dict[str, FieldType],
@@ -199,15 +198,15 @@ async def _send(
     rebuild: bool,
     progress: ProgressReport,
 ) -> Summary:
-    async with open_bus(address, "searchbus-ingest") as bus:
+    async with open_bus(folder, "searchbus-ingest") as bus:
         return await send(
             bus, collection, items, fields=fields, prune=prune, rebuild=rebuild,
             on_progress=progress.show,
         )  # fmt: skip
 
 
-async def _delete(address: BusAddress, collection: str, ids: tuple[str, ...]) -> int:
-    async with open_bus(address, "searchbus-ingest") as bus:
+async def _delete(folder: Path, collection: str, ids: tuple[str, ...]) -> int:
+    async with open_bus(folder, "searchbus-ingest") as bus:
         return await delete(Retrieval(bus), collection, ids)
 
 

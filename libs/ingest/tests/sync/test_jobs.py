@@ -16,7 +16,6 @@ from searchbus_ingest.sync.state import (
     state_path,
     write_state,
 )
-from searchbus_runtime import BusAddress
 
 ROW = """[[source]]
 name = "handbook"
@@ -103,7 +102,7 @@ async def syncing(command_bus, tmp_path):
     folder.mkdir()
     for name in "abc":
         (folder / f"{name}.md").write_text(f"Whales of {name}.")
-    return Syncing(tmp_path / "data", lambda: command_bus, base=tmp_path)
+    return Syncing(tmp_path / "data", base=tmp_path)
 
 
 HANDBOOK = SourceRow("handbook", "./handbook", "docs", "15m")
@@ -175,9 +174,9 @@ async def test_state_of_another_release_or_address_is_not_used(tmp_path):
     assert not read_state(path, "s", "c", "folder+/a").entries
 
 
-async def test_dry_run_writes_no_state(syncing, command_bus, tmp_path, retrieval):
+async def test_dry_run_writes_no_state(syncing, tmp_path, retrieval):
     """Nor documents."""
-    dry = Syncing(tmp_path / "data", lambda: command_bus, base=tmp_path, dry_run=True)
+    dry = Syncing(tmp_path / "data", base=tmp_path, dry_run=True)
     assert (await dry.run(HANDBOOK)).stored == 3
     assert not retrieval.documents
     assert check(tmp_path / "data") == ("sync", True, "no sources")
@@ -186,7 +185,7 @@ async def test_dry_run_writes_no_state(syncing, command_bus, tmp_path, retrieval
 def test_allowlist_of_the_service_web_holds(tmp_path, monkeypatch):
     """Its hosts are reached although they are not public."""
     monkeypatch.setenv("SEARCHBUS_WEB_ROUTES", '{"wiki.corp.example": "10.0.0.7:80"}')
-    syncing = Syncing(tmp_path, lambda: BusAddress("", {}), base=tmp_path)
+    syncing = Syncing(tmp_path, base=tmp_path)
     assert syncing._routes() == {"wiki.corp.example": "10.0.0.7:80"}
     monkeypatch.setenv("SEARCHBUS_WEB_ROUTES", "{")
     with pytest.raises(Fault, match="web_routes"):

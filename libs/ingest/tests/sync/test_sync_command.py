@@ -25,7 +25,8 @@ app.command()(sync_command.sync)
 @pytest.fixture
 def bus(command_bus, monkeypatch):
     found = {"bus": command_bus}
-    monkeypatch.setattr(sync_command, "find_bus", lambda folder: found["bus"])
+    for module in ("searchbus_runtime.connection", sync_command.__name__):
+        monkeypatch.setattr(f"{module}.find_bus", lambda folder: found["bus"])
     return found
 
 
@@ -171,7 +172,7 @@ async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, ca
     monkeypatch.setattr(sync_command, "LOOK_EVERY_S", 0.01)
     there, bus["bus"] = bus["bus"], None
     data, file = tmp_path / "data", write_file(tmp_path, "a")
-    syncing = Syncing(data, lambda: bus["bus"], base=tmp_path)
+    syncing = Syncing(data, base=tmp_path)
     work = asyncio.create_task(
         _Run(syncing, as_json=False, verbose=False).keep(
             lambda: read_rows(file), file, data, wait=True
@@ -205,7 +206,7 @@ async def test_sources_are_synced_again_after_their_time(
     monkeypatch.setattr(sync_command, "seconds_of", lambda every: 0.01)
     file = write_file(tmp_path, "a")
     away = notes.rename(tmp_path / "away")
-    syncing = Syncing(tmp_path / "data", lambda: bus["bus"], base=tmp_path)
+    syncing = Syncing(tmp_path / "data", base=tmp_path)
     run = _Run(syncing, as_json=False, verbose=False)
     work = asyncio.create_task(run.keep(lambda: read_rows(file), file, tmp_path, wait=False))
     await until(lambda: run.code == 2)

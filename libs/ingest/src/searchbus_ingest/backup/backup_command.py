@@ -17,7 +17,7 @@ from searchbus_cli.output import echo, fail
 from searchbus_contracts import VERSION, Fault, encode
 from searchbus_contracts.ingest import CollectionCopy, ExportReply, ExportRequest
 from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack, open_bus
+from searchbus_runtime import data_folder, find_bus, no_stack, open_bus
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import configured_path
 
@@ -62,15 +62,14 @@ def backup(
     Example: searchbus backup ./searchbus-backup.tar
     """
     folder = data_folder(data)
-    address = find_bus(folder)
-    if address is None:
+    if find_bus(folder) is None:
         raise fail(no_stack(folder), 2)
     dest = dest.absolute()
     if keep is not None:
         dest /= datetime.now(UTC).strftime(DATED)
     try:
         with StepProgress() as progress, new_backup(dest) as draft:
-            manifest = asyncio.run(_fill(draft, folder, address, progress))
+            manifest = asyncio.run(_fill(draft, folder, progress))
             add_file(draft, MANIFEST, encode(manifest))
     except (BackupError, Fault) as error:
         raise fail(f"{error} No backup was made.", 2) from None
@@ -109,11 +108,11 @@ def _print(dest: Path, manifest: Manifest, as_json: bool) -> None:
     )
 
 
-async def _fill(draft: Path, folder: Path, address: BusAddress, progress: StepProgress) -> Manifest:
+async def _fill(draft: Path, folder: Path, progress: StepProgress) -> Manifest:
     entries = list(_copy_files(draft, folder))
     copies: dict[str, CollectionCopy] = {}
     left_out = []
-    async with open_bus(address, "searchbus-backup") as bus:
+    async with open_bus(folder, "searchbus-backup") as bus:
         for info in await collections_of(bus):
             if info.damage:
                 left_out.append(info.name)

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from searchbus_contracts import ErrorCode, Fault, is_token
-from searchbus_runtime import BusAddress, open_bus
+from searchbus_runtime import open_bus
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import Sources
 
@@ -135,11 +135,10 @@ class Syncing:
     `pause_s` is between two requests to one host."""
 
     def __init__(
-        self, data: Path, find_bus: Callable[[], BusAddress], *, base: Path, pause_s: float = 1.0,
-        dry_run: bool = False, allow_deletes: bool = False,
+        self, data: Path, *, base: Path, pause_s: float = 1.0, dry_run: bool = False,
+        allow_deletes: bool = False,
     ) -> None:  # fmt: skip
         self._data = data
-        self._find_bus = find_bus
         self._base = base
         self._pause_s = pause_s
         self._dry_run = dry_run
@@ -160,7 +159,7 @@ class Syncing:
         """Sync one source, and remember how it went.
 
         Raises:
-            SourceBusyError, SourceUnreadableError, Fault: nothing more was done.
+            SourceBusyError, SourceUnreadableError, CommandError, Fault: nothing more was done.
             OSError: the data folder cannot be written.
         """
         path = state_path(self._data, row.collection, row.name)
@@ -186,8 +185,7 @@ class Syncing:
     ) -> SyncSummary:
         source = self._open(row, path.with_suffix(".git"))
         try:
-            bus_address = self._find_bus()
-            async with open_bus(bus_address, "searchbus-sync") as bus:
+            async with open_bus(self._data, "searchbus-sync") as bus:
                 return await Sync(
                     bus, source, state, path=path, dry_run=self._dry_run,
                     allow_deletes=self._allow_deletes, on_progress=on_progress,

@@ -17,9 +17,10 @@ import typer
 
 from searchbus_cli.output import echo, fail, print_error, tell
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_runtime import BusAddress, data_folder, find_bus, no_stack
+from searchbus_runtime import data_folder, find_bus
 from searchbus_runtime.config_file import WrongSettingsError
 from searchbus_runtime.files import file_stamp
+from searchbus_runtime.wording import CommandError
 
 from ..ingest_command import quiet_libraries
 from ..progress import ProgressReport
@@ -44,7 +45,7 @@ LOOK_EVERY_S = 2.0
 """Between looks at the file of sources, and for a stack that starts."""
 AFTER_FAILURE_S = 60.0
 SHOWN = 20
-_FAILURES = (SourceBusyError, SourceUnreadableError, Fault, OSError)
+_FAILURES = (SourceBusyError, SourceUnreadableError, CommandError, Fault, OSError)
 
 
 def sync(
@@ -90,7 +91,7 @@ def sync(
     if bool(source) == (file is not None):
         raise fail("Give a source, or --file with sources.", _USAGE)
     syncing = Syncing(
-        folder, lambda: _bus(folder), base=Path.cwd() if file is None else file.absolute().parent,
+        folder, base=Path.cwd() if file is None else file.absolute().parent,
         pause_s=pause_s, dry_run=dry_run, allow_deletes=allow_deletes,
     )  # fmt: skip
     run = _Run(syncing, as_json=as_json, verbose=verbose)
@@ -130,13 +131,6 @@ def _row(
         row = msgspec.structs.replace(row, every=every)
     require_valid(row, Path.cwd())
     return row
-
-
-def _bus(folder: Path) -> BusAddress:
-    address = find_bus(folder)
-    if address is None:
-        raise Fault(ErrorCode.UNAVAILABLE, no_stack(folder))
-    return address
 
 
 async def _until_ended(work: Coroutine[Any, Any, None]) -> None:
