@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.clients import ClientFileError, planned_entry, planned_removal
-from searchbus_runtime.client_entries import CLIENTS, start_command
+from searchbus_cli.clients import ClientFileError, FileChange, planned_entry, planned_removal
+from searchbus_runtime.client_entries import CLIENTS, Client, command_entry, start_command
 from searchbus_runtime.jsonc import parse
 from searchbus_testing import SEARCHBUS
 
 COMMAND = ["/opt/searchbus", "stdio", "--data", "/srv/data"]
 ENTRY = {"command": "/opt/searchbus", "args": ["stdio", "--data", "/srv/data"]}
 TYPED = {"type": "stdio", **ENTRY}
+
+
+def planned(client: Client, command: list[str] = COMMAND) -> FileChange:
+    return planned_entry(client, command_entry(client, command))
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +96,13 @@ def test_entry_has_the_form_of_its_client(name, expected, present):
     client = CLIENTS[name]
     if present is not None:
         settings(name, present)
-    change = planned_entry(client, COMMAND)
+    change = planned(client)
     assert change.is_needed
     backup = change.write()
     assert json.loads(client.path.read_text()) == expected
     assert (backup is None) == (present is None)
     assert present is not None or client.path.stat().st_mode & 0o777 == 0o600
-    assert not planned_entry(client, COMMAND).is_needed
+    assert not planned(client).is_needed
 
 
 def test_comments_other_servers_and_permissions_stay():
@@ -106,7 +110,7 @@ def test_comments_other_servers_and_permissions_stay():
     text = '{\n  // mine\n  "servers": {\n    "files": {"command": "cat"}, // all\n  },\n}\n'
     path = settings("vscode", text)
     path.chmod(0o640)
-    change = planned_entry(CLIENTS["vscode"], COMMAND)
+    change = planned(CLIENTS["vscode"])
     backup = change.write()
     written = path.read_text()
     assert parse(written) == {"servers": {"files": {"command": "cat"}, "searchbus": TYPED}}
@@ -127,7 +131,7 @@ def test_diff_shows_no_text_of_another_server(indent):
         }
     }
     path = settings("cursor", json.dumps(content, indent=indent))
-    shown = "\n".join(planned_entry(CLIENTS["cursor"], COMMAND).diff())
+    shown = "\n".join(planned(CLIENTS["cursor"]).diff())
     assert "secret" not in shown
     assert '"/opt/searchbus"' in shown
     assert str(path) in shown
@@ -144,7 +148,7 @@ def test_diff_shows_no_text_of_another_server(indent):
 def test_present_entry_is_changed_and_never_doubled(name, entry):
     """Whatever its name; keys that do not say how it is started stay."""
     path = settings("cursor", json.dumps({"mcpServers": {name: {**entry, "env": {"K": "v"}}}}))
-    planned_entry(CLIENTS["cursor"], COMMAND).write()
+    planned(CLIENTS["cursor"]).write()
     assert json.loads(path.read_text()) == {"mcpServers": {name: {**ENTRY, "env": {"K": "v"}}}}
 
 
@@ -155,7 +159,7 @@ def test_link_stays_a_link(home):
     path = CLIENTS["cursor"].path
     path.parent.mkdir()
     path.symlink_to(kept)
-    planned_entry(CLIENTS["cursor"], COMMAND).write()
+    planned(CLIENTS["cursor"]).write()
     assert path.is_symlink()
     assert json.loads(kept.read_text()) == {"mcpServers": {"searchbus": ENTRY}}
 
@@ -163,8 +167,8 @@ def test_link_stays_a_link(home):
 def test_second_change_keeps_the_first_backup():
     """What was there before searchbus is never lost."""
     path = settings("cursor", '{"a": 1}')
-    assert planned_entry(CLIENTS["cursor"], COMMAND).write() == path.with_name("mcp.json.bak")
-    other = planned_entry(CLIENTS["cursor"], ["/new", "stdio"]).write()
+    assert planned(CLIENTS["cursor"]).write() == path.with_name("mcp.json.bak")
+    other = planned(CLIENTS["cursor"], ["/new", "stdio"]).write()
     assert other == path.with_name("mcp.json.bak1")
     assert path.with_name("mcp.json.bak").read_text() == '{"a": 1}'
 
@@ -172,7 +176,7 @@ def test_second_change_keeps_the_first_backup():
 def test_signature_of_windows_stays():
     """Its editors write one before the text."""
     path = settings("cursor", b'\xef\xbb\xbf{"a": 1}\r\n')
-    planned_entry(CLIENTS["cursor"], COMMAND).write()
+    planned(CLIENTS["cursor"]).write()
     assert path.read_bytes().startswith(b'\xef\xbb\xbf{"a": 1,\r\n')
 
 
@@ -191,7 +195,7 @@ def test_file_that_is_not_json_is_refused_and_stays(content, message):
     path = settings("cursor", content)
     before = path.read_bytes()
     with pytest.raises(ClientFileError, match=message) as raised:
-        planned_entry(CLIENTS["cursor"], COMMAND)
+        planned(CLIENTS["cursor"])
     assert str(path) in str(raised.value)
     assert path.read_bytes() == before
 
@@ -199,7 +203,7 @@ def test_file_that_is_not_json_is_refused_and_stays(content, message):
 def test_file_that_changed_after_it_was_shown_is_refused():
     """Claude Code writes its own at any moment."""
     path = settings("claude-code", "{}")
-    change = planned_entry(CLIENTS["claude-code"], COMMAND)
+    change = planned(CLIENTS["claude-code"])
     path.write_text('{"new": 1}')
     with pytest.raises(ClientFileError, match="changed meanwhile"):
         change.write()
@@ -212,13 +216,13 @@ def test_read_only_file_is_refused():
     path = settings("cursor", "{}")
     path.chmod(0o400)
     with pytest.raises(ClientFileError, match="read-only"):
-        planned_entry(CLIENTS["cursor"], COMMAND).write()
+        planned(CLIENTS["cursor"]).write()
 
 
 def test_full_disk_leaves_the_file_and_no_half_a_backup(monkeypatch):
     """The backup is the first that needs space."""
     path = settings("cursor", '{"a": 1}')
-    change = planned_entry(CLIENTS["cursor"], COMMAND)
+    change = planned(CLIENTS["cursor"])
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -235,7 +239,7 @@ def test_folder_in_the_place_of_the_file_is_refused():
     """With what the system says."""
     CLIENTS["cursor"].path.mkdir(parents=True)
     with pytest.raises(ClientFileError, match="cannot be read"):
-        planned_entry(CLIENTS["cursor"], COMMAND)
+        planned(CLIENTS["cursor"])
 
 
 def test_removal_takes_every_entry_of_searchbus():
@@ -244,7 +248,7 @@ def test_removal_takes_every_entry_of_searchbus():
     assert not planned_removal(client).is_needed
     path = settings("cursor", json.dumps({"mcpServers": {"files": {"command": "cat"}}}))
     assert not planned_removal(client).is_needed
-    planned_entry(client, COMMAND).write()
+    planned(client).write()
     planned_removal(client).write()
     assert json.loads(path.read_text()) == {"mcpServers": {"files": {"command": "cat"}}}
 

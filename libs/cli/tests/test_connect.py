@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.clients import planned_address
+from searchbus_cli.clients import planned_entry
 from searchbus_cli.connect import try_entry
 from searchbus_cli.mcp_client import McpError
-from searchbus_runtime.client_entries import CLIENTS
+from searchbus_runtime.client_entries import CLIENTS, address_entry
 from searchbus_testing import run_command
 
 _SERVER = """
@@ -95,7 +95,8 @@ def test_address_replaces_the_command_and_keeps_the_rest():
     path.parent.mkdir()
     present = {"command": "/old/searchbus", "args": ["stdio"], "env": {"A": "b"}}
     path.write_text(json.dumps({"mcpServers": {"files": {"url": "x"}, "mine": present}}))
-    change = planned_address(CLIENTS["cursor"], "https://a.example/mcp", "sbk_secret")
+    client = CLIENTS["cursor"]
+    change = planned_entry(client, address_entry(client, "https://a.example/mcp", "sbk_secret"))
     assert "sbk_secret" not in "\n".join(change.diff())
     change.write()
     entry = {
@@ -104,7 +105,7 @@ def test_address_replaces_the_command_and_keeps_the_rest():
     }  # fmt: skip
     assert json.loads(path.read_text()) == {"mcpServers": {"files": {"url": "x"}, "mine": entry}}
     path.write_text(json.dumps({"mcpServers": {"searchbus": {**entry, "headers": {"X": "y"}}}}))
-    planned_address(CLIENTS["cursor"], "https://b.example/mcp").write()
+    planned_entry(client, address_entry(client, "https://b.example/mcp")).write()
     written = json.loads(path.read_text())["mcpServers"]["searchbus"]
     assert written == {**entry, "url": "https://b.example/mcp", "headers": {"X": "y"}}
 

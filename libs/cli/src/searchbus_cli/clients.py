@@ -1,6 +1,7 @@
 """The clients on this machine that start commands, and searchbus's entry in their settings.
 
-change = planned_entry(CLIENTS["cursor"], start_command(folder))
+client = CLIENTS["cursor"]
+change = planned_entry(client, command_entry(client, start_command(folder)))
 change.diff()       # the lines that differ, for a person to read
 change.write()      # a backup beside the file, then the file in one step
 """
@@ -12,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -20,7 +21,7 @@ from typing import Any
 
 from rich.text import Text
 
-from searchbus_runtime.client_entries import NAME, Client, address_entry, command_entry
+from searchbus_runtime.client_entries import NAME, Client
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.jsonc import JsonTextError, parse, with_member, without_member
 from searchbus_runtime.wording import CommandError
@@ -91,22 +92,13 @@ class FileChange:
         return backup
 
 
-def planned_entry(client: Client, command: Sequence[str]) -> FileChange:
-    """The entry that starts searchbus by a command: a new one, or the present one with it.
+def planned_entry(client: Client, entry: dict[str, Any]) -> FileChange:
+    """The entry that leads to searchbus: a new one, or the present one with it.
 
     Raises:
         ClientFileError: the file is not JSON, or not that of such a client.
     """
-    return _planned_entry(client, command_entry(client, command))
 
-
-def planned_address(client: Client, url: str, key: str = "") -> FileChange:
-    """The entry of searchbus at an address, with `address_entry`'s key; raises as
-    `planned_entry`."""
-    return _planned_entry(client, address_entry(client, url, key))
-
-
-def _planned_entry(client: Client, entry: dict[str, Any]) -> FileChange:
     def change(text: str) -> str:
         for name, present in _entries(client, text):
             wanted = _with(present, entry, client)

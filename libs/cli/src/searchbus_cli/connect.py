@@ -23,12 +23,18 @@ from urllib.parse import urlsplit
 import typer
 
 from searchbus_contracts import VERSION
-from searchbus_runtime.client_entries import CLIENTS, Client, start_command
+from searchbus_runtime.client_entries import (
+    CLIENTS,
+    Client,
+    address_entry,
+    command_entry,
+    start_command,
+)
 from searchbus_runtime.config_file import named_config, use_config
 from searchbus_runtime.state import open_data_folder
 from searchbus_runtime.wording import nearest, printable
 
-from .clients import FileChange, planned_address, planned_entry, show, write, written_entry
+from .clients import FileChange, planned_entry, show, write, written_entry
 from .config import Config
 from .mcp_client import McpError, endpoint, post, reply_of
 from .output import echo, fail, tell
@@ -96,7 +102,7 @@ def command_changes(clients: Sequence[Client], command: Sequence[str]) -> list[F
     """The changes by which clients start a command; raises ClientFileError."""
     if clients and _PASSING.search(command[0]):
         tell(f"{command[0]} is in a cache that may be emptied. Better: uv tool install searchbus")
-    return [planned_entry(client, command) for client in clients]
+    return [planned_entry(client, command_entry(client, command)) for client in clients]
 
 
 def show_change(change: FileChange) -> None:
@@ -118,7 +124,7 @@ def _address_change(client: Client, url: str, toolset: str | None) -> FileChange
     if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         raise fail(f"--url {url}: Write it like https://search.example.org/mcp.", 2)
     key = os.environ.get("SEARCHBUS_TOKEN", "").strip()
-    return planned_address(client, endpoint(url, None, toolset).url, key)
+    return planned_entry(client, address_entry(client, endpoint(url, None, toolset).url, key))
 
 
 def _apply(change: FileChange, *, only_print: bool, yes: bool) -> None:

@@ -27,13 +27,7 @@ from mcp_types import INVALID_REQUEST
 from pydantic import BaseModel
 
 from searchbus_bus import Bus
-from searchbus_contracts import (
-    VERSION,
-    Actor,
-    Fault,
-    Ping,
-    Pong,
-)
+from searchbus_contracts import VERSION, Actor
 from searchbus_contracts.attach import ATTACHED_BY
 
 from ..catalog.prompts import Prompts
@@ -325,18 +319,10 @@ class OwnWorker:
     async def refuse(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
         """Middleware that refuses such a request. Raises MCPError."""
         worker = ctx.meta.get(ATTACHED_BY) if isinstance(ctx.meta, Mapping) else None
-        if isinstance(worker, str) and await self._is_ours(worker):
+        if isinstance(worker, str) and await self._bus.ping(_SERVICE, worker, _TIMEOUT_S):
             raise MCPError(
                 INVALID_REQUEST,
                 "This is the searchbus that asks. Remove it from its own attached servers.",
                 {ATTACHED_BY: worker},
             )
         return await call_next(ctx)
-
-    async def _is_ours(self, worker: str) -> bool:
-        try:
-            subject = self._bus.subjects.ping(_SERVICE, worker)
-            await self._bus.request(subject, Ping(), Pong, service=_SERVICE, timeout_s=_TIMEOUT_S)
-        except (Fault, ValueError):  # nobody of that id; or an id that no subject can have
-            return False
-        return True

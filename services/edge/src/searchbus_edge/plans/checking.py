@@ -8,6 +8,7 @@ tool's schema as far as their values are known; the pipeline checks each call ag
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -341,13 +342,9 @@ def _of_known(schema: Mapping[str, Any], unknown: Collection[str]) -> dict[str, 
 
 def _ordered(steps: Mapping[str, CheckedStep]) -> list[str]:
     """The ids, each behind those that it needs; raises Fault where they are in a circle."""
-    ordered: dict[str, None] = {}
-    left = dict(steps)
-    while left:
-        ready = [name for name, checked in left.items() if checked.needs <= ordered.keys()]
-        if not ready:
-            raise bad("steps", f"{', '.join(left)} need each other's results")
-        for name in ready:
-            ordered[name] = None
-            del left[name]
-    return list(ordered)
+    needed = {name: checked.needs for name, checked in steps.items()}
+    try:
+        return list(TopologicalSorter(needed).static_order())
+    except CycleError as error:
+        circle = ", ".join(sorted(set(error.args[1])))
+        raise bad("steps", f"{circle} need each other's results") from None

@@ -85,7 +85,10 @@ class Finder:
 
     async def explain_tools(self, actor: Actor, view: View, query: str) -> FindExplanation | None:
         """What decided about the best tools; the search itself was admitted before."""
-        reply = await self._find("tool", actor, view, query, 1, 0, None, explain=True)
+        request = FindRequest(
+            query=query, kind="tool", limit=1, explain=True, toolsets=view.members
+        )
+        reply = await self._find(actor, request)
         return reply.explanation
 
     async def best_tools(
@@ -101,9 +104,11 @@ class Finder:
         """The best tools (of one toolset), and whether they are matches; else the `nearest`, so
         many."""
         query = await self._admit(actor, query)
-        reply = await self._find(
-            "tool", actor, view, query, limit, 0, None, toolset=toolset, nearest=nearest
-        )
+        request = FindRequest(
+            query=query, kind="tool", limit=limit, nearest=nearest,
+            toolsets=(toolset,) if toolset else view.members,
+        )  # fmt: skip
+        reply = await self._find(actor, request)
         return _listed(actor, view, reply.found), not reply.uncertain
 
     async def admit(self, actor: Actor) -> None:
@@ -147,10 +152,11 @@ class Finder:
         state = self._open(cursor, bound)
         query = await self._admit(actor, query)
         offset = int(state.get("o", 0))
-        generation = state.get("g")
-        reply = await self._find(
-            kind, actor, view, query, PAGE_SIZE, offset, generation, first_page=True
-        )
+        request = FindRequest(
+            query=query, kind=kind, limit=PAGE_SIZE, offset=offset, generation=state.get("g"),
+            first_page=True, toolsets=view.members,
+        )  # fmt: skip
+        reply = await self._find(actor, request)
         found = reply.found
         if not offset and reply.first_page:  # an older index sends the matches behind it, too
             found = found[: reply.first_page]
@@ -159,26 +165,7 @@ class Finder:
             return found, None
         return found, self._cursors.issue({"o": end, "g": reply.generation}, *bound)
 
-    async def _find(
-        self,
-        kind: Kind,
-        actor: Actor,
-        view: View,
-        query: str,
-        limit: int,
-        offset: int,
-        generation: str | None,
-        *,
-        explain: bool = False,
-        first_page: bool = False,
-        toolset: str | None = None,
-        nearest: int = 0,
-    ) -> _Matches:
-        request = FindRequest(
-            query=query, kind=kind, limit=limit, offset=offset, generation=generation,
-            explain=explain, first_page=first_page, nearest=nearest,
-            toolsets=(toolset,) if toolset else view.members,
-        )  # fmt: skip
+    async def _find(self, actor: Actor, request: FindRequest) -> _Matches:
         return await self._bus.request(
             self._bus.subjects.endpoint(INDEX, "search"), request, _Matches,
             service=INDEX, timeout_s=SEARCH_TIMEOUT_S, actor=actor,

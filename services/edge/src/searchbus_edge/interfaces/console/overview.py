@@ -98,12 +98,6 @@ class Overview:
         self._read = asyncio.Event()
         self._closed = False
 
-    async def now(self) -> dict[str, Any]:
-        """The mapping as it is."""
-        if self._looking is None or self._looking.done():
-            await self._look(slow=True)
-        return self._state
-
     async def watch(self, *, everything: bool) -> AsyncIterator[dict[str, Any]]:
         """The mapping, and then the entries that changed, until `close`; `everything`: also about
         others."""
