@@ -153,17 +153,19 @@ class FakeRetrieval:
 
 @dataclass
 class SitesUnderTest:
-    """A site, the documents, and the web service, which is not started yet."""
+    """A site, the documents, and the web service."""
 
     web: Any
     site: FakeSite
     documents: FakeRetrieval
     place: str
+    process: Any = None
 
-    async def start(self, **options: Any) -> Any:
+    async def start(self, **options: Any) -> None:
         """Start the service; every host of example.org and example.net leads to the site."""
         routes = {"*.example.org": self.place, "*.example.net": self.place}
-        return await self.web.start(**{"crawl_delay_s": 0, "web_routes": routes, **options})
+        given = {"crawl_delay_s": 0, "web_routes": routes, **options}
+        self.process = await self.web.start(**given)
 
     async def crawl(self, path: str = "/", **arguments: Any) -> Any:
         """Crawl into the collection docs."""
@@ -176,10 +178,17 @@ class SitesUnderTest:
 
 
 @pytest.fixture
-async def sites(web) -> AsyncIterator[SitesUnderTest]:
-    """Pages are parsed in this process."""
+async def idle_sites(web) -> AsyncIterator[SitesUnderTest]:
+    """Pages are parsed in this process; the service is not started yet."""
     async with _around(web) as found:
         yield found
+
+
+@pytest.fixture
+async def sites(idle_sites) -> SitesUnderTest:
+    """Pages are parsed in this process; the service is started."""
+    await idle_sites.start()
+    return idle_sites
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ async def test_pages_of_a_site_become_documents(sites):
         "/deep": html("Deep", "/deeper"),
         "/deeper": html("Deeper"),
     }  # fmt: skip
-    await sites.start()
     report = await sites.crawl()
     assert (report["site"], report["collection"]) == ("example.org", "docs")
     assert report["stored"] == 4
@@ -44,7 +43,6 @@ async def test_patterns_narrow_a_crawl(sites):
         "/": html("Home", "/docs/a", "/docs/old/b", "/blog/c"),
         "/docs/a": html("A"), "/docs/old/b": html("B"), "/blog/c": html("C"),
     }  # fmt: skip
-    await sites.start()
     report = await sites.crawl(include=["/docs/*"], exclude=["*/old/*"])
     assert sites.documents.pages() == {"/docs/a": "A"}
     assert (report["stored"], report["skipped"]) == (1, 1)
@@ -55,7 +53,6 @@ async def test_unchanged_pages_are_neither_sent_nor_stored_again(sites):
     sites.site.pages = {
         "/": with_etag(html("Home", "/a", "/b"), '"1"'), "/a": html("A"), "/b": html("B"),
     }  # fmt: skip
-    await sites.start()
     await sites.crawl()
     sites.site.pages["/b"] = html(
         "B", text="The text of B is another one now, as all can see. " * 4
@@ -70,7 +67,6 @@ async def test_unchanged_pages_are_neither_sent_nor_stored_again(sites):
 async def test_another_crawl_asks_for_whole_pages_to_see_their_links(sites):
     """An answer without a body has no links: it is asked for only where all links were followed."""
     sites.site.pages = {"/": with_etag(html("Home", "/a"), '"1"'), "/a": html("A")}
-    await sites.start()
     assert (await sites.crawl(depth=0))["stored"] == 1
     report = await sites.crawl(depth=1)
     assert (report["unchanged"], report["stored"]) == (1, 1)
@@ -81,7 +77,6 @@ async def test_equal_texts_are_stored_once(sites):
     """And the other address is stored once the first is gone."""
     same = html("Same", text="One text that has several addresses of its own. " * 5)
     sites.site.pages = {"/": html("Home", "/a", "/b"), "/a": same, "/b": same}
-    await sites.start()
     report = await sites.crawl()
     assert (report["stored"], report["duplicates"]) == (2, 1)
     (kept,) = sites.documents.pages().keys() - {"/"}
@@ -95,16 +90,15 @@ async def test_equal_texts_are_stored_once(sites):
 async def test_redirect_to_a_private_address_is_not_followed(sites, target):
     """The guard of all pages holds for crawls too."""
     sites.site.pages = {"/": html("Home", "/in"), "/in": lambda _: RedirectResponse(target)}
-    await sites.start()
     report = await sites.crawl()
     assert report["stored"] == 1
     assert report["problems"][0]["status"] in ("blocked_by_policy", "other_site")
 
 
-async def test_robots_are_obeyed_also_where_pages_for_people_need_not(sites):
+async def test_robots_are_obeyed_also_where_pages_for_people_need_not(idle_sites):
     """And what a page itself asks of robots."""
-    sites.site.robots = "User-agent: *\nDisallow: /private\n"
-    sites.site.pages = {
+    idle_sites.site.robots = "User-agent: *\nDisallow: /private\n"
+    idle_sites.site.pages = {
         "/": html("Home", "/private", "/noindex", "/nofollow"),
         "/private": html("Private"),
         "/noindex": html("Hidden", "/behind", head='<meta name="robots" content="noindex">'),
@@ -112,11 +106,11 @@ async def test_robots_are_obeyed_also_where_pages_for_people_need_not(sites):
         "/nofollow": html("Leaf", "/never", head='<meta name="robots" content="nofollow">'),
         "/never": html("Never"),
     }
-    await sites.start(extract_robots=False)
-    report = await sites.crawl(depth=3)
-    assert sites.documents.pages() == {"/": "Home", "/behind": "Behind", "/nofollow": "Leaf"}
+    await idle_sites.start(extract_robots=False)
+    report = await idle_sites.crawl(depth=3)
+    assert idle_sites.documents.pages() == {"/": "Home", "/behind": "Behind", "/nofollow": "Leaf"}
     assert {p["status"] for p in report["problems"]} == {"robots", "noindex"}
-    assert {"/private", "/never"}.isdisjoint(sites.site.calls)
+    assert {"/private", "/never"}.isdisjoint(idle_sites.site.calls)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +135,6 @@ async def test_what_the_header_asks_of_robots_is_obeyed(sites, said, stored):
         return response
 
     sites.site.pages = {"/": html("Home", "/x"), "/x": page, "/a": html("A")}
-    await sites.start()
     await sites.crawl(depth=3)
     assert sites.documents.pages().keys() == stored
 
@@ -151,7 +144,6 @@ async def test_robots_that_hang_forbid_the_site(sites, monkeypatch):
     monkeypatch.setattr("searchbus_web.extraction.fetching._ROBOTS_TIMEOUT_S", 0.2)
     sites.site.gates["/robots.txt"] = asyncio.Event()
     sites.site.pages = {"/": html("Home")}
-    await sites.start()
     report = await sites.crawl()
     assert [p["status"] for p in report["problems"]] == ["robots"]
     assert sites.site.calls.keys() == {"/robots.txt"}
@@ -163,7 +155,6 @@ async def test_maps_and_crawls_leave_room_for_searches(sites, monkeypatch):
     monkeypatch.setattr("searchbus_web.sites.tools.MAX_RUNNING", 2)
     sites.site.gates["/"] = asyncio.Event()
     sites.site.pages = {"/": html("Home")}
-    await sites.start()
     running = [asyncio.create_task(sites.crawl(collection=f"c{n}")) for n in range(2)]
     await until(lambda: sites.site.calls["/"])
     for call in (sites.crawl, sites.map):
@@ -181,7 +172,6 @@ async def test_endless_site_ends_at_the_budget_and_goes_on_with_the_cursor(sites
         html(request.url.path, *(f"{request.url.path}/{n}" for n in range(50))),
         media_type="text/html",
     )
-    await sites.start()
     report = await sites.crawl(depth=10, maxPages=20)
     assert report["stored"] == 20
     assert report["truncated"]
@@ -199,7 +189,6 @@ async def test_waiting_addresses_are_bounded(sites, monkeypatch):
     monkeypatch.setattr("searchbus_web.sites.crawling.MAX_SEEN", 5)
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(20)))}
     sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
-    await sites.start()
     report = await sites.crawl()
     assert (report["stored"], report["truncated"]) == (5, True)
     assert "cursor" not in report
@@ -209,7 +198,6 @@ async def test_site_that_refuses_is_left_alone(sites):
     """After three refusals in a row; the pages wait for the next call."""
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(9)))}
     sites.site.otherwise = lambda _: Response(status_code=429, headers={"retry-after": "0"})
-    await sites.start()
     report = await sites.crawl()
     assert sites.site.statuses[429] <= 4
     assert report["truncated"]
@@ -224,7 +212,6 @@ async def test_interrupted_crawl_goes_on_where_it_was(sites):
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(6)))}
     sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
     sites.site.gates["/3"] = asyncio.Event()
-    await sites.start()
     running = asyncio.create_task(sites.crawl())
     await until(lambda: sites.site.calls["/3"] and len(sites.documents.pages()) > 4)
     running.cancel()
@@ -245,7 +232,6 @@ async def test_same_crawl_twice_at_once_is_refused(sites, monkeypatch):
     monkeypatch.setattr("searchbus_web.sites.crawling.BEAT_S", 0.02)
     sites.site.gates["/a"] = asyncio.Event()
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
-    await sites.start()
     first = asyncio.create_task(sites.crawl())
     await until(lambda: sites.site.calls["/a"])
     with pytest.raises(Fault, match="running already"):
@@ -258,9 +244,8 @@ async def test_without_the_store_a_crawl_ends_as_ever(sites):
     """It cannot be continued, which the answer says."""
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(6)))}
     sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
-    process = await sites.start()
     for name in ("web_crawls", "web_hosts"):
-        (await process.bus.key_value(name, ttl_s=600.0, max_bytes=2**20)).away = True
+        (await sites.process.bus.key_value(name, ttl_s=600.0, max_bytes=2**20)).away = True
     report = await sites.crawl(maxPages=3)
     assert report["stored"] == 3
     assert "cursor" not in report
@@ -270,7 +255,6 @@ async def test_without_the_store_a_crawl_ends_as_ever(sites):
 async def test_documents_that_cannot_be_stored_end_the_crawl(sites):
     """With the failure of the retrieval service; the next call goes on."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
-    await sites.start()
     sites.documents.failures = [Fault("storage_full", "The disk is full.")]
     with pytest.raises(Fault, match="disk is full"):
         await sites.crawl()
@@ -280,7 +264,6 @@ async def test_documents_that_cannot_be_stored_end_the_crawl(sites):
 async def test_crawl_waits_for_a_retrieval_service_that_is_away(sites):
     """For a while; no page is lost."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
-    await sites.start()
     sites.documents.failures = [Fault("unavailable", "Away.") for _ in range(2)]
     assert (await sites.crawl())["stored"] == 2
 
@@ -289,7 +272,6 @@ async def test_crawl_waits_for_a_retrieval_service_that_is_away(sites):
 async def test_crawl_needs_the_role_of_those_who_store_documents(sites, roles):
     """And that of web search; nothing is fetched without both."""
     sites.site.pages = {"/": html("Home")}
-    await sites.start()
     with pytest.raises(Fault) as caught:
         await sites.crawl(roles=roles)
     assert caught.value.code == "forbidden"
@@ -307,7 +289,6 @@ async def test_crawl_needs_the_role_of_those_who_store_documents(sites, roles):
 )  # fmt: skip
 async def test_wrong_arguments_name_the_field(sites, arguments, field):
     """Before anything is fetched."""
-    await sites.start()
     with pytest.raises(Fault) as caught:
         await sites.crawl(**arguments)
     assert caught.value.code == "invalid_argument"
@@ -318,14 +299,13 @@ async def test_wrong_arguments_name_the_field(sites, arguments, field):
 async def test_progress_tells_each_page(sites):
     """As events of the call."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
-    await sites.start()
     events = []
     await sites.crawl(on_event=events.append)
     assert [(e.progress, e.total) for e in events] == [(1, 50), (2, 50)]
     assert events[0].message == f"stored: {SITE}/"
 
 
-async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(sites, monkeypatch):
+async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(idle_sites, monkeypatch):
     """The pace is that of the longer of both delays."""
     rates = []
     original = "searchbus_web.sites.politeness.SharedPace"
@@ -336,20 +316,19 @@ async def test_crawl_delay_of_the_site_is_kept_up_to_a_limit(sites, monkeypatch)
         return SharedPace(None, key, rate_per_s=0, name=name)
 
     monkeypatch.setattr(original, pace)
-    sites.site.pages = {"/": html("Home")}
+    idle_sites.site.pages = {"/": html("Home")}
     for delay, rate in (("0.1", 1 / 0.5), ("4", 1 / 4), ("1e9", 1 / 30), ("nan", 1 / 0.5)):
-        sites.site.robots = f"User-agent: *\nCrawl-delay: {delay}\n"
+        idle_sites.site.robots = f"User-agent: *\nCrawl-delay: {delay}\n"
         rates.clear()
-        process = await sites.start(crawl_delay_s=0.5)
-        await sites.crawl()
+        await idle_sites.start(crawl_delay_s=0.5)
+        await idle_sites.crawl()
         assert rates[0] == rate, delay
-        await process.drain()
+        await idle_sites.process.drain()
 
 
 async def test_answer_without_a_body_that_nobody_asked_for_is_a_failure(sites):
     """A page that is not known cannot be unchanged."""
     sites.site.pages = {"/": lambda _: Response(status_code=304)}
-    await sites.start()
     report = await sites.crawl()
     assert (report["failed"], report.get("unchanged", 0)) == (1, 0)
     assert report["problems"][0]["status"] == "http_304"
@@ -361,7 +340,6 @@ async def test_crawl_shares_the_cache_of_pages_and_not_its_rules(sites):
         "/": html("Home", "/away"), "/away": lambda _: RedirectResponse("http://www.example.net/x"),
         "/x": html("X"),
     }  # fmt: skip
-    await sites.start()
     read = {"toolset": "pages", "urls": [f"{SITE}/", f"{SITE}/away"]}
     crawl, items = await asyncio.gather(
         sites.crawl(maxAgeS=600), sites.web.call("read_page", **read)

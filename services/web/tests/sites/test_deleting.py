@@ -18,7 +18,6 @@ async def test_pages_that_are_gone_are_deleted(sites):
     sites.site.pages = {
         "/": html("Home", "/a", "/b"), "/a": html("A"), "/b": html("B"),
     }  # fmt: skip
-    await sites.start()
     await sites.crawl()
     del sites.site.pages["/a"]
     sites.site.pages["/b"] = lambda _: Response(status_code=410)
@@ -31,7 +30,6 @@ async def test_pages_that_are_gone_are_deleted(sites):
 async def test_error_of_the_site_deletes_nothing(sites):
     """A failure of the server says nothing of the page."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
-    await sites.start()
     await sites.crawl()
     sites.site.pages["/a"] = lambda _: Response(status_code=500)
     report = await sites.crawl()
@@ -45,7 +43,6 @@ async def test_page_that_moved_is_stored_at_its_new_address(sites):
     sites.site.pages = {
         "/": html("Home", "/old", "/away"), "/old": html("Old"), "/away": html("Away"),
     }  # fmt: skip
-    await sites.start()
     await sites.crawl()
     sites.site.pages |= {
         "/old": lambda _: RedirectResponse(f"{SITE}/new", 301), "/new": html("New"),
@@ -85,7 +82,6 @@ async def test_site_that_is_down_keeps_its_documents(sites, otherwise, held):
     pages = {"/": html("Home", *(f"/{n}" for n in range(29)))}
     pages |= {f"/{n}": html(f"Page {n}") for n in range(29)}
     sites.site.pages = pages
-    await sites.start()
     assert (await sites.crawl())["stored"] == 30
     kept = sites.documents.pages().keys()
     sites.site.pages, sites.site.otherwise = {}, otherwise
@@ -104,7 +100,6 @@ async def test_calls_over_a_part_of_a_site_delete_no_more_than_one_over_all_of_i
     """A site that answers 404 everywhere loses nothing call by call either."""
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(29)))}
     sites.site.pages |= {f"/{n}": html(f"Page {n}") for n in range(29)}
-    await sites.start()
     await sites.crawl()
     sites.site.pages = {}
     cursor = {}
@@ -119,7 +114,6 @@ async def test_redirect_that_is_temporary_or_leads_to_a_failure_moves_no_page(si
     sites.site.pages = {
         "/": html("Home", "/a", "/b", "/c"), "/a": html("A"), "/b": html("B"), "/c": html("C"),
     }  # fmt: skip
-    await sites.start()
     await sites.crawl()
     sites.site.pages |= {
         "/a": lambda _: RedirectResponse(f"{SITE}/new", 302), "/new": html("New"),
@@ -138,7 +132,6 @@ async def test_page_that_got_the_text_of_another_is_deleted_at_the_end(sites):
     sites.site.pages = {
         "/": html("Home", "/a", "/b"), "/a": html("A"), "/b": html("B"),
     }  # fmt: skip
-    await sites.start()
     await sites.crawl()
     sites.site.pages["/b"] = html("A")
     report = await sites.crawl()
@@ -149,7 +142,6 @@ async def test_page_that_got_the_text_of_another_is_deleted_at_the_end(sites):
 async def test_duplicate_of_a_page_that_cannot_be_stored_is_not_deleted(sites):
     """Its text would be nowhere."""
     sites.site.pages = {"/": html("Home", "/b"), "/b": html("B")}
-    await sites.start()
     await sites.crawl()
     sites.site.pages |= {"/": html("Home", "/a", "/b"), "/a": html("New"), "/b": html("New")}
     sites.site.gates["/b"] = asyncio.Event()
@@ -165,7 +157,6 @@ async def test_interrupted_crawl_deletes_what_it_found_gone_when_it_goes_on(site
     """What was not deleted yet is visited again."""
     sites.site.pages = {"/": html("Home", *(f"/{n}" for n in range(5)))}
     sites.site.otherwise = lambda request: Response(html(request.url.path), media_type="text/html")
-    await sites.start()
     await sites.crawl()
     sites.site.pages["/0"] = lambda _: Response(status_code=404)
     sites.site.gates["/3"] = asyncio.Event()

@@ -37,7 +37,6 @@ async def test_sitemaps_and_links_are_joined(sites):
                                           media_type="application/gzip"),
         "/": html("Home", "/a", "/d"), "/d": html("D", "/e"), "/e": html("E", "/f"),
     }  # fmt: skip
-    await sites.start()
     answer = await sites.map(depth=2)
     assert found(answer) == ["/a", "/b", "/c", "/", "/d", "/e"]
     assert [a["origin"] for a in answer["addresses"]] == ["sitemap"] * 3 + ["link"] * 3
@@ -51,7 +50,6 @@ async def test_sitemaps_and_links_are_joined(sites):
 async def test_answer_is_bounded_and_goes_on_with_its_cursor(sites):
     """By number and by tokens; the site is read once for all of its pages."""
     sites.site.pages = {"/sitemap.xml": sitemap(*(f"{SITE}/page/{n}" for n in range(300)))}
-    await sites.start()
     paths, cursor, answers = [], {}, 0
     while True:
         answer = await sites.map(depth=0, maxPages=100, maxTokens=1500, **cursor)
@@ -72,7 +70,6 @@ async def test_addresses_with_the_words_of_the_query_come_first(sites):
     sites.site.pages = {
         "/sitemap.xml": sitemap(*(f"{SITE}/news/{n}" for n in range(30)), f"{SITE}/plans-prices"),
     }  # fmt: skip
-    await sites.start()
     answer = await sites.map(depth=0, query="what are the prices of the plans", maxPages=2)
     assert found(answer)[0] == "/plans-prices"
 
@@ -87,7 +84,6 @@ async def test_sitemaps_and_addresses_of_others_are_left_out(sites):
         "http://10.0.0.1/", "http://[::1]/", "file:///etc/passwd", "http://www.example.net/x",
         "http://user@www.example.org.evil.example.com/", "not an address", f"{SITE}/good",
     )}  # fmt: skip
-    await sites.start()
     answer = await sites.map(depth=0)
     assert found(answer) == ["/good"]
     assert len(answer["notes"]) == 3
@@ -105,7 +101,6 @@ async def test_nesting_and_number_of_sitemaps_are_bounded(sites):
         return Response(sitemap(*more, kind="sitemap"), media_type="text/xml")
 
     sites.site.otherwise = index
-    await sites.start()
     answer = await sites.map(depth=0)
     assert answer["truncated"]
     assert sites.site.calls.total() <= mapping.MAX_SITEMAPS + 1
@@ -117,7 +112,6 @@ async def test_robots_forbid_pages_and_sitemaps(sites):
     sites.site.pages = {
         "/": html("Home", "/private/a"), "/private/map.xml": sitemap(f"{SITE}/x"),
     }  # fmt: skip
-    await sites.start()
     answer = await sites.map(depth=3)
     assert found(answer) == ["/", "/private/a"]
     assert sites.site.calls.keys() == {"/robots.txt", "/"}
@@ -128,7 +122,6 @@ async def test_robots_forbid_pages_and_sitemaps(sites):
 async def test_sitemap_that_is_too_large_is_named(sites, size_bytes):
     """Without compression it is not read to its end."""
     sites.site.pages = {"/sitemap.xml": b"<urlset>" + b" " * size_bytes, "/": html("Home", "/a")}
-    await sites.start()
     answer = await sites.map()
     assert found(answer) == ["/", "/a"]
     assert "8 MiB" in answer["notes"][0]
@@ -162,7 +155,6 @@ async def test_endless_links_end_at_the_limits(sites):
         html(request.url.path, *(f"{request.url.path}/{n}" for n in range(100))),
         media_type="text/html",
     )
-    await sites.start()
     answer = await sites.map("/", depth=3)
     assert answer["truncated"]
     assert answer["total"] <= mapping.MAX_ADDRESSES
@@ -173,7 +165,6 @@ async def test_map_that_the_limits_have_cut_is_kept(sites, monkeypatch):
     """Nobody would get more of it."""
     monkeypatch.setattr(mapping, "MAX_MAP_PAGES", 1)
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A", "/b"), "/b": html("B")}
-    await sites.start()
     for _ in range(2):
         assert (await sites.map(depth=2))["truncated"]
     assert sites.site.calls["/"] == 1
@@ -189,7 +180,6 @@ async def test_map_that_a_refusal_has_cut_is_not_kept(sites, refusing):
     sites.site.pages = pages | {
         refusing: lambda _: Response(status_code=429, headers={"retry-after": "0"})
     }
-    await sites.start()
     answer = await sites.map(depth=2)
     assert answer["truncated"]
     sites.site.pages = pages
@@ -201,7 +191,6 @@ async def test_map_that_the_time_of_its_caller_has_cut_is_not_kept(sites):
     """The next caller has more time."""
     sites.site.gates["/a"] = asyncio.Event()
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A", "/b"), "/b": html("B")}
-    await sites.start()
     answer = await sites.map(depth=2, timeout_s=3.0)
     assert (found(answer), answer["truncated"]) == (["/", "/a"], True)
     sites.site.gates["/a"].set()
@@ -214,14 +203,12 @@ async def test_map_that_the_time_of_its_caller_has_cut_is_not_kept(sites):
 )
 async def test_start_that_is_not_of_the_public_web_is_refused(sites, url):
     """It names the field."""
-    await sites.start()
     with pytest.raises(Fault, match="url"):
         await sites.web.call("map_site", toolset="sites", url=url)
 
 
 async def test_caller_without_the_role_fetches_nothing(sites):
     """Checked by the worker itself."""
-    await sites.start()
     with pytest.raises(Fault) as caught:
         await sites.map(roles=())
     assert caught.value.code == "forbidden"
