@@ -135,6 +135,12 @@ def command_bus(retrieval, monkeypatch) -> BusAddress:
     return found
 
 
+@pytest.fixture
+async def bus(retrieval) -> Bus:
+    """A connection to a bus that the service is on."""
+    return await bus_with(retrieval)
+
+
 async def bus_with(retrieval: Retrieval) -> Bus:
     """A connection to a new bus that the service is on."""
     broker = MemoryBroker()

@@ -11,8 +11,6 @@ from searchbus_ingest import sending
 from searchbus_ingest.sending import Retrieval, delete, send
 from searchbus_ingest.sources.item import Item, Reason, make_document
 
-from .conftest import bus_with
-
 
 def items(*names: str, text: str = "Whales of {name} sing."):
     for name in names:
@@ -21,9 +19,8 @@ def items(*names: str, text: str = "Whales of {name} sing."):
         )
 
 
-async def test_second_run_sends_only_what_has_changed(retrieval):
+async def test_second_run_sends_only_what_has_changed(bus, retrieval):
     """Counts say what became of each document."""
-    bus = await bus_with(retrieval)
     first = await send(bus, "c", items("a", "b", "d"))
     assert (first.stored, first.chunks, first.documents) == (3, 3, 3)
     again = await send(bus, "c", [*items("a", "b"), *items("d", text="Dolphins whistle.")])
@@ -31,26 +28,23 @@ async def test_second_run_sends_only_what_has_changed(retrieval):
     assert retrieval.batches == [3, 1]
 
 
-async def test_the_first_batch_is_small(retrieval):
+async def test_the_first_batch_is_small(bus, retrieval):
     """There is progress before many passages are embedded."""
-    bus = await bus_with(retrieval)
     await send(bus, "c", items(*map(str, range(sending.FIRST_BATCH_CHUNKS + 5))))
     assert sorted(retrieval.batches) == sorted([5, sending.FIRST_BATCH_CHUNKS])
 
 
-async def test_documents_go_in_batches_of_passages(retrieval, monkeypatch):
+async def test_documents_go_in_batches_of_passages(bus, retrieval, monkeypatch):
     """Every batch is acknowledged and reported."""
     monkeypatch.setattr(sending, "BATCH_CHUNKS", 2)
     seen = []
-    bus = await bus_with(retrieval)
     await send(bus, "c", items(*"abdef"), on_progress=lambda s: seen.append(s.stored))
     assert sorted(retrieval.batches) == [1, 2, 2]
     assert seen[-1] == 5
 
 
-async def test_problems_and_refusals_are_reported_and_skipped(retrieval):
+async def test_problems_and_refusals_are_reported_and_skipped(bus):
     """The others are stored."""
-    bus = await bus_with(retrieval)
     summary = await send(
         bus, "c",
         [Item("x.pdf", problem="not a PDF"), *items("a"), *items("b", text="refuse me")],
@@ -61,18 +55,16 @@ async def test_problems_and_refusals_are_reported_and_skipped(retrieval):
     assert summary.reasons == {"unreadable": 1, "refused by the service": 1}
 
 
-async def test_prune_deletes_what_the_source_lacks(retrieval):
+async def test_prune_deletes_what_the_source_lacks(bus, retrieval):
     """And nothing without it."""
-    bus = await bus_with(retrieval)
     await send(bus, "c", items("a", "b"))
     assert (await send(bus, "c", items("a"))).deleted == 0
     assert (await send(bus, "c", items("a"), prune=True)).deleted == 1
     assert [d.title for d in retrieval.documents.values()] == ["a"]
 
 
-async def test_prune_keeps_what_could_not_be_read(retrieval):
+async def test_prune_keeps_what_could_not_be_read(bus):
     """A file that is locked today was not deleted; nor is anything where a line is faulty."""
-    bus = await bus_with(retrieval)
     await send(bus, "c", items("a", "b"))
     summary = await send(bus, "c", [Item("a", problem="locked"), *items("b")], prune=True)
     assert summary.deleted == 0
@@ -82,26 +74,23 @@ async def test_prune_keeps_what_could_not_be_read(retrieval):
     assert "Nothing was deleted" in summary.notes[0]
 
 
-async def test_second_document_of_an_id_is_skipped(retrieval):
+async def test_second_document_of_an_id_is_skipped(bus, retrieval):
     """It would replace the first one without a word."""
-    bus = await bus_with(retrieval)
     summary = await send(bus, "c", [*items("a"), *items("a", text="Other.")])
     assert (summary.stored, summary.reasons) == (1, {"duplicate id": 1})
     assert [d.text for d in retrieval.documents.values()] == ["Whales of a sing."]
 
 
-async def test_loss_in_a_document_is_noted(retrieval):
+async def test_loss_in_a_document_is_noted(bus):
     """Which is stored nevertheless."""
-    bus = await bus_with(retrieval)
     (item,) = items("a")
     summary = await send(bus, "c", [replace(item, note="1 byte lost")])
     assert (summary.stored, summary.notes) == (1, ["a: 1 byte lost"])
 
 
-async def test_a_service_that_comes_back_gets_the_batch_again(retrieval, monkeypatch):
+async def test_a_service_that_comes_back_gets_the_batch_again(bus, retrieval, monkeypatch):
     """Progress says that the run waits; what was stored stays counted."""
     monkeypatch.setattr(sending, "PAUSE_S", 0.01)
-    bus = await bus_with(retrieval)
     first = await send(bus, "c", items("a"))
     assert first.stored == 1
     retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "Away.")
@@ -118,11 +107,10 @@ async def test_a_service_that_comes_back_gets_the_batch_again(retrieval, monkeyp
     assert shown[-1] == 0
 
 
-async def test_a_service_that_stays_away_ends_the_run(retrieval, monkeypatch):
+async def test_a_service_that_stays_away_ends_the_run(bus, retrieval, monkeypatch):
     """After some patience, with its failure."""
     monkeypatch.setattr(sending, "PATIENCE_S", 0.0)
     retrieval.failure = Fault(ErrorCode.UNAVAILABLE, "Away.")
-    bus = await bus_with(retrieval)
     with pytest.raises(Fault, match="Away"):
         await send(bus, "c", items("a"))
 
@@ -134,26 +122,23 @@ async def test_a_service_that_stays_away_ends_the_run(retrieval, monkeypatch):
         Fault(ErrorCode.UNAVAILABLE, "The disk is full.", retryable=False),
     ],
 )
-async def test_failure_of_the_service_ends_the_run(retrieval, monkeypatch, failure):
+async def test_failure_of_the_service_ends_the_run(bus, retrieval, monkeypatch, failure):
     """With the service's own failure, and at once: waiting would not help."""
     monkeypatch.setattr(sending, "PAUSE_S", 600.0)
     retrieval.failure = failure
-    bus = await bus_with(retrieval)
     with pytest.raises(Fault, match="The disk is full"):
         await send(bus, "c", items("a"))
 
 
-async def test_documents_are_deleted_by_id(retrieval):
+async def test_documents_are_deleted_by_id(bus, retrieval):
     """An unknown id counts nothing."""
-    bus = await bus_with(retrieval)
     await send(bus, "c", items("a", "b"))
     key = next(iter(retrieval.documents))
     assert await delete(Retrieval(bus), "c", (key, "unknown")) == 1
 
 
-async def test_rebuild_fills_a_copy_and_puts_it_in_place(retrieval):
+async def test_rebuild_fills_a_copy_and_puts_it_in_place(bus, retrieval):
     """Also what an interrupted rebuild left in the copy, and the source lacks now, is deleted."""
-    bus = await bus_with(retrieval)
     await send(bus, "c", items("stale"), rebuild=True)
     summary = await send(bus, "c", items("a", "b"), rebuild=True)
     assert (summary.stored, summary.deleted) == (2, 1)
@@ -161,9 +146,8 @@ async def test_rebuild_fills_a_copy_and_puts_it_in_place(retrieval):
     assert retrieval.steps == ["begin", "end"] * 2
 
 
-async def test_rebuild_that_could_not_read_all_replaces_nothing(retrieval):
+async def test_rebuild_that_could_not_read_all_replaces_nothing(bus, retrieval):
     """The collection may have the document that cannot be read now."""
-    bus = await bus_with(retrieval)
     broken = Item("x.pdf", problem="not a PDF")
     summary = await send(bus, "c", [broken, *items("a")], rebuild=True)
     assert retrieval.steps == ["begin"]
