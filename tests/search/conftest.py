@@ -117,7 +117,7 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
         follower = await exit_.enter_async_context(
             Follower(
                 broker.connect(name="toolindex"), index, embedder, _vectors,
-                model=embedder.model, grace_s=0.5, refresh_s=0.3,
+                grace_s=0.5, refresh_s=0.3,
             )
         )  # fmt: skip
         stack = Stack("", None, broker, library, follower, exit_)  # type: ignore[arg-type]

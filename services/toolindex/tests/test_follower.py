@@ -41,7 +41,7 @@ async def following(broker, vectors: VectorFile | None = None):
     async with Follower(
         broker.connect(name="toolindex"), index, embedder,
         VectorFile(None) if vectors is None else vectors,
-        model=embedder.model, grace_s=0.1, refresh_s=0.05,
+        grace_s=0.1, refresh_s=0.05,
     ):  # fmt: skip
         yield index, embedder
 
@@ -208,7 +208,7 @@ async def test_toolset_of_a_lost_service_goes_to_one_that_was_indexed_before_it(
         return await embed(texts, urgent=urgent)
 
     async with Follower(
-        broker.connect(), index, embedder, VectorFile(None), model="m", grace_s=0.1, refresh_s=0.05
+        broker.connect(), index, embedder, VectorFile(None), grace_s=0.1, refresh_s=0.05
     ) as following:
         embedder.embed_short = waiting
         await broker.connect().serve(worker(tool("plan", "plan", toolset="time"), service="third"))

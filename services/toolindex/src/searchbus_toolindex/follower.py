@@ -74,7 +74,6 @@ class Follower:
         embedder: Embeds,
         vectors: VectorFile,
         *,
-        model: str,
         expected: Collection[str] = (),
         grace_s: float = 30.0,
         lost_grace_s: float = 86_400.0,
@@ -84,7 +83,6 @@ class Follower:
         self._index = index
         self._embedder = embedder
         self._vectors = vectors
-        self._model = model
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._followed: dict[str, _Followed] = {}
@@ -205,4 +203,4 @@ class Follower:
         return known
 
     def _key(self, text: str) -> bytes:
-        return text_key(self._model, text)
+        return text_key(self._embedder.model, text)

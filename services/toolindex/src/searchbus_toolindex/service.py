@@ -75,7 +75,6 @@ async def start(process: Process[ToolindexSettings]) -> None:
             index,
             embedder,
             VectorFile(settings.vector_file(embedder.dimensions), embedder.dimensions),
-            model=embedder.model,
             grace_s=settings.grace_s,
             lost_grace_s=settings.lost_grace_s,
             declared=toolset_owners(services),
