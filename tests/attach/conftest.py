@@ -14,7 +14,6 @@ from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.gateway import Gateway
 from searchbus_attach.policy import CallPolicy
 from searchbus_attach.sessions.leases import Leases
-from searchbus_attach.sessions.sessions import Handover
 from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_bus import MemoryBroker, Worker
 from searchbus_contracts import Actor
@@ -52,7 +51,7 @@ async def serve_attached(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
                     Approvals(PinFile(tmp_path / "attach-pins.json")),
                     ConnectionContext(logs=tmp_path),
                     await Leases.over(bus),
-                    Handover(bus),
+                    bus,
                     await CallPolicy.over(bus),
                 )
             )

@@ -24,7 +24,6 @@ from searchbus_attach.gateway import Gateway
 from searchbus_attach.managing import Managing
 from searchbus_attach.policy import CallPolicy
 from searchbus_attach.sessions.leases import Leases
-from searchbus_attach.sessions.sessions import Handover
 from searchbus_attach.transports import child
 from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.session import ServerRequest
@@ -195,7 +194,7 @@ async def new_world(tmp_path) -> AsyncIterator[Callable[..., Any]]:
                     Approvals(PinFile(pins)),
                     ConnectionContext(logs=tmp_path / "logs"),
                     leases,
-                    Handover(bus),
+                    bus,
                     policy,
                     poll_s=poll_s,
                     grace_s=grace_s,

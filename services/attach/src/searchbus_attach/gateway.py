@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from searchbus_bus import Worker
+from searchbus_bus import Bus, Worker
 from searchbus_bus.telemetry import LiveGauge
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import StatusReply, StatusRequest, ViewPreview
@@ -30,7 +30,7 @@ from .metrics import count, meter
 from .offering import Offering
 from .policy import CallPolicy
 from .sessions.leases import Leases
-from .sessions.sessions import Handover, Sessions
+from .sessions.sessions import Sessions
 from .transports.confinement import NO_LANDLOCK, landlock_abi
 from .upstream.connection import ConnectionContext
 from .upstream.upstream import Upstream
@@ -46,7 +46,7 @@ class Gateway:
     """The servers of a file as toolsets of a worker.
 
     Args:
-        leases, handover: what workers share of the sessions of callers.
+        leases, bus: what workers share of the sessions of callers.
         policy: applies the views to calls.
         poll_s, grace_s: see Upstream.
     """
@@ -58,7 +58,7 @@ class Gateway:
         approvals: Approvals,
         context: ConnectionContext,
         leases: Leases,
-        handover: Handover,
+        bus: Bus,
         policy: CallPolicy,
         *,
         poll_s: float = 300.0,
@@ -69,7 +69,7 @@ class Gateway:
         self._approvals = approvals
         self._context = context
         self._leases = leases
-        self._handover = handover
+        self._bus = bus
         self._policy = policy
         self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
         self._attached: dict[str, Attached] = {}
@@ -253,7 +253,7 @@ class Gateway:
             )
 
         check = functools.partial(self._context.credentials.check, server) if signs_in else None
-        return Sessions(server, connect, self._leases, self._handover, check)
+        return Sessions(server, connect, self._leases, self._bus, check)
 
     def _look_at_pins(self) -> None:
         stamp = self._approvals.stamp()

@@ -23,7 +23,6 @@ from .gateway import Gateway
 from .managing import Managing
 from .policy import CallPolicy
 from .sessions.leases import Leases
-from .sessions.sessions import Handover
 from .settings import AttachSettings
 from .transports.reaping import Reaper
 from .upstream.connection import ConnectionContext
@@ -59,7 +58,7 @@ async def start(process: Process[AttachSettings]) -> None:
                 reaper=Reaper(every=True),
             ),
             await Leases.over(process.bus),
-            Handover(process.bus),
+            process.bus,
             policy,
             poll_s=settings.attach_poll_s,
             grace_s=settings.attach_grace_s,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from searchbus_attach.sessions.leases import Leases
-from searchbus_attach.sessions.sessions import Handover, Sessions
+from searchbus_attach.sessions.sessions import Sessions, send_on
 from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.session import ServerRequest
 from searchbus_attach.upstream.upstream import Upstream
@@ -53,7 +53,7 @@ async def new_sessions(tmp_path) -> AsyncIterator:
                 server,
                 lambda _: Upstream(server, context, on_list=lambda _: None),
                 leases,
-                Handover(bus),
+                bus,
                 check,
             )
         )
@@ -158,14 +158,13 @@ class Fleet:
 
     async def __aenter__(self) -> Fleet:
         self.first_bus = self.broker.connect(**self.options)
-        handover = Handover(self.first_bus)
 
-        async def send_on(call: Call, request: ToolCall) -> ToolReply:
+        async def hand_on(call: Call, request: ToolCall) -> ToolReply:
             wanted = ServerRequest(
                 "tools/call", None, None, "tool", "things", request.tool, request, ToolReply
             )
             try:
-                return await handover.send(call, wanted, self.second.instance)
+                return await send_on(self.first_bus, call, wanted, self.second.instance)
             except InstanceGoneError as gone:
                 self.gone.append(gone.received)
                 raise
@@ -179,7 +178,7 @@ class Fleet:
             return ToolReply(content=(TextContent(text=call.actor.subject),))
 
         self.second_bus = self.broker.connect(**self.options)
-        self.first = await self.first_bus.serve(worker_with(send_on))
+        self.first = await self.first_bus.serve(worker_with(hand_on))
         self.second = await self.second_bus.serve(worker_with(do))
         return self
 

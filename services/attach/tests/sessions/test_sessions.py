@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from searchbus_attach.sessions.leases import Holder, lease_key
 from searchbus_attach.sessions.sessions import Sessions
 from searchbus_attach.upstream.session import ServerRequest
 from searchbus_bus import InstanceGoneError
+from searchbus_bus.client.fleet import State
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import (
     Actor,
@@ -334,11 +336,13 @@ async def test_prompts_resources_and_completions_follow_the_session(new_pair):
 
 
 class Gone(Sessions):
-    """Sessions whose caller's is at a worker that is gone; it is the way to that worker, too."""
+    """Sessions whose caller's is at a worker that is gone."""
 
     def __init__(self, received: bool) -> None:
-        super().__init__(plain(), None, None, self)
-        self.received = received
+        bus = Mock()
+        bus.send = AsyncMock(side_effect=InstanceGoneError("gone", received=received))
+        bus.fleet.check = AsyncMock(return_value=State.GONE)
+        super().__init__(plain(), None, None, bus)
         self.taken = 0
 
     async def of(self, caller):
@@ -346,12 +350,6 @@ class Gone(Sessions):
 
     async def take_over(self, caller, holder):
         self.taken += 1
-
-    async def is_leaving(self, call, instance):
-        return False
-
-    async def send(self, call, wanted, instance):
-        raise InstanceGoneError("gone", received=self.received)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +361,7 @@ async def test_a_call_that_a_dead_worker_had_is_repeated_if_it_may_be(
 ):
     """The session is taken over in any case; and nobody looks for ever."""
     gone = Gone(received)
-    call = SimpleNamespace(actor=EVERYBODY, instance_only=False)
+    call = SimpleNamespace(actor=EVERYBODY, instance_only=False, service="attach", remaining_s=60.0)
     wanted = ServerRequest(
         "tools/call", None, None, "tool", "plain", "x", None, ToolReply, may_repeat
     )

@@ -1,6 +1,6 @@
 """One session for each caller of a server that keeps state, wherever it is.
 
-    sessions = Sessions(server, connect, leases, handover)
+    sessions = Sessions(server, connect, leases, bus)
     reply = await sessions.request(call, wanted)
 
 A session is opened by its caller's first call, by the worker that gets the lease (leases.py). It is
@@ -53,7 +53,7 @@ class Sessions:
 
     Args:
         connect: makes the connection of a caller; its first request starts it.
-        handover: sends calls to the workers that have the sessions of others.
+        bus: sends calls on to the workers that have the sessions of others.
         check: raises Fault for a caller who cannot use the server: such a one takes nobody's place.
     """
 
@@ -62,13 +62,13 @@ class Sessions:
         server: Server,
         connect: Callable[[str], Upstream],
         leases: Leases,
-        handover: Handover,
+        bus: Bus,
         check: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._server = server
         self._connect = connect
         self._leases = leases
-        self._handover = handover
+        self._bus = bus
         self._check = check
         # The one that was used last is the last.
         self._sessions: dict[str, _Session] = {}
@@ -96,9 +96,12 @@ class Sessions:
             if call.instance_only:
                 break  # it was sent on once: two workers could send it to each other for ever
             try:
-                return await self._handover.send(call, wanted, place.instance)
+                return await send_on(self._bus, call, wanted, place.instance)
             except InstanceGoneError as gone:
-                if not gone.received and await self._handover.is_leaving(call, place.instance):
+                # A worker that takes no more requests may still end those that it has.
+                if not gone.received and (
+                    await self._bus.fleet.check(call.service, place.instance) is State.ALIVE
+                ):
                     await asyncio.sleep(_LOOK_AGAIN_S)  # its lease is free after its last call
                     continue
                 rounds += 1
@@ -224,51 +227,41 @@ class Sessions:
         self._ending.start(session.upstream.stop())
 
 
-class Handover:
-    """Sends calls on over the bus."""
+async def send_on(bus: Bus, call: Call, wanted: ServerRequest[T], instance: str) -> T:
+    """Let another worker do a call; its progress and its log lines are passed on.
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    async def send(self, call: Call, wanted: ServerRequest[T], instance: str) -> T:
-        """Let another worker do a call; its progress and its log lines are passed on.
-
-        Raises:
-            InstanceGoneError: that worker has left the bus.
-            Fault: the failure of the call.
-        """
-        events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
-        relaying = asyncio.get_running_loop().create_task(_relay(call, events))
-        code = "cancelled"
-        try:
-            reply = await self._bus.send(
-                Request(
-                    getattr(self._bus.subjects, wanted.family)(wanted.server, wanted.name),
-                    wanted.message,
-                    wanted.reply_type,
-                    service=call.service,
-                    timeout_s=max(_LEAST_S, call.remaining_s - _MARGIN_S),
-                    # A caller without a name came without a signature.
-                    actor=None if call.actor == _NOBODY else call.actor,
-                    on_event=events.put_nowait,
-                    idempotent=wanted.may_repeat,
-                    instance=instance,
-                    instance_only=True,
-                )
+    Raises:
+        InstanceGoneError: that worker has left the bus.
+        Fault: the failure of the call.
+    """
+    events: asyncio.Queue[ToolEvent | None] = asyncio.Queue()
+    relaying = asyncio.get_running_loop().create_task(_relay(call, events))
+    code = "cancelled"
+    try:
+        reply = await bus.send(
+            Request(
+                getattr(bus.subjects, wanted.family)(wanted.server, wanted.name),
+                wanted.message,
+                wanted.reply_type,
+                service=call.service,
+                timeout_s=max(_LEAST_S, call.remaining_s - _MARGIN_S),
+                # A caller without a name came without a signature.
+                actor=None if call.actor == _NOBODY else call.actor,
+                on_event=events.put_nowait,
+                idempotent=wanted.may_repeat,
+                instance=instance,
+                instance_only=True,
             )
-            code = "ok"
-            return reply
-        except Fault as fault:
-            code = fault.code
-            raise
-        finally:
-            count("handovers", server=wanted.server, code=code)
-            events.put_nowait(None)
-            await relaying
-
-    async def is_leaving(self, call: Call, instance: str) -> bool:
-        """Whether a worker that takes no more requests still ends those that it has."""
-        return await self._bus.fleet.check(call.service, instance) is State.ALIVE
+        )
+        code = "ok"
+        return reply
+    except Fault as fault:
+        code = fault.code
+        raise
+    finally:
+        count("handovers", server=wanted.server, code=code)
+        events.put_nowait(None)
+        await relaying
 
 
 async def _relay(call: Call, events: asyncio.Queue[ToolEvent | None]) -> None:
