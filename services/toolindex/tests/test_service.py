@@ -8,6 +8,7 @@ from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_runtime import Process
 from searchbus_toolindex import SERVICE
 from searchbus_toolindex.finder import IndexFinder
+from searchbus_toolindex.index import Index
 from searchbus_toolindex.service import build_worker, start
 from searchbus_toolindex.settings import ToolindexSettings
 
@@ -17,7 +18,7 @@ from .test_follower import worker
 
 def test_worker_offers_what_the_declaration_says():
     """Permissions on the bus are derived from the declaration."""
-    made = build_worker(None)  # type: ignore[arg-type]
+    made = build_worker(IndexFinder(Index(RecordingEmbedder.model), RecordingEmbedder()))
     assert set(made.endpoints) == set(SERVICE.endpoints)
 
 
@@ -60,7 +61,8 @@ async def test_caller_finds_what_it_may_use():
 
 def test_prompts_have_a_placeholder_for_each_argument():
     """The edge fills them in; values of an argument are listed."""
-    prompts = {p.name: p for p in build_worker(None).catalog.prompts}  # type: ignore[arg-type]
+    made = build_worker(IndexFinder(Index(RecordingEmbedder.model), RecordingEmbedder()))
+    prompts = {p.name: p for p in made.catalog.prompts}
     assert sorted(prompts) == ["daily_news_brief", "research_question", "verify_claim"]
     for prompt in prompts.values():
         text = prompt.messages[0].content.text

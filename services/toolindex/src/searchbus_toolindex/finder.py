@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from cachetools import LRUCache
 
+from searchbus_bus import Call, endpoint
 from searchbus_contracts import Actor, ErrorCode, Fault, check_query
 from searchbus_contracts.toolindex import MAX_FIND_CHARS, FindExplanation, FindReply, FindRequest
 from searchbus_vectors import Vector
@@ -57,6 +58,11 @@ class IndexFinder:
             rankings_kept_bytes,
             getsizeof=lambda ranking: _RANKING_BYTES + _MATCH_BYTES * len(ranking),
         )
+
+    @endpoint
+    async def search(self, call: Call, request: FindRequest) -> FindReply:
+        """One page of the tools, prompts or resources that fit the query (proto/README.md §11)."""
+        return await self.find(request, call.actor)
 
     async def find(self, request: FindRequest, actor: Actor) -> FindReply:
         """One page of the matches for the actor; raises Fault(invalid_query, or invalid_argument

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from opentelemetry import metrics
 
-from searchbus_bus import Call, LiveGauge, Worker, endpoint
+from searchbus_bus import LiveGauge, Worker
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.services import toolset_owners
-from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_runtime import Process
 from searchbus_runtime.services import known_services
 from searchbus_vectors import ModelNotFoundError
@@ -28,18 +27,6 @@ _entries: LiveGauge[Index] = LiveGauge(
 )
 
 
-class ToolindexEndpoints:
-    """The typed endpoint `toolindex.search` (proto/README.md §11)."""
-
-    def __init__(self, finder: IndexFinder) -> None:
-        self._finder = finder
-
-    @endpoint
-    async def search(self, call: Call, request: FindRequest) -> FindReply:
-        """One page of the tools, prompts or resources that fit the query."""
-        return await self._finder.find(request, call.actor)
-
-
 def build_worker(finder: IndexFinder, *, max_in_flight: int = 256) -> Worker:
     """The worker of an index."""
     worker = Worker(
@@ -47,7 +34,7 @@ def build_worker(finder: IndexFinder, *, max_in_flight: int = 256) -> Worker:
         max_in_flight=max_in_flight,
         description="Finds tools, prompts and resources by meaning.",
     )
-    worker.add(ToolindexEndpoints(finder), ResearchPrompts())
+    worker.add(finder, ResearchPrompts())
     return worker
 
 
