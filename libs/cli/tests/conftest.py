@@ -1,4 +1,4 @@
-"""An MCP endpoint for the commands that speak HTTP."""
+"""A home without settings; an MCP endpoint for the commands that speak HTTP."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,3 +58,15 @@ def fake_edge() -> Iterator[FakeEdge]:
     """A running one."""
     with FakeEdge() as edge:
         yield edge
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one, in which clients and searchbus look for their settings."""
+    for name in (
+        "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "APPDATA", "SEARCHBUS_CONFIG", "SEARCHBUS_TOKEN",
+        "SEARCHBUS_DATA_DIR",
+    ):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path

@@ -15,6 +15,7 @@ from searchbus_runtime.client_entries import CLIENTS, Client, command_entry, sta
 from searchbus_runtime.jsonc import parse
 from searchbus_testing import SEARCHBUS
 
+pytestmark = pytest.mark.usefixtures("home")
 COMMAND = ["/opt/searchbus", "stdio", "--data", "/srv/data"]
 ENTRY = {"command": "/opt/searchbus", "args": ["stdio", "--data", "/srv/data"]}
 TYPED = {"type": "stdio", **ENTRY}
@@ -22,15 +23,6 @@ TYPED = {"type": "stdio", **ENTRY}
 
 def planned(client: Client, command: list[str] = COMMAND) -> FileChange:
     return planned_entry(client, command_entry(client, command))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    """An empty one."""
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "APPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
 
 
 def settings(name: str, content: str | bytes) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from searchbus_cli.mcp_client import McpError
 from searchbus_runtime.client_entries import CLIENTS, address_entry
 from searchbus_testing import run_command
 
+pytestmark = pytest.mark.usefixtures("home")
 _SERVER = """
 import json, sys
 for line in sys.stdin:
@@ -29,15 +29,6 @@ for line in sys.stdin:
         result = {"tools": [{"name": "a"}], "nextCursor": "x"}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    """An empty one."""
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "SEARCHBUS_TOKEN", "SEARCHBUS_DATA_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
 
 
 def test_print_only_shows(home):

@@ -13,14 +13,7 @@ import pytest
 from searchbus_runtime.client_entries import CLIENTS, start_command
 from searchbus_testing import SEARCHBUS, Terminal, run_command
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch) -> Path:
-    """An empty one."""
-    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "SEARCHBUS_CONFIG", "SEARCHBUS_DATA_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

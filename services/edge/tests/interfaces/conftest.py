@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx
 import pytest
 
+from searchbus_bus import MemoryBroker, Toolset, Worker
 from searchbus_contracts import Fault, ToolReply
 from searchbus_contracts.coverage import COVERAGE, RANKING
+from searchbus_edge.app import build_app
+from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.reply import Reply
+from searchbus_runtime import Health
 
 
 def row(n: int, **fields: Any) -> dict[str, Any]:
@@ -72,3 +80,24 @@ def tools() -> FakeTools:
         name: [row(n) for n in range(1, 31)] for name in ("web_search_advanced", "web_search_news")
     }
     return tools
+
+
+@pytest.fixture
+async def serve():
+    """Starts an edge beside the service `things` with these toolsets; gives a client of `edge`."""
+    async with AsyncExitStack() as stack:
+
+        async def start(toolsets: Sequence[Toolset], **settings: Any) -> httpx.AsyncClient:
+            broker = MemoryBroker()
+            if toolsets:
+                worker = Worker("things")
+                worker.add(*toolsets)
+                await broker.connect(name="things").serve(worker)
+            opened = open_edge(broker.connect(name="edge"), EdgeSettings(**settings))
+            edge = await stack.enter_async_context(opened)
+            transport = httpx.ASGITransport(build_app(edge, Health()))
+            client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
+            client.edge = edge  # type: ignore[attr-defined]
+            return await stack.enter_async_context(client)
+
+        yield start

@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
-import httpx
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Toolset, Worker, prompt, resource_template, tool
+from searchbus_bus import Call, Toolset, Worker, prompt, resource_template, tool
 from searchbus_contracts import (
     ResourceBody,
     ResourceReadReply,
     ResourceReadRequest,
     ToolAnnotations,
 )
-from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
-from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.interfaces.console.access import console_token
 from searchbus_edge.interfaces.console.app import POLICY
 from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
-from searchbus_edge.settings import EdgeSettings
-from searchbus_runtime import Health
 from searchbus_testing import until
 
 KEY = "k" * 40
@@ -69,28 +65,9 @@ class Hidden(Toolset, name="hiddenset"):
 
 
 @pytest.fixture
-async def start(tmp_path):
-    """Starts an edge with both toolsets; gives a client, and the edge."""
-    stack = []
-
-    async def make(**settings: Any) -> httpx.AsyncClient:
-        broker = MemoryBroker()
-        worker = Worker("things")
-        worker.add(Open(), Hidden())
-        await broker.connect(name="things").serve(worker)
-        given = EdgeSettings(data_dir=tmp_path, state_key=KEY, **settings)
-        opened = open_edge(broker.connect(name="edge"), given)
-        edge = await opened.__aenter__()
-        transport = httpx.ASGITransport(build_app(edge, Health()))
-        client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
-        client.edge = edge  # type: ignore[attr-defined]
-        stack.append((client, opened))
-        return client
-
-    yield make
-    for client, opened in stack:
-        await client.aclose()
-        await opened.__aexit__(None, None, None)
+def start(serve, tmp_path):
+    """Starts an edge with both toolsets; gives a client."""
+    return partial(serve, (Open(), Hidden()), data_dir=tmp_path, state_key=KEY)
 
 
 @pytest.fixture

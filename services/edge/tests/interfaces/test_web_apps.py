@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import httpx
@@ -26,27 +27,9 @@ PAGE = "https://p1.example/"
 
 
 @pytest.fixture
-async def start(tmp_path):
-    """Starts an edge, with the web service unless it is to be away; gives a client."""
-    stack = []
-
-    async def make(*, web: bool = True, **settings: Any) -> httpx.AsyncClient:
-        broker = MemoryBroker()
-        if web:
-            worker = Worker("web")
-            worker.add(SmallWeb())
-            await broker.connect(name="web").serve(worker)
-        opened = open_edge(broker.connect(name="edge"), EdgeSettings(**settings))
-        edge = await opened.__aenter__()
-        transport = httpx.ASGITransport(build_app(edge, Health()))
-        client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
-        stack.append((client, opened))
-        return client
-
-    yield make
-    for client, opened in stack:
-        await client.aclose()
-        await opened.__aexit__(None, None, None)
+def start(serve):
+    """Starts an edge with the web service; gives a client."""
+    return partial(serve, (SmallWeb(),))
 
 
 async def test_client_that_leaves_cancels_the_call():
@@ -214,9 +197,9 @@ async def test_other_sites_cannot_use_the_browser(http, path, headers, status):
     assert (await http.get(path, headers=headers)).status_code == status
 
 
-async def test_service_that_is_away_is_named(start):
+async def test_service_that_is_away_is_named(serve):
     """An answer without results would hide it."""
-    http = await start(web=False)
+    http = await serve(())
     for name, (method, path, content) in SEARCHES.items():
         answer = await http.request(method, path, **content("x"))
         assert (answer.status_code, message(name, answer)) == (

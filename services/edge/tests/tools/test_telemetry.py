@@ -43,29 +43,18 @@ async def answer(ctx):
 
 
 @pytest.mark.parametrize("by", ["header", "meta"])
-async def test_trusted_client_is_the_parent(spans, by):
-    """By the HTTP header or by the message's own `_meta`."""
-    tracing = telemetry.Tracing(trust=True)
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_trusted_client_is_the_parent_and_a_stranger_is_a_link(spans, by, trusted):
+    """By the HTTP header or by the message's own `_meta`; a stranger's trace is only named."""
+    tracing = telemetry.Tracing(trust=trusted)
     meta = {"traceparent": PARENT} if by == "meta" else None
     header = PARENT if by == "header" else ""
     await tracing.middleware(context(meta=meta, header=header), answer)
     (span,) = spans.get_finished_spans()
-    assert format(span.context.trace_id, "032x") == TRACE
-    assert format(span.parent.span_id, "016x") == SPAN
-    assert span.links == ()
-
-
-@pytest.mark.parametrize("by", ["header", "meta"])
-async def test_stranger_is_a_link(spans, by):
-    """A trace of our own, which names the stranger's."""
-    tracing = telemetry.Tracing(trust=False)
-    meta = {"traceparent": PARENT} if by == "meta" else None
-    header = PARENT if by == "header" else ""
-    await tracing.middleware(context(meta=meta, header=header), answer)
-    (span,) = spans.get_finished_spans()
-    assert span.parent is None
-    assert format(span.context.trace_id, "032x") != TRACE
-    assert [format(link.context.trace_id, "032x") for link in span.links] == [TRACE]
+    assert (format(span.context.trace_id, "032x") == TRACE) is trusted
+    assert (span.parent and format(span.parent.span_id, "016x")) == (SPAN if trusted else None)
+    links = [format(link.context.trace_id, "032x") for link in span.links]
+    assert links == ([] if trusted else [TRACE])
 
 
 @pytest.mark.parametrize(
