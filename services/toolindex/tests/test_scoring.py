@@ -133,6 +133,18 @@ def test_logits_are_linear_in_the_features():
     assert found.tolist() == pytest.approx([3.0])
 
 
+def test_a_catalogue_larger_than_those_of_the_fit_needs_more_evidence_where_no_word_is_found():
+    """With words, or in one of the size of the fit's, nothing changes."""
+    gate = Gate(weights=(10.0, *[0.0] * 8), intercept=0.0)
+
+    def logits(entries: int, coverage: float) -> float:
+        found = text_features(entries=entries)
+        return float(gate.logits(floats(0.7), floats(coverage), floats(0.5), found)[0])
+
+    assert logits(4_000, 0.0) < logits(1_000, 0.0) < logits(500, 0.0) == logits(10, 0.0)
+    assert logits(4_000, 0.0) < logits(4_000, 0.1) < logits(4_000, 0.2) == logits(10, 0.0)
+
+
 def test_probability_falls_with_the_distance_to_the_best_score_and_with_the_rank():
     """Slower for a request of many words; a literal match is certain."""
     short = judge(1.0, 3, floats(8.0, 0.0, -0.1, -0.5)).probabilities

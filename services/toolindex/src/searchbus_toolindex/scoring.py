@@ -56,6 +56,12 @@ FEATURES = (
     "tools_margin", "others_margin", "coverage", "agreement", "terms", "corrected", "entries",
     "strange", "requests_margin",
 )  # fmt: skip
+_FITTED_ENTRIES = 527
+"""The largest catalogue that the gate is fitted on. In a larger one the best entry is near to
+anything by chance, so that what is near by its meaning alone needs more evidence."""
+_WORDLESS_GROWTH, _WORDLESS_COVERAGE = 0.6, 0.2
+"""How much more, for each unit of the logarithm of the number of entries, where no word of the
+request is found; nothing more from this coverage on."""
 LEAST = 0.175
 """The probability that the best entry must have; otherwise the result is empty."""
 _SLOPE, _RANK_WEIGHT = 5.5, 0.8
@@ -103,6 +109,9 @@ class Gate(msgspec.Struct, frozen=True):
     ) -> Floats:
         """By entry, the logarithm of the odds that it serves the text."""
         logits: Floats = features(cosines, coverage, agreement, found) @ np.array(self.weights)
+        grown = math.log(max(1.0, (found.entries + 8) / (_FITTED_ENTRIES + 8)))
+        wordless = np.maximum(0.0, 1 - coverage / _WORDLESS_COVERAGE)
+        logits -= _WORDLESS_GROWTH * grown * wordless
         return logits + self.intercept
 
 
