@@ -65,6 +65,16 @@ async def test_passages_beside_the_point_are_left_out_and_the_best_comes_first()
     assert [passage for passage, *_ in found] == [1]
 
 
+async def test_passage_that_the_search_put_first_stays_before_one_with_a_few_more_words():
+    """The search knows dates and facts, which no sentence has."""
+    vote = "Ms. Poe voted against the larger action of the board."
+    talk = "Ms. Roe voted against the larger action of the board on Friday."
+    found = await parts(
+        "Who voted against the larger action of the board on Friday?", vote, talk, FILLER * 9
+    )
+    assert [passage for passage, *_ in found] == [0, 1]
+
+
 async def test_list_of_names_comes_first_for_a_question_about_its_names_only():
     """The opening of minutes is near to each question about its meeting, since the date is in it."""
 
