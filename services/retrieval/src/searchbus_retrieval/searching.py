@@ -41,7 +41,15 @@ from .ranking.explaining import (
     left_out,
     reading_of,
 )
-from .ranking.preferences import DATE_NAMES, Preference, rank, shortly_beside, worth_reading
+from .ranking.joining import join, looked_at
+from .ranking.preferences import (
+    DATE_NAMES,
+    Preference,
+    held_in,
+    rank,
+    shortly_beside,
+    worth_reading,
+)
 from .ranking.probability import Backgrounds, Dated, Probability
 from .ranking.question import Question
 
@@ -113,7 +121,7 @@ class Searcher:
         query = await self._spelled(collection, queries.embedder, query)
         question = Question(query, profile, schema.fields, schema.facts)
         # One document may have several of the best chunks.
-        wanted = limit * 6 if per_document else limit
+        wanted = limit * 6 if per_document else looked_at(limit)
         with typed(collection):
             if question.beside:
                 days = await asyncio.gather(*(
@@ -127,23 +135,27 @@ class Searcher:
             for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
         ]
         found, beyond = found[:wanted], found[wanted:]
-        unique = found
         if per_document:
             unique = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
             unique.sort(key=lambda hit: -hit.score)
+            kept = {hit.chunk_id for hit in unique}
+            repeated = [hit for hit in found if hit.chunk_id not in kept]
+            shown, rest = join(unique[:limit], limit)[0], unique[limit:]
+        else:
+            repeated = []
+            shown, rest = join(found, limit)
         with typed(collection):
-            hits = await self._reader.complete(collection, unique[:limit])
+            whole = [self._reader.widened(collection, s.hit, s.start, s.end) for s in shown]
+            hits = await self._reader.complete(collection, await asyncio.gather(*whole))
             probability = await self._probability(
                 collection, queries.embedder, question, ranked, schema.fields
             )
         hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
             return CollectionAnswer(hits)
-        kept = {hit.chunk_id for hit in unique}
-        repeated = [hit for hit in found if hit.chunk_id not in kept]
         return CollectionAnswer(
             hits,
-            left_out(repeated, "same_document") + left_out([*unique[limit:], *beyond], "limit"),
+            left_out(repeated, "same_document") + left_out([*rest, *beyond], "limit"),
             reading_of(question, len(ranked.hits)),
         )
 
@@ -259,19 +271,24 @@ class Searcher:
         fields: Mapping[str, FieldType],
     ) -> Probability:
         background = await self._backgrounds.of(collection, embedder)
-        dated = None
-        periods = dates_of(question.query).periods
+        dated, denied = None, False
+        said = dates_of(question.query)
+        periods = (*said.periods, *question.days)
         name = question.date_field
         if name is None:
             dates = [field for field, kind in fields.items() if kind == "datetime"]
             name = dates[0] if len(dates) == 1 else None
         if periods and name is not None:
-            near = AllOf((is_live, shortly_beside(f"m.{name}", periods)))
+            path = f"m.{name}"
+            near = AllOf((is_live, shortly_beside(path, periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
-        premise, denied = question.premise, False
+            if said.of_event and all(period.is_month for period in periods):
+                held = AllOf((is_live, held_in(path, periods)))
+                denied = not await self._store.count(collection, held)
+        premise = question.premise
         if premise is not None and not await self._store.count(collection, premise.so):
-            denied = await self._store.count(collection, premise.stated) > 0
+            denied = denied or await self._store.count(collection, premise.stated) > 0
         return Probability(
             question.query,
             embedder,
@@ -279,7 +296,8 @@ class Searcher:
             background,
             dated,
             ordered=question.asks_in_order,
-            replaced=question.synonyms.replaced,
+            stating={hit.id for hit in ranked.hits if question.is_asked_fact(hit)},
+            replaced=question.replaced,
             denied=denied,
             others=self._profiles.get(collection, Profile()).names_of_others,
         )

@@ -126,7 +126,8 @@ async def holds(library, hits):
 
 async def test_hits_have_anchors(library):
     """text[start:end] is the passage, and the hash is the text's."""
-    await library.store("c", document("pears", PEARS + "Sardines at the end of it."))
+    for name in ("pears", "plums"):
+        await library.store("c", document(name, PEARS + f"Sardines at the end of {name}."))
     hits = await library.search("c", "sardines", limit=5)
     assert len(hits) == 2
     await holds(library, hits)

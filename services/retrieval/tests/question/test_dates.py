@@ -301,3 +301,45 @@ def test_period_has_its_first_day_and_not_its_end():
     assert [day in march for day in ("2022-02-28", "2022-03-01", "2022-03-31", "2022-04-01")] == [
         False, True, True, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "steps"),
+    [
+        ("June 2023 still had a recession. What did they say at the next meeting?", 1),
+        ("The taper began in June 2023. What was it one meeting later?", 1),
+        ("The June 2023 text was long: what did the following statement drop?", 1),
+        ("The June 2023 text was long. What about two meetings later?", 2),
+    ],
+)
+def test_a_later_sentence_asks_about_a_later_meeting(question, steps):
+    """The date itself is where it counts from."""
+    june = Period(date(2023, 6, 1), date(2023, 7, 1))
+    assert beside_of(question) == [NextTo(june, before=False, steps=steps)]
+    assert periods_of(question) == []
+
+
+def test_a_later_sentence_asks_about_some_weeks_later():
+    """Give or take some days, since nobody counts them."""
+    (found,) = periods_of("The June 2023 cut was small. And the surprise two weeks later?")
+    assert found == Period(date(2023, 6, 12), date(2023, 7, 18))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Did the June 2023 minutes hint at a hike at the next meeting?",
+        "June 2023 still had a recession. Was the next year better?",
+        "June 2023 and May 2022 had one. What of the next meeting?",
+    ],
+)
+def test_a_date_is_meant_where_no_later_sentence_counts_from_it(question):
+    """In its own sentence the next meeting is what the documents of the date speak of."""
+    assert periods_of(question)[0] == Period(date(2023, 6, 1), date(2023, 7, 1))
+
+
+def test_a_question_speaks_of_a_meeting_or_of_what_comes_of_it():
+    """By whatever word."""
+    for event in ("meeting", "session", "decision", "statement", "minutes"):
+        assert dates_of(f"the {event} in June 2023").of_event
+    assert not dates_of("inflation in June 2023").of_event

@@ -217,6 +217,10 @@ def test_first_word_may_be_who_dissented():
     [
         ("Why did Janet Yellen vote against it in December 2015?", "f.dissenters", ("Yellen",)),
         ("What was Hoenig's objection?", "f.dissenters", ("Hoenig",)),
+        ("Explain Mary Daly's lone dissent in March 2021", "f.dissenters", ("Daly",)),
+        ("Jerome Powell voted no in 2013. On what grounds?", "f.dissenters", ("Powell",)),
+        ("reasons Brainard gave for voting against it in 2016", "f.dissenters", ("Brainard",)),
+        ("Which members opposed the rate cut of December 2015?", "f.decision", FOMC.opposites[1]),
         ("What was said when it raised rates in April 2020?", "f.decision", FOMC.opposites[0]),
     ],
 )
@@ -231,12 +235,25 @@ def test_question_takes_votes_and_decisions_for_granted(question, field, values)
 @pytest.mark.parametrize(
     "question",
     ["Who voted against Bernanke?", "Did Yellen dissent?", "Why did some prefer to raise rates in July 2016?",
-     "Why were rates raised?", "What did Yellen say about inflation in 2015?"],
+     "Why were rates raised?", "What did Yellen say about inflation in 2015?",
+     "Who dissented at Yellen's first meeting?", "At Yellen's first meeting who dissented?",
+     "Why did Bernanke face a dissent in 2011?", "What did Bernanke say when many dissented?"],
 )  # fmt: skip
 def test_other_questions_take_nothing_for_granted(question):
     """Those that ask whether it is so, or what somebody wanted."""
     assert Premise.of(FOMC, FACTS, question, "m.date") is None
     assert Premise.of(Profile(), {}, "Why did Yellen dissent?", "m.date") is None
+
+
+def test_size_of_a_change_is_denied_where_the_change_is_stated():
+    """Many statements have the new range alone."""
+    says_size = NumberRange("f.change_bp", gte=-10_000)
+    sized, plain = (
+        Premise.of(FOMC, FACTS, f"why were rates raised{by} in July 2022, the hike", "m.date")
+        for by in (" by 200 basis points", "")
+    )
+    assert says_size in sized.stated.parts
+    assert says_size not in plain.stated.parts
 
 
 def test_decision_of_the_direction_is_preferred():

@@ -227,6 +227,25 @@ def test_what_the_facts_deny_has_no_probable_hit():
     assert of("whales sing songs", passage, denied=True) < 0.3 < of("whales sing songs", passage)
 
 
+def test_a_fact_that_the_question_asks_for_is_evidence():
+    """A vote has names, of which the model knows little."""
+    passage = hit("Voting against: Ms. Poe.", cosine=0.5)
+    assert of("who objected", passage, stating={"d"}) > of("who objected", passage)
+    assert of("who objected", passage, stating={"e"}) == of("who objected", passage)
+
+
+async def test_a_month_without_a_meeting_has_no_probable_hit(fomc_library):
+    """The meetings beside it are not the one that the question names; one may begin in it."""
+
+    async def best(question: str) -> float:
+        return max(hit.relevance for hit in await fomc_library.search("fomc", question, limit=4))
+
+    assert await best("What was decided at the April 2022 meeting?") <= 0.1
+    for question in ("What was decided at the March 2022 meeting?", "Inflation in April 2022",
+                     "What was decided at the January 2023 meeting?"):  # fmt: skip
+        assert await best(question) > 0.1
+
+
 def test_date_at_which_no_document_is_lowers_it():
     """Less where the passage names the year."""
     query = "pears in March 1985"

@@ -178,3 +178,10 @@ def test_quoted_phrases_are_literal():
     question = Question('Who said "sweet pears" and "sour plums"?', Profile(), {})
     assert question.is_literal(hit("Sour plums are no sweet  pears."))
     assert not question.is_literal(hit("Sour plums and sweet apples."))
+
+
+def test_words_for_which_the_profile_knows_more_are_replaced():
+    """That the documents lack them says nothing: other words, or the time of an event."""
+    profile = Profile(synonyms={"asset purchases": ("QE",)}, events={"2010-08/2011-06": ("QE2",)})
+    assert Question("the size of QE2", profile, FIELDS).replaced == {"qe2"}
+    assert Question("the size of QE", profile, FIELDS).replaced == {"qe"}

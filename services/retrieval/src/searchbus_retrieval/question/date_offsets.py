@@ -27,6 +27,16 @@ _MEETINGS = re.compile(
     rf"\b(?P<number>\d|{'|'.join(NUMBERS)})\s+(?:fomc\s+|policy\s+)?meetings\s+{_SIDE}{_TO_DATE}",
     re.I,
 )
+_LATER_ON = re.compile(
+    rf"[.;:?!]\s(?:[^.;:?!]*?\s)?(?:"
+    r"(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
+    r"(?:one|meeting|statement|minutes|decision)\b"
+    rf"|{_NUMBER}\s+(?P<unit>day|week|month|year|meeting)s?\s+(?P<side>later|afterwards)\b)",
+    re.I,
+)
+"""In a later sentence than the date: "June 2023 had it. And the next meeting?"."""
+_DAYS_AROUND = 3
+"""Two weeks later is seldom to the day."""
 _AROUND = re.compile(r"\b(?:before\s+and\s+after|after\s+and\s+before)\s+(?:the\s+)?$", re.I)
 _SEVERAL = 3
 """What "a few" is, and "several"."""
@@ -44,7 +54,11 @@ def at_a_distance(question: str, near: int, start: int, period: Period) -> Perio
     if said := _MEETINGS.search(question, near, start):
         return NextTo(period, _is_before(said), steps=max(1, _count(said["number"])))
     if said := _DISTANCE.search(question, near, start):
-        return _moved(period, _count(said["number"]), said["unit"].lower(), said)
+        count = _count(said["number"])
+        there = _moved(period, -count if _is_before(said) else count, said["unit"].lower())
+        if not said["within"]:
+            return there
+        return Period(min(period.start, there.start), max(period.end, there.end))
     if said := _SOON.search(question, near, start):
         span = timedelta(days=_SOON_DAYS)
         if _is_before(said):
@@ -53,18 +67,29 @@ def at_a_distance(question: str, near: int, start: int, period: Period) -> Perio
     return None
 
 
-def _moved(period: Period, count: int, unit: str, said: re.Match[str]) -> Period:
-    """The period so much earlier or later; with "within", all from it to there."""
+def later_on(question: str, end: int, period: Period) -> Period | NextTo | None:
+    """What a later sentence asks about by its distance from the one date, which ends at `end`.
+
+    Returns:
+        None where it says none, so that the date itself is meant.
+    """
+    said = _LATER_ON.search(question, end)
+    if said is None:
+        return None
+    if (unit := said["unit"]) is None or unit.lower() == "meeting":
+        return NextTo(period, before=False, steps=_count(said["number"] or "one"))
+    there = _moved(period, _count(said["number"]), unit.lower())
+    around = timedelta(days=_DAYS_AROUND)
+    return Period(there.start - around, there.end + around)
+
+
+def _moved(period: Period, count: int, unit: str) -> Period:
+    """The period so much later."""
     if unit in ("month", "year"):
-        by = count * (12 if unit == "year" else 1) * (-1 if _is_before(said) else 1)
-        there = Period(_in_months(period.start, by), _in_months(period.end, by))
-    else:
-        span = timedelta(days=count * (7 if unit == "week" else 1))
-        span = -span if _is_before(said) else span
-        there = Period(period.start + span, period.end + span)
-    if not said["within"]:
-        return there
-    return Period(min(period.start, there.start), max(period.end, there.end))
+        by = count * (12 if unit == "year" else 1)
+        return Period(_in_months(period.start, by), _in_months(period.end, by))
+    span = timedelta(days=count * (7 if unit == "week" else 1))
+    return Period(period.start + span, period.end + span)
 
 
 def _in_months(day: date, by: int) -> date:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 
-from .date_offsets import at_a_distance
+from .date_offsets import at_a_distance, later_on
 from .date_words import MONTHS, spelled_out
 from .periods import Limit, NextTo, Period, months
 
@@ -68,6 +68,7 @@ _EVENT = (
     r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
     r"(?:meetings?|decisions?|announcements?)\b"
 )
+_OF_EVENT = re.compile(rf"\b(?:{_EVENT}|statements?\b|minutes\b)", re.I)
 _BEFORE, _AFTER = (
     r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
     r"after|following|subsequent\s+to|that\s+followed",
@@ -152,23 +153,27 @@ class Dates:
         periods: that it names.
         limits: that it names as an end: "through the end of 2012", "after 2003".
         beside: dates next to which it looks: "the meeting before that of July 2023".
+        of_event: whether it speaks of a meeting, or of what comes of one.
     """
 
     periods: tuple[Period, ...]
     limits: tuple[Limit, ...]
     beside: tuple[NextTo, ...]
+    of_event: bool
 
 
 @lru_cache(1_000)
 def dates_of(question: str) -> Dates:
     """The dates of a question."""
-    found = _scan(spelled_out(question))
+    spelled = spelled_out(question)
+    found = _scan(spelled)
     periods = [one for one in found if isinstance(one, Period)]
     return Dates(
         # "In 1994, what did the August meeting do": the year alone says less.
         tuple(one for one in periods if not any(one.holds(other) for other in periods)),
         tuple(one for one in found if isinstance(one, Limit)),
         tuple(one for one in found if isinstance(one, NextTo)),
+        _OF_EVENT.search(spelled) is not None,
     )
 
 
@@ -228,6 +233,9 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             if _RANGE_FROM.search(question, max(0, start - _REACH_CHARS), start)
             else None
         )
+    if len(named) == 1 and found == [named[0][2]]:
+        later = later_on(question, *named[0][1:])
+        return found if later is None else [later]
     return found
 
 

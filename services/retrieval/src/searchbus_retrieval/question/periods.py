@@ -18,6 +18,11 @@ class Period:
         """The length in days."""
         return (self.end - self.start).days
 
+    @property
+    def is_month(self) -> bool:
+        """Whether it is a whole month."""
+        return self.start.day == self.end.day == 1 and self.days <= 31
+
     def holds(self, other: Period) -> bool:
         """Whether the other period is a part of this longer one."""
         return self != other and self.start <= other.start and other.end <= self.end

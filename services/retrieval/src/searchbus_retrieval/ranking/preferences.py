@@ -220,6 +220,11 @@ def shortly_beside(path: str, periods: Sequence[Period]) -> AnyOf:
     return within(path, *(Period(p.start - _EARLIER, p.end + _LATER) for p in periods))
 
 
+def held_in(path: str, periods: Sequence[Period]) -> AnyOf:
+    """Documents of what began in one of the periods: a meeting of two days may end after it."""
+    return within(path, *(Period(p.start, p.end + timedelta(days=2)) for p in periods))
+
+
 def within(path: str, *periods: Period) -> AnyOf:
     """Documents of the periods."""
     return AnyOf(
@@ -229,6 +234,8 @@ def within(path: str, *periods: Period) -> AnyOf:
 
 NAMED_LIFT, VOTES_LIFT = 0.7, 0.5
 """Votes of those named, votes with anybody against."""
+_MOST_BP = 10_000
+"""No target moves so far."""
 RATES_LIFT, DECISION_LIFT = 0.6, 0.3
 """Decisions of the question's rates, and of its direction."""
 
@@ -242,10 +249,18 @@ _NUMBER_AGAINST = re.compile(
 )
 
 
-_OWN_VOTE = re.compile(
-    r"\b(?:[Ww]hy|[Ww]hat|[Hh]ow|[Ww]hen)\b.*?\b(?P<name>[A-Z]\w{2,})(?:['\u2019]s)?\s+(?:[a-z]+\s+)?"
-    r"(?:dissent\w*|object(?:ed|ions?)?|oppos(?:e|ed|ition)|vot(?:e|ed|ing)\s+against)\b"
+_BETWEEN = (
+    r"(?:(?!(?:an?|about|after|and|any|as|because|before|but|by|from|if|in|no|not|of|on|or|that|the|to"
+    r"|when|where|which|while|who|whom|with)\b)[a-z]+\s+){0,3}"
 )
+"""Between who votes and the vote; not "Yellen said when"."""
+_OWN_VOTE = re.compile(
+    r"\b(?!(?:Wh\w{1,3}|How|The|Some|Any)\b)(?P<name>[A-Z]\w{2,})(?:"
+    rf"\s+{_BETWEEN}(?:dissent(?:ed|ing)?|object(?:ed)?|oppos(?:e|ed)|vot(?:e|ed|ing|es)\s+(?:against|no))\b"
+    r"|['\u2019]s\s+(?:[a-z]+\s+)?(?:dissent\w*|objections?|opposition|votes?\s+against)\b)"
+)
+_ASKS_WHETHER = re.compile(r"\b(?:[Dd]id|[Hh]as|[Hh]ad|ever)\s+(?:[A-Z][\w.]*\s+)*$")
+_ASKS_MORE = re.compile(r"\b(?:wh(?:y|at|ich|en|ere)|how|grounds|reasons?|explain)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +268,7 @@ class Premise:
     """What a question takes for granted, where the facts can say that it is not so.
 
     Attributes:
-        stated: passages with facts of that person and time.
+        stated: passages of documents with facts of that person and time.
         so: those of them that have what is taken for granted.
     """
 
@@ -268,19 +283,30 @@ class Premise:
         periods = dates_of(question).periods
         when = (shortly_beside(date_path, periods),) if periods else ()
         said = _OWN_VOTE.search(question)
+        if (
+            said
+            and not _ASKS_MORE.search(question)
+            and _ASKS_WHETHER.search(question[: said.start()])
+        ):
+            said = None
         if said is not None and "dissenters" in facts:
-            votes, name = (Equals("fact", "votes"), *when), (said["name"],)
-            stated = AllOf((*votes, IsIn(fact_path("voters"), name)))
-            return cls(stated, AllOf((*votes, IsIn(fact_path("dissenters"), name))))
+            name = (said["name"],)
+            stated = AllOf((*when, IsIn(fact_path("voters"), name)))
+            return cls(stated, AllOf((*when, IsIn(fact_path("dissenters"), name))))
         asked = profile.asked_facts.get("decision")
         ways = Directions(profile.opposites, question).own_words
         if not (periods and ways and "decision" in facts and asked and asked.search(question)):
             return None
         if any(f"to {way}" in question for way in ways):  # what somebody wanted
             return None
-        wanted = (IsIn(fact_path("decision"), ways), *_rates(Quantities(question)))
+        quantities = Quantities(question)
+        wanted = (IsIn(fact_path("decision"), ways), *_rates(quantities))
         is_decision = Equals("fact", "decision")
-        stated = AllOf((is_decision, within(date_path, *periods)))
+        # Many statements say the new range alone, and not the change.
+        size = (
+            (NumberRange(fact_path("change_bp"), gte=-_MOST_BP),) if quantities.basis_points else ()
+        )
+        stated = AllOf((is_decision, within(date_path, *periods), *size))
         return cls(stated, AllOf((is_decision, *when, *wanted)))
 
 

@@ -252,6 +252,9 @@ _OF_OTHERS = -4.0
 """The question is about one whom the documents are not about, and the passage does not name it."""
 _ORDERED = 1.0
 """The question asks for the first or the latest of a type of documents that it names."""
+_STATES_FACT = 1.5
+"""It states a fact that the question asks for, such as a vote: names and numbers, which say little
+to the model."""
 _LITERAL = 0.9
 """At least, where the question stands in the passage word for word."""
 _ASKING = frozenset(
@@ -311,8 +314,10 @@ class Probability:
         best: word id → the best BM25 score that any passage has for it.
         dated: None where the question names no date, or the documents have none.
         ordered: whether it asks for the first or the latest of a type that it names.
+        stating: ids of passages with the facts that it asks for.
         replaced: stems for which the collection has other words; that it lacks them says nothing.
-        denied: whether the facts say that it is not as the question takes for granted.
+        denied: whether the facts say that it is not as the question takes for granted, or there was
+            no meeting in the month that it names.
         others: finds the names of each of those whom the documents are not about.
     """
 
@@ -325,6 +330,7 @@ class Probability:
         dated: Dated | None,
         *,
         ordered: bool = False,
+        stating: Collection[str] = (),
         replaced: Collection[str] = (),
         denied: bool = False,
         others: Sequence[re.Pattern[str]] = (),
@@ -332,6 +338,7 @@ class Probability:
         self._background = background
         self._dated = dated
         self._most = _DENIED if denied else 1.0
+        self._stating = stating
         self._others = [names for names in others if names.search(query)]
         self._rarest = 2.2 * math.log(1 + (background.passages + 0.5) / 0.5)
         """What `best` would be for a word that one passage has."""
@@ -398,6 +405,7 @@ class Probability:
             evidence += _OUTSIDE * (_YEAR_IN_TEXT if self._dated.years & there else 1.0)
         else:
             evidence += _ALL_FOUND * whole
+            evidence += _STATES_FACT * (hit.chunk_id in self._stating)
             evidence += self._dated.evidence(hit) if self._dated is not None else 0.0
         probability = min(self._most, 1 / (1 + math.exp(-evidence)))
         return max(probability, _LITERAL) if hit.literal else probability

@@ -61,12 +61,13 @@ class Question:
     Attributes:
         preferences: documents that it seems to mean.
         premise: what it takes for granted of the facts.
-        beside: dates next to which it looks; `take_days` takes what they stand for.
+        beside: dates next to which it looks; `take_days` takes what they stand for, the `days`.
         date_path: where a passage's payload has the date.
         may_quote: whether it is long enough to be a quotation.
         candidates: passages that each search should contribute.
         words: the ranking needs to know how rare they are, see `weigh`.
         own_words: all words of the query but stopwords, in small letters; see `weigh`.
+        replaced: stems for which the profile has other words, or the time of an event.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Question:
             self.preferences.append(asked)
         self.premise = Premise.of(profile, facts, query, self.date_path)
         self.beside = dates.beside if self._has_events else ()
+        self.days: tuple[Period, ...] = ()
         self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
         self._quoted = quoted(query)
@@ -100,6 +102,8 @@ class Question:
         self._directions = Directions(profile.opposites, query)
         self._order = order_of(profile, fields, with_digits(query))
         self.synonyms = Synonyms(profile.phrases, query)
+        events = profile.dated_phrases.said_in(query)
+        self.replaced = self.synonyms.replaced.union(*events)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
         self._called = name_words(f"the {self.synonyms.words}")
@@ -169,6 +173,7 @@ class Question:
         if days:
             self.preferences.append(dated(self.date_path, days))
             self._has_dates = True
+            self.days = tuple(days)
 
     def is_literal(self, hit: Hit) -> bool:
         """Whether the query, or every phrase that it quotes, stands in it word for word."""
@@ -206,7 +211,7 @@ class Question:
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
         if self._change is not None:
             # What changed in the decision stands where it is stated, not where most is new.
-            stated = [hit for hit in ranked if self._asked is not None and self._asked.states(hit)]
+            stated = [hit for hit in ranked if self.is_asked_fact(hit)]
             gained = self._change.lifts(stated) or self._change.lifts(ranked)
             ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
@@ -220,6 +225,10 @@ class Question:
                 hits, shares, self._order_rarity, self._order_rare, self._answers
             )
         return _spread(_without_repeats(hits))
+
+    def is_asked_fact(self, hit: Hit) -> bool:
+        """Whether it states facts that the question asks for."""
+        return self._asked is not None and self._asked.states(hit)
 
     def _answers(self, hit: Hit) -> bool:
         return self._asked is not None and self._asked.answers(hit)
