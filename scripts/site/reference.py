@@ -22,7 +22,7 @@ from searchbus_edge.catalog.view import ListedTool, View
 from searchbus_edge.composites.connector import Connector
 from searchbus_edge.composites.many import Many
 from searchbus_edge.interfaces.api import HttpApi
-from searchbus_edge.plans.tool import Plans
+from searchbus_edge.plans.running import Plans
 from searchbus_edge.search.lazy import Lazy
 from searchbus_edge.settings import EdgeSettings
 

@@ -17,7 +17,7 @@ from searchbus_contracts import Actor, Catalog, ToolDescriptor
 from searchbus_ddg.tools import DdgTools
 from searchbus_edge.composites.connector import Connector
 from searchbus_edge.composites.many import Many
-from searchbus_edge.plans.tool import Plans
+from searchbus_edge.plans.running import Plans
 from searchbus_edge.search.lazy import own_tools
 from searchbus_evaluation import entry_of, read_catalogue
 from searchbus_retrieval.memory import MemoryTools

@@ -21,7 +21,7 @@ from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
 from searchbus_contracts import Actor, Fault, encode
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.plans.checking import Plan
-from searchbus_edge.plans.tool import Plans
+from searchbus_edge.plans.running import Plans
 from searchbus_edge.settings import EdgeSettings
 
 NUMBER = int(os.environ.get("SEARCHBUS_FUZZED_PLANS", "400"))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from searchbus_bus import Bus, Directory, KeyValue, Worker
-from searchbus_bus.catalog.services import Listing
 from searchbus_contracts import Actor
 from searchbus_runtime.shared_file import SharedFile
 
@@ -47,7 +46,7 @@ from .mcp.endpoint import Endpoints
 from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
 from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
-from .plans.tool import Plans
+from .plans.running import Plans
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
 from .search.methods import SearchMethods
@@ -250,7 +249,7 @@ class _Tools:
             grace_s=settings.grace_s,
             lost_grace_s=settings.lost_grace_s,
             on_change=self.changes.notify,
-            prepare=self._prepare,
+            prepare=lambda listing: self.registry.prepare(listing),
             declared=declared,
         )
         edges = partial(self.directory.count, self.worker.service)
@@ -291,9 +290,6 @@ class _Tools:
         )
         if settings.search:
             self.worker.add(Lazy(finder, self.registry, self.calls))
-
-    async def _prepare(self, listing: Listing) -> None:
-        await self.registry.prepare(listing)
 
 
 def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | None) -> Documents:

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -159,8 +158,8 @@ async def read_pages(
 ) -> list[ReadPage]:
     """The pages, in the order of the URLs; five are one call. Raises Fault where a call failed; for
     a page that cannot be read, its status says why."""
-    count = math.ceil(len(urls) / _URLS_OF_ONE_CALL)
-    parts = [urls[i * _URLS_OF_ONE_CALL : (i + 1) * _URLS_OF_ONE_CALL] for i in range(count)]
+    starts = range(0, len(urls), _URLS_OF_ONE_CALL)
+    parts = [urls[start : start + _URLS_OF_ONE_CALL] for start in starts]
     replies = await all_of(
         *(
             call(EXTRACT, {"urls": list(part), "max_tokens": max_tokens}, timeout_s=timeout_s)

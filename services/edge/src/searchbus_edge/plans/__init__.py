@@ -2,6 +2,5 @@
 
 paths.py      JSONPath between the steps; rows of results: joined, filtered, limited
 checking.py   what a caller writes and receives, and what is refused before the first call
-running.py    the calls, each by the pipeline of all calls
-tool.py       run_plan
+running.py    run_plan, and its calls, each by the pipeline of all calls
 """
