@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -43,7 +44,6 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
 
 def test_the_names_are_those_of_the_documentation():
     """The dashboard shows them; a name that changes is an empty panel."""
-    assert {name.removeprefix("searchbus.attach.") for name in metrics._counters} == {
-        "restarts", "refused", "changes", "mismatches", "dropped", "handovers", "session.events",
-        "file_faults", "tokens", "logins", "filtered",
-    }  # fmt: skip
+    documented = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text()
+    for name in metrics._counters:
+        assert f"`{name.replace('.', '_')}_total`" in documented
