@@ -115,7 +115,7 @@ async def start(process: Process[WebSettings]) -> None:
     sites = SiteTools(
         process.bus,
         SiteReader(fetcher, pool, extractor, polite),
-        records.CrawlStore(crawls),
+        crawls,
         pages,
         allows_host=backend.allows_host,
     )

@@ -71,40 +71,32 @@ def address_hash(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()[:HASH_BYTES]
 
 
-class CrawlStore:
-    """The records of all crawls. While the store is away, crawls go on and are not kept."""
-
-    def __init__(self, store: KeyValue) -> None:
-        self._store = store
-
-    async def take(self, key: str) -> tuple[CrawlRecord | None, RecordKeeper]:
-        """The record of a crawl, once no other call works on it, and who keeps it from now on;
-        raises Fault(overloaded)."""
-        runner = secrets.token_hex(8)
-        revision: int | None = None
-        found: CrawlRecord | None = None
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + STOPPED_S
-        try:
-            while (entry := await self._store.get(key)) is not None:
-                found = _unpacked(entry.value)
-                if found is None or not found.runner or loop.time() > end_s:
-                    break
-                if revision is not None and entry.revision != revision:
-                    raise _running()
-                revision = entry.revision
-                await asyncio.sleep(BEAT_S / 4)
-            revision = entry.revision if entry is not None else None
-        except Fault as fault:
-            if fault.code != ErrorCode.UNAVAILABLE:
-                raise
-            log.warning("a crawl is not kept: %s", fault.failure.message)
-            found, revision = None, None
-        mine = runner.encode()
-        lease = Lease(
-            self._store, key, mine, is_mine=lambda value: value.startswith(mine), revision=revision
-        )
-        return found, RecordKeeper(lease, runner)
+async def take_record(store: KeyValue, key: str) -> tuple[CrawlRecord | None, RecordKeeper]:
+    """The record of a crawl, once no other call works on it, and who keeps it from now on; raises
+    Fault(overloaded). While the store is away, crawls go on and are not kept."""
+    runner = secrets.token_hex(8)
+    revision: int | None = None
+    found: CrawlRecord | None = None
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + STOPPED_S
+    try:
+        while (entry := await store.get(key)) is not None:
+            found = _unpacked(entry.value)
+            if found is None or not found.runner or loop.time() > end_s:
+                break
+            if revision is not None and entry.revision != revision:
+                raise _running()
+            revision = entry.revision
+            await asyncio.sleep(BEAT_S / 4)
+        revision = entry.revision if entry is not None else None
+    except Fault as fault:
+        if fault.code != ErrorCode.UNAVAILABLE:
+            raise
+        log.warning("a crawl is not kept: %s", fault.failure.message)
+        found, revision = None, None
+    mine = runner.encode()
+    lease = Lease(store, key, mine, is_mine=lambda value: value.startswith(mine), revision=revision)
+    return found, RecordKeeper(lease, runner)
 
 
 def _running() -> Fault:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from searchbus_bus import Bus, Call, Toolset
+from searchbus_bus import Bus, Call, KeyValue, Toolset
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, decode, encode
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.queries import too_small
@@ -22,7 +22,7 @@ from ..tools import ROLE, Tokens, query_text, web_tool
 from .crawling import MAX_PAGES, Crawl, CrawlReport, CrawlSite
 from .documents import SiteDocuments
 from .mapping import FRESH_S, FoundAddress, SiteAddresses, SiteMapping, SiteReader
-from .records import CrawlRecord, CrawlStore, record_key
+from .records import CrawlRecord, record_key, take_record
 from .scope import Globs, SiteScope, SiteUrl
 
 MAX_RUNNING = 16
@@ -74,7 +74,7 @@ class SiteTools(Toolset, name="sites"):
         self,
         bus: Bus,
         reader: SiteReader,
-        store: CrawlStore,
+        store: KeyValue,
         cache: SharedCache,
         *,
         allows_host: Callable[[str], bool],
@@ -150,7 +150,7 @@ class SiteTools(Toolset, name="sites"):
             arguments.include, arguments.exclude,
         )  # fmt: skip
         with self._place():
-            found, keeper = await self._store.take(key)
+            found, keeper = await take_record(self._store, key)
             record = CrawlRecord(conditional=found is not None and found.complete)
             if found is not None and (found.open or arguments.cursor == key):
                 record = found
