@@ -189,7 +189,7 @@ class SiteMapping:
     async def _read_sitemaps(self) -> None:
         parts = urlsplit(self.scope.start)
         try:
-            rules = await self.reader.politeness.rules(
+            rules = await self.reader.politeness.robots.about(
                 self.scope.start, self._left_s, caller=self.caller
             )
         except FetchError as failure:

@@ -19,7 +19,6 @@ from searchbus_contracts import Fault
 from searchbus_upstream import HttpReply, SharedPace, retry_after_s
 
 from ..extraction.fetching import FetchError, Robots
-from ..extraction.reading import RobotsAnswer
 from .scope import SiteScope
 
 BUCKET, BUCKET_TTL_S, BUCKET_BYTES = "web_hosts", 600.0, 4 * 2**20
@@ -39,19 +38,15 @@ class Politeness:
     """Waits for the turn of a host: `delay_s` at least between two requests."""
 
     def __init__(self, robots: Robots, hosts: KeyValue | None, *, delay_s: float) -> None:
-        self._robots = robots
+        self.robots = robots
         self._hosts = hosts
         self._delay_s = delay_s
         self._paces: LRUCache[tuple[str, float], SharedPace] = LRUCache(_MAX_HOSTS)
 
-    async def rules(self, url: str, left_s: float, *, caller: str) -> RobotsAnswer:
-        """What robots.txt says of an address; raises FetchError where it does not come in time."""
-        return await self._robots.about(url, left_s, caller=caller)
-
     async def turn(self, url: str, left_s: float, *, caller: str) -> None:
         """Wait until an address may be fetched; raises FetchError: robots, timeout, or busy, where
         the turn comes later than `left_s`."""
-        rules = await self.rules(url, left_s, caller=caller)
+        rules = await self.robots.about(url, left_s, caller=caller)
         if not rules.allowed:
             raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
         pace = self._pace(url, max(self._delay_s, min(rules.delay_s, MAX_DELAY_S)))
@@ -122,7 +117,7 @@ class SiteVisit:
             raise FetchError("other_site", "It redirects to another site.")
         if urlsplit(url).hostname != self._host:
             await self._politeness.turn(url, left_s, caller=self._caller)
-        elif not (await self._politeness.rules(url, left_s, caller=self._caller)).allowed:
+        elif not await self._politeness.robots.allows(url, left_s, caller=self._caller):
             raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
 
     async def after(self, url: str, reply: HttpReply) -> None:
