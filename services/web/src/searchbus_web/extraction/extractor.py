@@ -25,7 +25,7 @@ from ..providers.tavily import Tavily
 from .fetching import MAX_REDIRECTS, Fetcher, FetchError, Visit
 from .pool import ReaderPool
 from .reading import FactsQuestion, PageBytes, PageReply, PageText
-from .scripts import MAY_CHANGE, NO_SCRIPTS, Scripts
+from .scripts import MAY_CHANGE, NO_SCRIPTS, BrowserService
 
 log = logging.getLogger("searchbus.web")
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Extractor:
         pool: ReaderPool,
         cache: SharedCache,
         *,
-        scripts: Scripts | None = None,
+        scripts: BrowserService | None = None,
         tavily: Tavily | None = None,
         fresh_s: float = 600.0,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -42,13 +42,6 @@ class RanScripts(NamedTuple):
     moved_to: str = ""
 
 
-class Scripts(Protocol):
-    """Runs the scripts of pages."""
-
-    async def run(self, page: PageBytes, left_s: float) -> RanScripts:
-        """Run those of one page; a failure is its note."""
-
-
 class BrowserService:
     """The service over the bus; while it is off, every page gets a note."""
 
@@ -56,7 +49,7 @@ class BrowserService:
         self._bus = bus
 
     async def run(self, page: PageBytes, left_s: float) -> RanScripts:
-        """See `Scripts`."""
+        """Run the scripts of one page; a failure is its note."""
         if len(page.body) > MAX_RENDER_BYTES:
             return RanScripts(
                 None, f"{_FAILED} It is larger than {MAX_RENDER_BYTES / 2**20:.0f} MiB."
