@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -119,11 +120,7 @@ def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
 
 def _latest(spans: list[SpanRecord]) -> str:
     """The newest trace of a tool call or a search, or of anything where there is none."""
-    return max(list(filter(is_question, spans)) or spans, key=_start_ns).trace_id
-
-
-def _start_ns(span: SpanRecord) -> int:
-    return span.start_ns
+    return max(list(filter(is_question, spans)) or spans, key=attrgetter("start_ns")).trace_id
 
 
 def _list(spans: list[SpanRecord], as_json: bool) -> None:
