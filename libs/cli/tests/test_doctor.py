@@ -11,14 +11,14 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from searchbus_bus import Call, Worker, endpoint
+from searchbus_bus import Call, Worker, connect, endpoint
 from searchbus_bus.live import LiveParts
 from searchbus_cli import doctor as module
 from searchbus_cli.errors import StackError
 from searchbus_contracts import LivePart
 from searchbus_contracts.attach import AttachedServer, StatusReply, StatusRequest
 from searchbus_contracts.retrieval import CollectionInfo, ListReply, ListRequest
-from searchbus_runtime import StackState, write_state
+from searchbus_runtime import BusAddress, StackState, write_state
 from searchbus_testing import run_command
 
 
@@ -144,10 +144,18 @@ def test_stack_whose_edge_and_nats_are_gone(tmp_path):
     assert found["nats"][0] is False
 
 
+async def seen(url: str, worker: Worker, **expected: str) -> list[tuple[str, bool, str]]:
+    """The rows of a bus with this worker."""
+    options = {"prefix": f"doctor_{worker.service}"}
+    bus = await connect(url, name="t", **options)
+    await bus.serve(worker)
+    found = await module._workers(BusAddress(url, options), expected)
+    await bus.close()
+    return found
+
+
 async def test_damaged_collections_are_failures(nats_server):
     """Each with its reason and the remedy."""
-    from searchbus_bus import connect
-    from searchbus_runtime import BusAddress
 
     class Retrieval:
         @endpoint
@@ -157,12 +165,9 @@ async def test_damaged_collections_are_failures(nats_server):
             cut = CollectionInfo(name="cut", documents=0, chunks=0, damage="29 of 60 points")
             return ListReply(collections=(sound, cut))
 
-    bus = await connect(nats_server.url, name="t", prefix="damaged")
     worker = Worker("retrieval")
     worker.add(Retrieval())
-    await bus.serve(worker)
-    found = await module._workers(BusAddress(nats_server.url, {"prefix": "damaged"}), {})
-    await bus.close()
+    found = await seen(nats_server.url, worker)
     (row,) = [row for row in found if row[0].startswith("collection")]
     assert row[:2] == ("collection cut", False)
     assert row[2].startswith("29 of 60 points; put its folder back")
@@ -180,8 +185,6 @@ _breakers: LiveParts[Breaker] = LiveParts(lambda breaker: breaker.part)
 
 async def test_open_breakers_and_waiting_servers_are_rows(nats_server):
     """What the console's overview shows, from the same replies; names are no control characters."""
-    from searchbus_bus import connect
-    from searchbus_runtime import BusAddress
 
     class Attach:
         @endpoint
@@ -203,12 +206,9 @@ async def test_open_breakers_and_waiting_servers_are_rows(nats_server):
     ]
     for one in kept:
         _breakers.watch(one)
-    bus = await connect(nats_server.url, name="t", prefix="breakers")
     worker = Worker("attach")
     worker.add(Attach())
-    await bus.serve(worker)
-    found = await module._workers(BusAddress(nats_server.url, {"prefix": "breakers"}), {})
-    await bus.close()
+    found = await seen(nats_server.url, worker)
     rows = {name: (ok, text) for name, ok, text in found}
     shown = [name for name in rows if name.split()[0] in ("breaker", "egress", "key")]
     assert "key sbk-1" in shown
@@ -226,14 +226,7 @@ async def test_open_breakers_and_waiting_servers_are_rows(nats_server):
 
 async def test_workers_that_answer_and_those_that_do_not(nats_server):
     """By the names of the declarations."""
-    from searchbus_bus import connect
-    from searchbus_runtime import BusAddress
-
-    bus = await connect(nats_server.url, name="t", prefix="doctor")
-    await bus.serve(Worker("present"))
-    address = BusAddress(nats_server.url, {"prefix": "doctor"})
-    found = await module._workers(address, {"present": "present", "others": "other"})
-    await bus.close()
+    found = await seen(nats_server.url, Worker("present"), present="present", others="other")
     # Breakers of other tests may still be alive in this process, and the worker names them.
     outcomes = {name: ok for name, ok, _ in found if not name.startswith("breaker ")}
     assert outcomes == {"nats": True, "worker present": True, "worker others": False}

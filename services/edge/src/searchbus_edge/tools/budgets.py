@@ -143,11 +143,8 @@ class Budgets:
         owners = {"caller": f"caller/{caller}", "tenant": "tenant"}
         return {scope: owner for scope, owner in owners.items() if scope in self._scopes}
 
-    def _today(self) -> int:
-        return int(self._clock() // _DAY_S)
-
     def _known(self, owner: str) -> _Spent:
-        day = self._today()
+        day = int(self._clock() // _DAY_S)
         spent = self._spent.get(owner)
         if spent is None or spent.day != day:  # the last second of yesterday is forgotten
             spent = self._spent[owner] = _Spent(day)

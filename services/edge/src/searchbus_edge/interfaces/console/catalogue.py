@@ -111,7 +111,7 @@ def add_catalogue(
             (name, item)
             for name, item in _visible(calls.everything, visitor.actor, kind)
             if (not toolset or item.toolset == toolset)
-            and (not words or _matches(f"{name} {item.title}".lower(), words))
+            and all(word in f"{name} {item.title}".lower() for word in words)
         ]
         shown = [_entry(calls.everything, kind, *one) for one in found[offset : offset + _PAGE]]
         return PlainAnswer(encode(Page(total=len(found), entries=shown)))
@@ -177,10 +177,6 @@ def _visible(view: View, actor: Actor, kind: Kind) -> Iterator[tuple[str, Any]]:
         templates = ((t.uri_template, t) for _, t in view.templates if t.listed)
         named = iter([*view.resources.items(), *templates])
     return ((name, item) for name, item in named if actor.holds(item.required_roles))
-
-
-def _matches(text: str, words: list[str]) -> bool:
-    return all(word in text for word in words)
 
 
 def _entry(view: View, kind: Kind, name: str, item: Any) -> Entry:
