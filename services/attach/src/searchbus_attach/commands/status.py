@@ -69,22 +69,16 @@ def ask_manage(data: Path | None, request: ManageRequest) -> ManageReply:
 def _ask(
     data: Path, verb: str, request: Any, reply: type[T], actor: Actor | None = None
 ) -> T | None:
-    from searchbus_runtime import find_bus
-
-    address = find_bus(data)
+    from searchbus_runtime import find_bus, open_bus
 
     async def ask(address: BusAddress) -> T:
-        from searchbus_bus import connect
-
-        bus = await connect(address.url, name="cli", **address.options)
-        try:
+        async with open_bus(address, "cli") as bus:
             return await bus.request(
                 bus.subjects.endpoint("attach", verb), request, reply,
                 service="attach", timeout_s=_TIMEOUT_S, actor=actor,
             )  # fmt: skip
-        finally:
-            await bus.close()
 
+    address = find_bus(data)
     try:
         return None if address is None else asyncio.run(ask(address))
     except Fault as fault:
