@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -477,6 +478,19 @@ def test_the_lenders_user_is_a_worker_with_the_lent_toolset_and_no_more(lent: Te
         "_INBOX_loan-red.>", "bluep.v1.at.*.tool.crm.*", "bluep.v1.catalog.loan-red.*",
         "bluep.v1.ctl.cancel.loan-red", "bluep.v1.ctl.ping.loan-red.*", "bluep.v1.tool.crm.*",
     }  # fmt: skip
+
+
+def test_keys_of_both_sides_are_replaced_while_it_is_used(lent: Tenants) -> None:
+    """The lender's user on the borrower's bus, and the key that signs the borrower's callers."""
+    both = [text for name in ("loan-red", "actor") for text in ("--rotate", name)]
+    before = lent.secret("blue", "loan-red", "NATS_NKEY_SEED")
+    for arguments in (both, ["--retire" if text == "--rotate" else text for text in both]):
+        lent.configure("--tenant", "blue", *arguments)
+        for number in range(30):
+            result = lent.call("find", {"name": str(number)})["result"]
+            assert result.get("structuredContent") == {"name": str(number)}, result
+            time.sleep(0.1)
+    assert before not in lent.secret("red", "edge", "LOANS")
 
 
 async def test_a_withdrawn_toolset_is_gone_at_once(lent: Tenants) -> None:

@@ -29,6 +29,7 @@ from searchbus_contracts.tools import InputRequired
 from searchbus_edge import lending
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Secret
 from searchbus_runtime.loans import NONE, Loan
 from searchbus_testing import until
 
@@ -72,6 +73,7 @@ class Borrower:
     directory: Directory
     people: People
     dictionary: Dictionary
+    lending: lending.Lending
 
     async def call(
         self, toolset: str, name: str, *, actor: Actor | None = None, **arguments: Any
@@ -112,7 +114,7 @@ async def borrower(
         edge.lending.start()
         await directory.start()
         await until(lambda: directory.catalogs)
-        yield Borrower(bus, directory, people, dictionary)
+        yield Borrower(bus, directory, people, dictionary, edge.lending)
         await directory.close()
 
 
@@ -146,6 +148,16 @@ async def test_a_caller_whom_the_borrower_did_not_sign_is_refused(borrower):
         await borrower.call("me", "who")
     assert raised.value.code == ErrorCode.FORBIDDEN
     assert borrower.people.calls == []
+
+
+async def test_a_retired_key_of_the_borrower_is_accepted_for_a_while(borrower, tmp_path):
+    """Its edges read their new one at another moment."""
+    path, newer = tmp_path / "loans", new_actor_keys()
+    path.write_text(replace(LOAN, public_keys=(newer[1],)).line)
+    borrower.lending._secret = Secret("loans", (LOAN.line,), path, check=Loan.parse)
+    for private in (KEYS[0], newer[0]):
+        borrower.bus._requester._signer = ActorSigner(private)
+        assert not (await borrower.call("me", "who")).is_error
 
 
 @pytest.mark.parametrize("borrower", [{"daily_budgets": {"caller_calls": 2}}], indirect=True)
@@ -192,6 +204,18 @@ async def test_structured_results_progress_and_cancellation_pass_through(borrowe
     await until(lambda: borrower.dictionary.started)
     call.cancel()
     await until(lambda: borrower.dictionary.cancelled)
+
+
+async def test_a_lender_that_stops_answers_the_calls_that_it_has(borrower):
+    """Those that take too long with `unavailable`, and their work ends."""
+    call = asyncio.create_task(borrower.call("words", "slow"))
+    await until(lambda: borrower.dictionary.started)
+    await borrower.lending.drain(0.05)
+    with pytest.raises(Fault) as raised:
+        await call
+    assert raised.value.code == ErrorCode.UNAVAILABLE
+    await until(lambda: borrower.dictionary.cancelled)
+    assert await borrower.bus.workers() == []
 
 
 @pytest.mark.parametrize("borrower", [{"body_limit_bytes": 600_000}], indirect=True)

@@ -66,6 +66,8 @@ class Lending:
         self._secret = settings.secret("loans", Loan.parse)
         self._lines: tuple[str, ...] = ()
         self._known: dict[str, Loan] = {}
+        self._accepted: tuple[str, ...] = ()
+        self._keys: dict[str, tuple[str, ...]] = {}
         self._stopping = asyncio.Event()
         self._drain_timeout_s = settings.drain_timeout_s
         self._following: asyncio.Task[None] | None = None
@@ -93,6 +95,18 @@ class Lending:
             self._known = {loan.prefix: loan for loan in map(Loan.parse, lines) if loan.service}
         return self._known
 
+    def _public_keys(self, prefix: str) -> tuple[str, ...]:
+        """Those of a borrower's edges; one that was retired is accepted for a while, since these
+        edges may still sign with it."""
+        assert self._secret is not None
+        lines = self._secret.accepted()
+        if lines != self._accepted:
+            self._accepted, self._keys = lines, {}
+            for loan in map(Loan.parse, lines):
+                known = self._keys.get(loan.prefix, ())
+                self._keys[loan.prefix] = (*known, *loan.public_keys)
+        return self._keys[prefix]
+
     async def _follow(self) -> None:
         while True:
             loans = self._loans()
@@ -106,6 +120,8 @@ class Lending:
     async def _lend(self, loan: Loan) -> None:
         """Serve one borrower until nothing is lent to it; a fault of one harms no other."""
         borrower = _Borrower(loan, self._registry, self._calls, self._limits, self._settings)
+        keys = partial(self._public_keys, loan.prefix)
+        borrower.options["verifier"] = ActorVerifier(keys)
         while borrower.follow(self._loans()):
             try:
                 await self._serve(borrower)
@@ -163,7 +179,6 @@ class _Borrower:
             "prefix": loan.prefix,
             "inbox_prefix": loan.inbox_prefix,
             "seeds": Seeds(lambda: self._loan.seeds, user=loan.service, setting="loans"),
-            "verifier": ActorVerifier(lambda: self._loan.public_keys),
             "tls_files": settings.nats_tls,
         }
         self._registry = registry
