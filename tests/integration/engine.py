@@ -19,7 +19,8 @@ IMAGES = (*SERVICES, "cli")
 """The command line has an image of its own."""
 PYTHON_IMAGE = "python:3.11-slim"
 NATS_IMAGE = "nats:2.15-alpine"
-OFFLINE = ("searchbus/base:offline", "searchbus/nats:offline")
+BALANCER_IMAGE = "haproxy:3.2-alpine"
+OFFLINE = ("searchbus/base:offline", "searchbus/nats:offline", "searchbus/balancer:offline")
 
 
 def docker(*arguments: str, timeout_s: float = 120, check: bool = True) -> str:
@@ -83,6 +84,17 @@ def nats_image() -> tuple[str, str | None]:
     if present(NATS_IMAGE):
         return NATS_IMAGE, None
     return OFFLINE[1], offline_images()
+
+
+@functools.cache
+def balancer_image() -> tuple[str, str | None]:
+    """The image of the balancer before several edges, and why there is none."""
+    if present(BALANCER_IMAGE):
+        return BALANCER_IMAGE, None
+    why_not = offline_images()
+    if why_not is None and not docker("image", "ls", "-q", OFFLINE[2]):
+        why_not = "no registry answers, and haproxy is not installed"
+    return OFFLINE[2], why_not
 
 
 @functools.cache

@@ -35,12 +35,14 @@ PROGRAM = "/programs/broad_server.py"
 class Stack:
     """A compose project of the tests' own."""
 
-    def __init__(self, command: list[str], offline: bool) -> None:
+    def __init__(self, command: list[str], offline: bool, *files: str) -> None:
         self.project = f"searchbus-test-{uuid.uuid4().hex[:8]}"
         self._command = [*command, "-p", self.project, "-f", "docker-compose.yml"]
         if offline:
             self._command += ["-f", "deploy/offline/compose.yml"]
-        self._command += ["-f", "tests/integration/attached.yml"]
+        for file in ("tests/integration/attached.yml", *files):
+            self._command += ["-f", file]
+        self.variables: dict[str, str] = {}
         self._command += ["--env-file", "deploy/compose/fakes.env"]
 
     def __call__(self, *arguments: str, timeout_s: float = 300, check: bool = True) -> str:
@@ -50,7 +52,7 @@ class Stack:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, stdin=subprocess.DEVNULL,
             env={**os.environ, "COMPOSE": " ".join(self._command),
-                 "TAG": "test", "PORT": "0", "ATTACH_LOGIN_PORT": "0"},
+                 "TAG": "test", "PORT": "0", "ATTACH_LOGIN_PORT": "0", **self.variables},
         )  # fmt: skip
         if check:
             assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -76,20 +78,43 @@ class Stack:
         ]
 
 
-@pytest.fixture(scope="module")
-def stack(images) -> Iterator[Stack]:
+def new_stack(*files: str) -> Stack:
+    """A project that is not started; skips where there is no Compose or no NATS."""
     command = engine.compose_command()
     if command is None:
         pytest.skip("Compose is not installed")
     image, why_not = engine.nats_image()
     if why_not:
         pytest.skip(why_not)
-    stack = Stack(command, offline=image == engine.OFFLINE[1])
+    return Stack(command, image == engine.OFFLINE[1], *files)
+
+
+@contextmanager
+def started(stack: Stack, *services: str) -> Iterator[Stack]:
+    """The project with these services, or with all; nothing of it is left."""
     try:
-        stack("up", "-d", "--wait", "--wait-timeout", "180")
+        stack("up", "-d", "--wait", "--wait-timeout", "180", *services)
         yield stack
     finally:
         stack("--profile", "*", "down", "-v", "--remove-orphans", check=False)
+
+
+@pytest.fixture(scope="module")
+def stack(images) -> Iterator[Stack]:
+    with started(new_stack()) as stack:
+        yield stack
+
+
+@pytest.fixture
+def balanced(images) -> Iterator[Stack]:
+    """Two edges behind the balancer, and what a call of `web` needs."""
+    stack = new_stack("deploy/compose/balanced.yml")
+    image, why_not = engine.balancer_image()
+    if why_not:
+        pytest.skip(why_not)
+    stack.variables["BALANCER_IMAGE"] = image
+    with started(stack, "edge", "web", "fakes", "balancer"):
+        yield stack
 
 
 def call(stack: Stack, endpoint: str, tool: str, **arguments: Any) -> str:
@@ -208,7 +233,7 @@ def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[
         address = now[asked % len(now)]
         try:
             answer = httpx.post(
-                f"http://{address}:8080/mcp/web", json=body, headers=headers, timeout=30,
+                f"http://{address}/mcp/web", json=body, headers=headers, timeout=30,
                 trust_env=False,
             )  # fmt: skip
         except httpx.HTTPError as error:
@@ -219,17 +244,19 @@ def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[
     return asked, failures
 
 
+def address_of(edge: str) -> str:
+    return f"{docker('inspect', '-f', ADDRESS, edge)}:8080"
+
+
 @contextmanager
-def called_meanwhile(stack: Stack) -> Iterator[list[str]]:
-    """Calls run on all edges, and none fails; the edges' addresses, in their order."""
-    edges = stack("ps", "-q", "edge").splitlines()
-    addresses = [docker("inspect", "-f", ADDRESS, edge) for edge in edges]
+def called_meanwhile(addresses: list[str]) -> Iterator[None]:
+    """Calls run on all addresses that are in the list meanwhile, and none fails."""
     stop = threading.Event()
     with ThreadPoolExecutor(4) as pool:
         callers = [pool.submit(read_pages, addresses, number, stop) for number in range(4)]
         try:
             time.sleep(1.5)
-            yield addresses
+            yield
             time.sleep(1.0)
         finally:
             stop.set()
@@ -241,9 +268,20 @@ def called_meanwhile(stack: Stack) -> Iterator[list[str]]:
 def test_upgrade_replaces_all_workers_and_loses_nothing(stack):
     """The command of docs/deploy.md, while calls run."""
     before = set(stack("ps", "-q", "web").splitlines())
-    with called_meanwhile(stack):
+    with called_meanwhile([address_of(edge) for edge in stack("ps", "-q", "edge").split()]):
         stack.run(["deploy/compose/upgrade", "web"])
     after = set(stack("ps", "-q", "web").splitlines())
+    assert len(after) == len(before)
+    assert not after & before
+
+
+def test_upgrade_replaces_all_edges_behind_the_balancer_and_loses_nothing(balanced):
+    """The same command for the edge; clients know the balancer's address only."""
+    before = set(balanced("ps", "-q", "edge").split())
+    assert len(before) == 2
+    with called_meanwhile([balanced("port", "balancer", "8080")]):
+        balanced.run(["deploy/compose/upgrade", "edge"])
+    after = set(balanced("ps", "-q", "edge").split())
     assert len(after) == len(before)
     assert not after & before
 
@@ -252,8 +290,9 @@ def test_an_edge_that_is_stopped_loses_nothing(stack):
     """One of two, as Kubernetes stops it; load balancers remove it first, the pod's preStop waits for that."""
     stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
     second = stack("ps", "-q", "edge").splitlines()[-1]
-    with called_meanwhile(stack) as addresses:
-        addresses.remove(docker("inspect", "-f", ADDRESS, second))
+    addresses = [address_of(edge) for edge in stack("ps", "-q", "edge").split()]
+    with called_meanwhile(addresses):
+        addresses.remove(address_of(second))
         time.sleep(0.3)
         docker("stop", "-t", "25", second)
     docker("start", second)

@@ -105,7 +105,7 @@ class Lending:
             for loan in map(Loan.parse, lines):
                 known = self._keys.get(loan.prefix, ())
                 self._keys[loan.prefix] = (*known, *loan.public_keys)
-        return self._keys[prefix]
+        return self._keys.get(prefix, ())
 
     async def _follow(self) -> None:
         while True:
