@@ -31,16 +31,11 @@ class FakeBrowser:
         return reply
 
 
-async def joined(web, *replies: RenderReply | Fault) -> FakeBrowser:
+async def started(web, *replies: RenderReply | Fault) -> FakeBrowser:
     browser = FakeBrowser(*replies)
     worker = Worker("browser")
     worker.add(browser)
     await web.broker.connect(name="browser").serve(worker)
-    return browser
-
-
-async def started(web, *replies: RenderReply | Fault) -> FakeBrowser:
-    browser = await joined(web, *replies)
     await web.start()
     return browser
 
@@ -78,11 +73,6 @@ async def test_without_the_service_the_answer_says_that_nothing_runs_scripts(web
     (item,) = await web.extract(PAGE)
     assert "no worker here runs scripts" in item["content"]
     assert "You need to enable JavaScript" in item["content"]
-
-    # The next caller has the service, once it is there.
-    await joined(web, RenderReply(html=TEXT, url=PAGE))
-    (item,) = await web.extract(PAGE)
-    assert "written by a script" in item["content"]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UPSTREAM_FAILED, ErrorCode.OVERLOADED])

@@ -22,8 +22,10 @@ _RAN = "This text is as the scripts of the page left it."
 _CUT = "They had not ended at a limit ({cut}): text may be missing."
 _FAILED = "The page's scripts could not be run."
 _HURRIED = "The time of this call was too short for all scripts of the page: text may be missing."
-MAY_CHANGE = (NO_SCRIPTS, _FAILED, _HURRIED)
-"""How a note begins that may be different the next time."""
+MAY_CHANGE = (_FAILED, _HURRIED)
+"""How a note begins that may be different the next time. Pages without a worker that runs scripts
+are kept as all others: their sites would be asked again by every caller, for as long as none is
+there."""
 _SHARE = 0.8
 """Scripts have this much of the time that is left; the rest is for the page as it was fetched."""
 
