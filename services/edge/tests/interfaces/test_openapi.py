@@ -36,11 +36,15 @@ def view(make_tool):
     return View((1, True, 0), tools={tool.name: tool for tool in tools})
 
 
-@pytest.fixture
-def openapi():
+def make_openapi() -> OpenApi:
     pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages.get("/api/v1/tools", operation_id="find_or_list_tools")(lambda: None)
     return OpenApi(pages.routes, server_url="/", signed_in=False)
+
+
+@pytest.fixture
+def openapi():
+    return make_openapi()
 
 
 async def made(openapi, view, actor=ALICE, toolsets=()):
@@ -100,21 +104,21 @@ async def test_document_is_kept_while_nothing_changes(openapi, view):
 
 async def test_few_documents_are_kept(openapi, view):
     """Callers choose the toolsets."""
-    for number in range(200):
-        await openapi.document(view, ALICE, [f"t{number}"])
-    assert len(openapi._kept) == 64
+    made = [await openapi.document(view, ALICE, [f"t{number}"]) for number in range(200)]
+    assert await openapi.document(view, ALICE, ["t136"]) is made[136]
+    assert await openapi.document(view, ALICE, ["t135"]) is not made[135]
 
 
 async def test_documents_are_kept_within_a_size(openapi, view, monkeypatch):
     """The last ones; one that is too large is made again at each request."""
-    first = await openapi.document(view, ALICE, [])
-    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 2 * len(first.body))
-    for number in range(50):
-        await openapi.document(view, ALICE, [f"t{number}"])
-    assert sum(len(kept.body) for kept in openapi._kept.values()) <= 2 * len(first.body)
-    monkeypatch.setattr(module, "_MAX_KEPT_BYTES", 10)
-    assert await openapi.document(view, PAYER, []) != first
-    assert view.access(PAYER) not in {key[1] for key in openapi._kept}
+    size = len((await openapi.document(view, ALICE, [])).body)
+    for most, is_kept in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(module, "_MAX_KEPT_BYTES", most)
+        own = make_openapi()
+        first = await own.document(view, ALICE, [])
+        assert (await own.document(view, ALICE, []) is first) is is_kept
+        await own.document(view, ALICE, ["t"])
+        assert await own.document(view, ALICE, []) is not first
 
 
 async def test_document_is_made_once_for_all_who_wait(openapi, view):

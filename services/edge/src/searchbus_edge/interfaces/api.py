@@ -32,7 +32,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolEvent, encode
 
 from ..catalog import render
 from ..catalog.render import Pages
-from ..catalog.view import ListedTool, View
+from ..catalog.view import ListedTool, MadeOf, View
 from ..http.answer import (
     INERT,
     JSON,
@@ -236,8 +236,7 @@ class ToolList:
         self._calls = calls
         self._pages = pages
         self._search = search
-        self._rendered: dict[str, Raw] = {}
-        self._rendered_of: Any = None
+        self._rendered: MadeOf[str, Raw] = MadeOf(_MAX_RENDERED)
 
     async def page(self, received: Received, query: str | None, cursor: str | None) -> bytes:
         """A page as JSON: of all tools, or of those for what the caller wants to do; raises
@@ -259,15 +258,11 @@ class ToolList:
 
     def _render(self, view: View, listed: ListedTool) -> Raw:
         """The tool as tools/list shows it, and its path."""
-        if self._rendered_of != view.version or len(self._rendered) > _MAX_RENDERED:
-            self._rendered_of = view.version
-            self._rendered = {}
-        found = self._rendered.get(listed.name)
-        if found is None:
+        rendered = self._rendered.version(view)
+        if listed.name not in rendered:
             shown = render.tool(listed).model_dump(by_alias=True, mode="json", exclude_none=True)
-            found = Raw(msgspec.json.encode({"path": path_of(listed), **shown}))
-            self._rendered[listed.name] = found
-        return found
+            rendered[listed.name] = Raw(msgspec.json.encode({"path": path_of(listed), **shown}))
+        return rendered[listed.name]
 
 
 class Accepted(NamedTuple):

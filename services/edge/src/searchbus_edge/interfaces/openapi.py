@@ -19,8 +19,10 @@ import asyncio
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from cachetools import LRUCache
 from fastapi.openapi.utils import get_openapi
 from msgspec import Raw, to_builtins
 from starlette.routing import BaseRoute
@@ -79,8 +81,10 @@ class OpenApi:
         self._routes = routes
         self._server_url = server_url
         self._signed_in = signed_in
-        # The one made longest ago first.
-        self._kept: dict[tuple[Any, ...], Tagged] = {}
+        # A small document counts as a share, so that there are not too many.
+        self._kept: LRUCache[tuple[Any, ...], Tagged] = LRUCache(
+            _MAX_KEPT_BYTES, lambda kept: max(len(kept.body), _MAX_KEPT_BYTES // _MAX_KEPT)
+        )
         self._making = asyncio.Lock()
 
     async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
@@ -90,20 +94,10 @@ class OpenApi:
             async with self._making:
                 if key not in self._kept:
                     made = await asyncio.to_thread(self._make, view, actor, frozenset(toolsets))
-                    self._keep(key, made)
+                    with suppress(ValueError):  # it is larger than all that are kept
+                        self._kept[key] = made
                     return made
         return self._kept[key]
-
-    def _keep(self, key: tuple[Any, ...], document: Tagged) -> None:
-        if len(document.body) > _MAX_KEPT_BYTES:
-            return
-        self._kept[key] = document
-        while len(self._kept) > _MAX_KEPT or self._size_bytes > _MAX_KEPT_BYTES:
-            del self._kept[next(iter(self._kept))]
-
-    @property
-    def _size_bytes(self) -> int:
-        return sum(len(kept.body) for kept in self._kept.values())
 
     def _make(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
         tools = [

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from cachetools import LRUCache
 from msgspec import Struct
 
 from searchbus_bus.live import LiveParts
@@ -48,7 +48,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._watched_until_s = 0.0
-        self._seen_s: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._seen_s: LRUCache[tuple[str, str, str], float] = LRUCache(10 * MOST)
         self._latest: list[Arrival] = []
         _edges.watch(self)
 
@@ -62,10 +62,8 @@ class Arrivals:
         agent = next((value for name, value in received.head.raw if name == b"user-agent"), b"")
         program = visible(agent[:_MAX_CHARS].decode("latin-1")).replace("\n", " ")
         key, now_s = (program, received.actor.subject, endpoint), time.monotonic()
-        last_s = self._seen_s.pop(key, float("-inf"))
+        last_s = self._seen_s.get(key, float("-inf"))
         self._seen_s[key] = now_s
-        while len(self._seen_s) > 10 * MOST:
-            self._seen_s.popitem(last=False)
         if now_s - last_s < _AGAIN_S:
             return
         arrival = Arrival(
