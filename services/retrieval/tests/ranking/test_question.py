@@ -185,3 +185,12 @@ def test_words_for_which_the_profile_knows_more_are_replaced():
     profile = Profile(synonyms={"asset purchases": ("QE",)}, events={"2010-08/2011-06": ("QE2",)})
     assert Question("the size of QE2", profile, FIELDS).replaced == {"qe2"}
     assert Question("the size of QE", profile, FIELDS).replaced == {"qe"}
+
+
+def test_words_of_a_date_need_not_stand_in_the_sentence_that_answers():
+    """Its document is of that date."""
+    assert Question("limit raised in March 2008", Profile(), FIELDS).own_words == [
+        "limit",
+        "raised",
+    ]
+    assert "march" in Question("the march of time", Profile(), FIELDS).own_words

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_retrieval.ranking.sentences import Sentences, asks_for_number, beginnings
+from searchbus_retrieval.ranking.sentences import (
+    Sentences,
+    asks_for_money,
+    asks_for_number,
+    beginnings,
+)
 
 RARITY = {"limit": 4.0, "counterparty": 6.0, "raised": 2.0}
 
@@ -42,11 +47,28 @@ def test_beginnings_are_those_of_every_form():
         ("The limit was raised to 3-1/2 percent.", 0.5),
         ("It rose by 25. The limit is old.", 0.0),
         ("The limit of no counterparty was raised in 1999.", 0.0),
+        ("The limit was raised on March 11 at 2:30.", 0.0),
+        ("The limit was raised on March 11 to 30.", 0.5),
     ],
 )
 def test_sentence_without_the_number_that_is_asked_for_says_nothing(text, share):
-    """A year is no such number."""
+    """A year is no such number, nor a day or a time."""
     assert Sentences(RARITY, with_number=True).share_in(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("The limit was raised by 3 percent.", 0.0), ("The limit was raised to $30.", 0.5),
+        ("The limit was raised to 30 billion.", 0.5), ("The limit was raised to 4 \u20ac30", 0.5),
+    ],
+)  # fmt: skip
+def test_question_for_money_is_answered_by_an_amount(text, share):
+    """In a currency or in millions."""
+    found = Sentences(RARITY, with_number=True, with_money=True).share_in(text)
+    assert found == pytest.approx(share)
+    assert asks_for_money("To how many billion?")
+    assert not asks_for_money("How much did it rise?")
 
 
 @pytest.mark.parametrize(

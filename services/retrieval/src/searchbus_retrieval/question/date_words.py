@@ -13,6 +13,8 @@ from rapidfuzz.distance import OSA
 MONTHS = (
     "january february march april may june july august september october november december"
 ).split()
+DATE_WORD = re.compile(rf"(?:19|20)\d\d|{'|'.join(MONTHS)}")
+"""A word of a date, in small letters."""
 _MONTH = rf"(?:{'|'.join([*MONTHS, *(month[:3] for month in MONTHS), 'sept'])})\b\.?"
 _YEAR = r"(?:(?:19|20)\d\d|['\u2019]\d\d)(?!\d)"
 _HOLIDAYS = {

@@ -20,7 +20,7 @@ from searchbus_contracts.retrieval import SearchHit
 from searchbus_vectors import Embedder, Point, QueryVectors, VectorStore, terms
 
 from ..documents.records import is_live, is_live_chunk, point_id
-from ..question.date_words import MONTHS
+from ..question.date_words import DATE_WORD
 from ..question.periods import Period
 
 log = logging.getLogger("searchbus.retrieval")
@@ -277,7 +277,6 @@ _PAIR = re.compile(r"\b([A-Z][a-z]+)(?=\s+(?:[A-Z]\.\s*){0,2}([A-Z][a-z]+)\b)")
 _MOST_NAMES = 6
 _SURE_NAME = re.compile(r"[A-Z]{2,}|\w*\d")
 _WORD = re.compile(r"\w+")
-_DATE_WORD = re.compile(rf"(?:19|20)\d\d|{'|'.join(MONTHS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +349,7 @@ class Probability:
         for word in _WORD.findall(query):
             if not (stems := terms(word)) or stems[0] in self._rarity:
                 continue
-            if word.lower() in _ASKING or (dated and _DATE_WORD.fullmatch(word.lower())):
+            if word.lower() in _ASKING or (dated and DATE_WORD.fullmatch(word.lower())):
                 continue
             rarity = max((best.get(i, 0.0) for i in embedder.words(word).indices), default=0.0)
             if not rarity and stems[0] in replaced:

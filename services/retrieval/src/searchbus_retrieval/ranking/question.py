@@ -10,6 +10,7 @@ from typing import Literal
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit
 
+from ..question.date_words import DATE_WORD
 from ..question.dates import dates_of
 from ..question.periods import Period
 from ..question.profiles import Profile
@@ -27,7 +28,7 @@ from ..question.words import (
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
 from .preferences import AskedFacts, Premise, dated, in_order, preferences, wanted_type, within
-from .sentences import Sentences, asks_for_number, beginnings
+from .sentences import Sentences, asks_for_money, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
 """As much as the best score without any lift."""
@@ -114,7 +115,9 @@ class Question:
         ]
         words = [*self._all_names, *self._called, *order_words]
         self.words = list(dict.fromkeys(words))
-        self.own_words = list(beginnings(query).values())
+        own = beginnings(query).values()
+        # The dates have found the documents; their sentences need not repeat them.
+        self.own_words = [w for w in own if not (dates.periods and DATE_WORD.fullmatch(w))]
         self._sentences = Sentences({})
         self._sentence_lift = NUMBER_LIFT if asks_for_number(query) else SENTENCE_LIFT
         self.may_quote = self._phrase.is_long
@@ -146,6 +149,7 @@ class Question:
         self._sentences = Sentences(
             {word: rarity.get(word, 0.0) for word in self.own_words},
             with_number=asks_for_number(self.query),
+            with_money=asks_for_money(self.query),
         )
         starts = self._order.words if self._order is not None else {}
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}

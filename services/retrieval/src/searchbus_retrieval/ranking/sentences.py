@@ -12,10 +12,16 @@ from itertools import takewhile
 
 from searchbus_vectors import terms
 
+from ..question.date_words import MONTHS
+
 _WORD = re.compile(r"\w+")
 _END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
-_NUMBER = r"(?P<number>(?<![\w.,/-])[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
-"""A number, but no year."""
+_NO_DAY = "".join(rf"(?<!{month} )" for month in MONTHS)
+_NUMBER = (
+    rf"(?P<number>(?<![\w.,:/-]){_NO_DAY}[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
+    r"(?!:\d)(?:\s+(?P<scale>(?:m|b|tr)illion))?"
+)
+"""A number, but no year, no day of a month and no time."""
 _ASKS_FOR_NUMBER = re.compile(
     r"\bhow\s+(?:much|many|far|large|big|high|low|long|fast|steep|deep)\b|\b(?:size|amount|level|number)\s+of\b"
     r"|\b(?:what|which)\s+(?:\w+\s+){0,2}(?:amount|rate|size|share|percentage|percent|level|figure|number|pace|cap"
@@ -24,9 +30,17 @@ _ASKS_FOR_NUMBER = re.compile(
 )
 
 
+_ASKS_FOR_MONEY = re.compile(r"\b(?:dollars?|(?:m|b|tr)illions?)\b", re.I)
+
+
 def asks_for_number(question: str) -> bool:
     """Whether a number answers the question."""
     return _ASKS_FOR_NUMBER.search(question) is not None
+
+
+def asks_for_money(question: str) -> bool:
+    """Whether that number is an amount of money."""
+    return _ASKS_FOR_MONEY.search(question) is not None
 
 
 def beginnings(text: str) -> dict[str, str]:
@@ -46,10 +60,14 @@ class Sentences:
     Args:
         rarity: word of the question, in small letters → the best score that any passage has for it.
         with_number: whether only sentences with a number count.
+        with_money: whether it must be an amount, in a currency or in millions.
     """
 
-    def __init__(self, rarity: Mapping[str, float], *, with_number: bool = False) -> None:
+    def __init__(
+        self, rarity: Mapping[str, float], *, with_number: bool = False, with_money: bool = False
+    ) -> None:
         self._with_number = with_number
+        self._with_money = with_money
         self._weights = {
             start: rarity[word]
             for start, word in beginnings(" ".join(rarity)).items()
@@ -67,8 +85,9 @@ class Sentences:
         there: set[str] = set()
         counts = not self._with_number
         for match in self._pattern.finditer(text.lower() + "\n\n"):
-            if match["number"] is not None:
-                counts = True
+            if (number := match["number"]) is not None:
+                is_money = match["scale"] is not None or not number[0].isdigit()
+                counts = counts or is_money or not self._with_money
             elif match["end"] is None:
                 there.add(match[0])
             else:
