@@ -10,10 +10,12 @@ from searchbus_retrieval.ranking.joining import join
 from ..conftest import document
 
 
-def hit(start: int | None, end: int | None, document_id: str = "d") -> SearchHit:
+def hit(
+    start: int | None, end: int | None, document_id: str = "d", *, cosine: float = 0.5
+) -> SearchHit:
     return SearchHit(
         collection="c", document_id=document_id, chunk_id=f"{document_id}{start}", title="", text="",
-        score=1.0, cosine=0.5, start=start, end=end,
+        score=1.0, cosine=cosine, literal=cosine == 1.0, start=start, end=end,
     )  # fmt: skip
 
 
@@ -45,6 +47,17 @@ def test_neighbours_of_the_first_hits_are_taken_from_all_of_them():
     found, rest = join([hit(0, 400), hit(900, 999, "e"), hit(50, 99, "f"), hit(401, 800)], 2)
     assert [(one.hit.chunk_id, one.end) for one in found] == [("d0", 800), ("e900", 999)]
     assert [one.chunk_id for one in rest] == ["f50"]
+
+
+def test_joined_hit_is_as_near_as_the_nearest():
+    """Whichever of them was found first."""
+    ((near,), _), ((literal,), _) = (
+        join([hit(0, 400, cosine=0.6), hit(401, 800, cosine=cosine)], 1) for cosine in (0.7, 1.0)
+    )
+    assert (near.hit.cosine, near.hit.literal) == (0.7, False)
+    assert literal.hit.literal
+    ((better,), _) = join([hit(0, 400, cosine=0.6), hit(401, 800, cosine=0.5)], 1)
+    assert better.hit.cosine == 0.6
 
 
 async def test_text_is_that_of_the_document(library):

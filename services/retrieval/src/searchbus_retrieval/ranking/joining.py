@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from searchbus_contracts.retrieval import SearchHit
 
 _LOOKED_AT = 2
@@ -21,7 +23,7 @@ _GAP_CHARS = 3
 
 @dataclass(slots=True)
 class Joined:
-    """A hit, with the place of its passage and of those beside it."""
+    """A hit, as near as the nearest of its passage and those beside it, and the place of all."""
 
     hit: SearchHit
     start: int | None
@@ -40,6 +42,11 @@ class Joined:
         ):
             return False
         self.start, self.end = start, end
+        self.hit = msgspec.structs.replace(
+            self.hit,
+            cosine=max(self.hit.cosine, other.cosine),
+            literal=self.hit.literal or other.literal,
+        )
         return True
 
 
