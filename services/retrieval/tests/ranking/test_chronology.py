@@ -158,6 +158,16 @@ def test_name_is_what_the_question_is_about():
     assert ordered(question, *hits, rarity=rarity)[:2] == ["meant", "later"]
 
 
+def test_rare_first_name_is_that_of_the_whole_name():
+    """Alone it is somebody else's; an initial may stand between."""
+    hits = [
+        hit("meant", "2006-01-31", "The last day of Ludwig P. Doe."),
+        hit("other", "2011-04-27", "Present: Ludwig Roe. He was there in place of Doe."),
+    ]
+    rarity = {"ludwig": 12.0, "doe": 3.0}
+    assert ordered("the last meeting of Ludwig Doe", *hits, rarity=rarity)[0] == "meant"
+
+
 def test_words_that_follow_each_other_say_more():
     """The same words far from each other are about something else."""
     hits = [

@@ -162,10 +162,18 @@ class Order:
         return [hit for hit in hits if all(p.stands_in(*_texts(hit)) for p in self.phrases)]
 
     def _with_names(self, hits: list[Hit], rare: Collection[str]) -> list[Hit]:
-        """The hits with all rare names: of the problems of Greece, Greece is what it is about."""
+        """The hits with all rare names: of the problems of Greece, Greece is what it is about.
+
+        Of a first name that is rare the last name must stand beside it.
+        """
         names = [_ending(word) for word in self.words if word in rare and word in self.names]
         if not names:
             return []
+        names += [
+            full
+            for pair, full in self.pairs.items()
+            if self.names.issuperset(pair) and not set(pair).isdisjoint(rare)
+        ]
         return [hit for hit in hits if all(n.search(" ".join(_texts(hit)).lower()) for n in names)]
 
     def _with_rare_words(
