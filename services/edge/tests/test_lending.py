@@ -24,7 +24,16 @@ from searchbus_bus import (
     new_actor_keys,
     tool,
 )
-from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, encode
+from searchbus_contracts import (
+    Actor,
+    CatalogEvent,
+    ErrorCode,
+    Fault,
+    ToolCall,
+    ToolReply,
+    decode,
+    encode,
+)
 from searchbus_contracts.tools import InputRequired
 from searchbus_edge import lending
 from searchbus_edge.bootstrap import open_edge
@@ -116,6 +125,37 @@ async def borrower(
         await until(lambda: directory.catalogs)
         yield Borrower(bus, directory, people, dictionary, edge.lending)
         await directory.close()
+
+
+async def test_an_edge_that_starts_lends_once_it_knows_the_services(monkeypatch):
+    """Its first catalogue has all toolsets: beside other edges, it is the one that counts."""
+    here, there, connected = MemoryBroker(), MemoryBroker(), asyncio.Event()
+
+    async def connect(url: str, *, name: str, **options: Any) -> Bus:
+        connected.set()
+        return there.connect(name=name, prefix=options["prefix"])
+
+    monkeypatch.setattr(lending, "connect", connect)
+    directory = Directory(there.connect(name="edge", prefix="b"))
+    events: list[str] = []
+
+    async def note(subject: str, data: bytes) -> None:
+        events.append(decode(data, CatalogEvent).event)
+
+    await there.connect(name="web", prefix="b").subscribe("b.v1.evt.catalog.*", note)
+    await directory.start()
+    await here.connect(name="dictionary").serve(dictionary_worker(Dictionary()))
+    settings = EdgeSettings(loans=SecretStr(LOAN.line))
+    async with open_edge(here.connect(name="edge"), settings) as edge:
+        edge.lending.start()
+        await connected.wait()
+        await until(lambda: edge.registry.offers("dictionary"))
+        worker = Worker("people")
+        worker.add(People())
+        await here.connect(name="people").serve(worker)
+        await until(lambda: directory.listing.owners.keys() == {"words", "me"})
+        assert events == ["up"]
+    await directory.close()
 
 
 async def test_only_the_lent_toolsets_are_there(borrower):

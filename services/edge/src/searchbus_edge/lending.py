@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -46,6 +47,9 @@ log = logging.getLogger("searchbus.edge")
 _LOOK_EVERY_S = 1.0
 """For a changed loan, and changed tools."""
 _RETRY_S = 5.0
+_COMPLETE_WITHIN_S = 30.0
+"""For so long an edge that starts waits for the services of what it lends. The catalogue of the
+worker that started last counts: with less, the borrower's lists would be shorter for a while."""
 _MAX_SUBJECT = 256
 
 
@@ -137,6 +141,10 @@ class Lending:
         reached."""
         bus = await connect(self._settings.nats_url, name="edge", **borrower.options)
         try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COMPLETE_WITHIN_S):
+                    while not (borrower.complete or self._stopping.is_set()):
+                        await wait_for_event(self._stopping, _LOOK_EVERY_S)
             await borrower.offer()
             serving = await bus.serve(borrower.worker)
             log.info("%s borrows %s", borrower.name, ", ".join(borrower.toolsets.values()))
@@ -194,6 +202,11 @@ class _Borrower:
         self._loan = loan or self._loan
         self.toolsets = loan.toolsets if loan is not None else {}
         return loan is not None
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a service for each toolset."""
+        return all(map(self._registry.offers, self.toolsets.values()))
 
     async def offer(self) -> bool:
         """Let the worker offer the tools of today; False where they are as before."""
