@@ -28,6 +28,7 @@ def ordered(question: str, *hits: Hit, rarity: dict[str, float] | None = None) -
     [
         ("When was the coronavirus first mentioned?", "first"),
         ("the most recent minutes", "latest"),
+        ("When was the last time that pears were dear?", "latest"),
         ("last meeting that Greenspan chaired", "latest"),
         ("final statement on pears", "latest"), ("the final rule", None),
         ("growth in the first quarter", None), ("the first of March 2022", None),

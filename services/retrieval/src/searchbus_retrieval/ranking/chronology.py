@@ -36,7 +36,7 @@ _FIRST = re.compile(
     re.I,
 )
 _LATEST = re.compile(
-    r"\b(?:latest|most recent|newest"
+    r"\b(?:latest|most recent|newest|when was the last time"
     r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
