@@ -310,6 +310,9 @@ def test_period_has_its_first_day_and_not_its_end():
         ("The taper began in June 2023. What was it one meeting later?", 1),
         ("The June 2023 text was long: what did the following statement drop?", 1),
         ("The June 2023 text was long. What about two meetings later?", 2),
+        ("The June 2023 text was long. What did the one after that say?", 1),
+        ("The June 2023 text was long. What of the meeting that followed?", 1),
+        ("The June 2023 text was long. And the one after?", 1),
     ],
 )
 def test_a_later_sentence_asks_about_a_later_meeting(question, steps):

@@ -31,6 +31,7 @@ _LATER_ON = re.compile(
     rf"[.;:?!]\s(?:[^.;:?!]*?\s)?(?:"
     r"(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
     r"(?:one|meeting|statement|minutes|decision)\b"
+    r"|the\s+(?:one|meeting|statement)\s+(?:that\s+followed|after(?:\s+(?:that|it)\b|(?=\s*[?.,;])))"
     rf"|{_NUMBER}\s+(?P<unit>day|week|month|year|meeting)s?\s+(?P<side>later|afterwards)\b)",
     re.I,
 )
