@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import httpcore
@@ -104,11 +105,11 @@ class Pages:
 
     async def __call__(self, body: str, *, url: str = URL, timeout_s: float = 300) -> RenderReply:
         return await self.renderer.render(
+            SimpleNamespace(remaining_s=timeout_s),  # of the call
             RenderRequest(
                 url=url, body=body.encode(), content_type="text/html; charset=utf-8",
                 user_agent="searchbus/test",
             ),
-            timeout_s,
         )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urldefrag, urlsplit
 
 from opentelemetry import metrics
 
+from searchbus_bus import Call, endpoint
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_upstream import GuardedBackend
@@ -72,8 +73,9 @@ class Renderer:
         self._memory_bytes = memory_bytes
         self._sandbox = sandbox
 
-    async def render(self, request: RenderRequest, timeout_s: float) -> RenderReply:
-        """Run a page.
+    @endpoint
+    async def render(self, call: Call, request: RenderRequest) -> RenderReply:
+        """Run the scripts of a page that was fetched.
 
         Raises:
             Fault: unavailable, deadline_exceeded, upstream_failed.
@@ -86,7 +88,7 @@ class Renderer:
                 retryable=False,
             )
         reason = "cancelled"
-        end_s = asyncio.get_running_loop().time() + timeout_s
+        end_s = asyncio.get_running_loop().time() + call.remaining_s
         try:
             async with asyncio.timeout_at(end_s), self._places:
                 reply = await self._run(self._chromium, request, end_s - _TAKE_S)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from searchbus_bus import Call, Worker, endpoint
-from searchbus_contracts.web import RenderReply, RenderRequest
+from searchbus_bus import Worker
 from searchbus_runtime import Process
 from searchbus_runtime.parent import adopt_orphans
 from searchbus_upstream import GuardedBackend
@@ -14,18 +13,6 @@ from .rendering import Renderer
 from .settings import BrowserSettings
 
 log = logging.getLogger("searchbus.browser")
-
-
-class BrowserEndpoints:
-    """Typed requests of the service web."""
-
-    def __init__(self, renderer: Renderer) -> None:
-        self._renderer = renderer
-
-    @endpoint
-    async def render(self, call: Call, request: RenderRequest) -> RenderReply:
-        """Run the scripts of a page that was fetched."""
-        return await self._renderer.render(request, call.remaining_s)
 
 
 async def start(process: Process[BrowserSettings]) -> None:
@@ -49,5 +36,5 @@ async def start(process: Process[BrowserSettings]) -> None:
         max_in_flight=4 * settings.browser_pages,
         description="Pages that need JavaScript, in a Chromium.",
     )
-    worker.add(BrowserEndpoints(renderer))
+    worker.add(renderer)
     await process.serve(worker)
