@@ -1,4 +1,4 @@
-"""Light histograms export what the SDK's export for the same measurements."""
+"""Light histograms and counters export what the SDK's export for the same measurements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def measure(provider) -> None:
     for value in (-1, math.inf, math.nan):
         seconds.record(value)
     provider.get_meter("searchbus.other", "2").create_histogram("searchbus.sizes").record(300)
-    meter.create_counter("searchbus.counted").add(3, {"kind": "x"})
+    for kind in ("x", "y", "x"):
+        meter.create_counter("searchbus.counted", description="Counted.").add(3, {"kind": kind})
+    meter.create_counter("searchbus.counted.plain", unit="s").add(0.5)
+    meter.create_counter("searchbus.not.counted")
     meter.create_up_down_counter("searchbus.up_down").add(3)
     meter.create_gauge("searchbus.gauge").set(3)
     meter.create_observable_counter("searchbus.observed")
@@ -105,6 +108,41 @@ def test_series_are_limited(monkeypatch):
     found = histogram.points()
     assert [p.count for p in found] == [1, 1, 3]
     assert found[-1].attributes == {"otel.metric.overflow": True}
+
+
+def counted(reader: InMemoryMetricReader) -> list[tuple[float, dict]]:
+    """The sums of the only counter, with their attributes."""
+    data = reader.get_metrics_data()
+    (metric,) = data.resource_metrics[0].scope_metrics[0].metrics
+    assert metric.data.is_monotonic
+    return [(point.value, dict(point.attributes)) for point in metric.data.data_points]
+
+
+def test_series_of_a_counter_are_limited(monkeypatch):
+    """Further ones are counted together; a later reading has all that was counted before."""
+    monkeypatch.setattr(telemetry, "MAX_SERIES", 2)
+    reader = InMemoryMetricReader()
+    counter = LightMeterProvider(Histograms(RESOURCE), metric_readers=[reader]).get_meter("x")
+    for _ in range(2):
+        for number in range(4):
+            counter.create_counter("c").add(1, {"n": number})
+        found = counted(reader)
+    assert found == [(2, {"n": 0}), (2, {"n": 1}), (4, {"otel.metric.overflow": True})]
+
+
+def test_threads_lose_no_addition():
+    """Lines of the audit log are counted in a thread of their own."""
+    reader = InMemoryMetricReader()
+    provider = LightMeterProvider(Histograms(RESOURCE), metric_readers=[reader])
+    counter = provider.get_meter("x").create_counter("c")
+    threads = [
+        threading.Thread(target=lambda: [counter.add(1) for _ in range(5000)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted(reader) == [(20_000, {})]
 
 
 def test_threads_lose_no_count():

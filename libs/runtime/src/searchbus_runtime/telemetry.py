@@ -1,9 +1,10 @@
 """Traces and metrics of a process: to a collector (OTLP) if one is set, else to a local file.
 
 The SDK copies, cleans and hashes the attributes of every measurement: a call takes 15 % more of the
-edge's CPU with its histograms. `LightMeterProvider` makes the instruments of the SDK, except that a
-histogram of seconds with bounds of its own adds up by itself. `Histograms` exports them as the SDK
-would: to Prometheus as a collector of its client, to OTLP as part of the exported data.
+edge's CPU with its histograms, and 10 % more with its counters. `LightMeterProvider` makes the
+instruments of the SDK, except that counters, and histograms of seconds with bounds of their own,
+add up by themselves. The SDK reads such a counter when it exports. `Histograms` exports the others
+as the SDK would: to Prometheus as a collector of its client, to OTLP as part of the exported data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.metrics import Histogram, Meter
+from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
 from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, Exemplar, MeterProvider
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -113,10 +114,36 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
     return shutdown
 
 
+class LightCounter(Counter):
+    """A counter that the SDK reads as an observable one."""
+
+    def __init__(self, meter: Meter, name: str, unit: str, description: str) -> None:
+        self._sums: dict[tuple[tuple[str, Any], ...], float] = {}
+        self._lock = threading.Lock()
+        meter.create_observable_counter(name, [self._observe], unit, description)
+
+    def add(
+        self,
+        amount: float,
+        attributes: Mapping[str, Any] | None = None,
+        context: Context | None = None,
+    ) -> None:
+        """Add to a sum; equal attributes are given in the same order at every call."""
+        key = tuple(attributes.items()) if attributes else ()
+        with self._lock:
+            if key not in self._sums and len(self._sums) >= MAX_SERIES:
+                key = _OVERFLOW
+            self._sums[key] = self._sums.get(key, 0) + amount
+
+    def _observe(self, _: CallbackOptions) -> list[Observation]:
+        with self._lock:
+            return [Observation(amount, dict(key)) for key, amount in self._sums.items()]
+
+
 _EXEMPLAR_EVERY_S = 1.0
 """A bucket's exemplar is replaced no more often: to look for the span costs a call each time."""
 MAX_SERIES = 2000
-"""Series of one histogram, as in the SDK; further ones are counted together."""
+"""Series of one instrument, as in the SDK; further ones are counted together."""
 _Series = tuple[list[int], list[float], dict[int, Exemplar]]
 _OVERFLOW = (("otel.metric.overflow", True),)
 
@@ -254,11 +281,12 @@ def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 class LightMeterProvider(MeterProvider):
-    """The SDK's provider; a histogram of seconds with bounds of its own is a light one."""
+    """The SDK's provider with light counters, and light histograms of seconds with own bounds."""
 
     def __init__(self, histograms: Histograms, **options: Any) -> None:
         super().__init__(**options)
         self._histograms = histograms
+        self._counters: dict[tuple[InstrumentationScope, str], LightCounter] = {}
 
     def get_meter(
         self,
@@ -279,6 +307,12 @@ class LightMeterProvider(MeterProvider):
                 return self._histograms.add(LightHistogram(scope, name, description, bounds))
             return type(meter).create_histogram(meter, name, unit, description, **options)
 
-        meter.create_histogram = create_histogram
+        def create_counter(name: str, unit: str = "", description: str = "") -> Counter:
+            if (scope, name) not in self._counters:
+                counter = LightCounter(meter, name, unit, description)
+                self._counters[scope, name] = counter
+            return self._counters[scope, name]
+
+        meter.create_histogram, meter.create_counter = create_histogram, create_counter
         found: Meter = meter
         return found
