@@ -59,6 +59,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """See asyncio.Protocol; one connection too many is refused."""
         super().connection_made(transport)
+        self._joining: Any = JoiningTransport(transport, self.loop)
         if self.client is not None:
             # A socket of both families shows 192.0.2.7 as ::ffff:192.0.2.7; limits and trusted
             # proxies are about the address itself.
@@ -207,6 +208,7 @@ class Connection(HttpToolsProtocol):
         self._idle = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.transport = self._joining
         self.tasks.add(self.loop.create_task(self._run(cycle, app)))
 
     @serves(lambda names: "{method} {path}".format(**names["cycle"].scope))
@@ -215,6 +217,38 @@ class Connection(HttpToolsProtocol):
             await cycle.run_asgi(app)
         finally:
             self.tasks.discard(asyncio.current_task(self.loop))
+
+
+class JoiningTransport:
+    """The transport of a response: its head is written with the body that follows in the same turn
+    of the loop, since uvicorn writes them one after the other, with a system call each."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep a head until the next write or the end of this turn."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.writelines((head, data))
+        elif data.startswith(b"HTTP/"):
+            self._head = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close once everything is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
 
 
 async def drained(send: Any) -> None:
