@@ -124,8 +124,7 @@ class Inbox:
             )
         except TransitFullError as full:
             return FailedAttempt(full)
-        outcome = loop.create_future()
-        pending = Pending(outcome, on_event, on_silence, loop.time(), caller, expected)
+        pending = Pending(loop.create_future(), on_event, on_silence, loop.time(), caller, expected)
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_silence)
         size_bytes = part_size_bytes(self._transport.max_payload_bytes)
@@ -143,8 +142,9 @@ class Inbox:
         try:
             async with asyncio.timeout(deadline.remaining_s):
                 await self._transport.publish(subject, body, reply=reply_to, headers=headers)
-                return await asyncio.shield(pending.outcome)
+                return await pending.outcome
         except TimeoutError:
+            pending.wait_again()
             if await has_arrived(pending.outcome):
                 return pending.outcome.result()
             fault = Fault(
@@ -155,7 +155,7 @@ class Inbox:
             return FailedAttempt(fault)
         finally:
             del self._pending[token]
-            reply = outcome.result() if outcome.done() and not outcome.cancelled() else None
+            reply = pending.outcome.result() if pending.ended else None
             if expected is not None:
                 expected.release()
             if transit is not None and isinstance(reply, bytes):
@@ -264,7 +264,7 @@ class Inbox:
         pending = self._pending.get(token)
         if pending is None:
             self._on_other(token, message)
-        elif pending.outcome.done():
+        elif pending.ended:
             self._refuse(message)
         else:
             outcome = read_reply(pending, message, self.budget)
@@ -280,7 +280,7 @@ class Inbox:
             receiver(message)
             return
         pending = self._pending.get(token.rpartition(".")[0])
-        if pending is None or pending.outcome.done():
+        if pending is None or pending.ended:
             self._refuse(message)
             return
         digits = message.data[:8]

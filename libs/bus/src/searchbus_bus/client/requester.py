@@ -271,13 +271,13 @@ class Requester:
             headers[INSTANCE_ONLY] = "1"
         telemetry.inject(headers, span)
         if request.actor is not None:
-            sent = Sent.of(subject, req_id, body)
             delegation = received_delegation.get()
             signed = None
             if self._signer is not None:
+                sent = Sent.of(subject, req_id, body)
                 signed = self._signer.headers(request.actor, sent, timeout_s=deadline.remaining_s)
             elif delegation is not None:
-                signed = delegation.headers(request.actor, sent)
+                signed = delegation.headers(request.actor, Sent.of(subject, req_id, body))
             headers |= signed or {ACTOR: request.actor.to_header()}
         return headers
 
