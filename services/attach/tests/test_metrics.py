@@ -19,11 +19,11 @@ def test_each_count_is_labelled_with_the_server(monkeypatch):
     monkeypatch.setattr(metrics, "_calls", meter.create_histogram("calls"))
     for name in metrics._counters:
         monkeypatch.setitem(metrics._counters, name, meter.create_counter(name))
-    with metrics.measured_call("files"):
+    with metrics.MeasuredCall("files"):
         pass
-    with metrics.measured_call("files", failures_only=True):
+    with metrics.MeasuredCall("files", failures_only=True):
         pass
-    with suppress(Fault), metrics.measured_call("files", failures_only=True):
+    with suppress(Fault), metrics.MeasuredCall("files", failures_only=True):
         raise Fault("not_found", "m")
     metrics.count("restarts", server="files")
     metrics.count("refused", 3, server="files")

@@ -43,7 +43,7 @@ from .definitions.replies import completion_of, prompt_of, reply_of, resource_of
 from .definitions.schemas import Fitting
 from .definitions.text import own_uri
 from .definitions.viewing import ViewedDefinition, shown_tools
-from .metrics import count, measured_call
+from .metrics import MeasuredCall, count
 from .policy import CallPolicy
 from .rests import rest_template
 from .sessions.sessions import Sessions
@@ -172,7 +172,7 @@ class Attached:
             Fault: unavailable while its definition is held or the server is away; or the failure.
         """
         name = self.server.name
-        with measured_call(name, failures_only=True):
+        with MeasuredCall(name, failures_only=True):
             shown = self._callable(request)
             arguments = decode(bytes(request.arguments), dict[str, object])
             question = await self._policy.before(call, request, name, shown, arguments)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 from opentelemetry import metrics
@@ -48,22 +46,26 @@ def count(name: Counted, number: int = 1, **labels: str) -> None:
     _counters[f"searchbus.attach.{name}"].add(number, labels)
 
 
-@contextmanager
-def measured_call(server: str, *, failures_only: bool = False) -> Iterator[None]:
-    """Record a call and its duration; `failures_only` for what comes before a call, which another
-    worker may do."""
-    started_s, code = time.perf_counter(), "ok"
-    try:
-        yield
-    except Fault as fault:
-        code = fault.code
-        raise
-    except asyncio.CancelledError:
-        code = "cancelled"
-        raise
-    except Exception:
-        code = ErrorCode.INTERNAL.value
-        raise
-    finally:
-        if code != "ok" or not failures_only:
-            _calls.record(time.perf_counter() - started_s, {"server": server, "code": code})
+class MeasuredCall:
+    """Records a call and its duration; `failures_only` for what comes before a call, which another
+    worker may do. A generator as a context manager takes twice the time."""
+
+    __slots__ = ("_failures_only", "_server", "_started_s")
+
+    def __init__(self, server: str, *, failures_only: bool = False) -> None:
+        self._server = server
+        self._failures_only = failures_only
+
+    def __enter__(self) -> None:
+        self._started_s = time.perf_counter()
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        code = "ok"
+        if isinstance(error, Fault):
+            code = error.code
+        elif error is not None:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            code = "cancelled" if cancelled else ErrorCode.INTERNAL.value
+        if error is not None or not self._failures_only:
+            seconds = time.perf_counter() - self._started_s
+            _calls.record(seconds, {"server": self._server, "code": code})

@@ -24,7 +24,7 @@ from searchbus_bus.tasks import Background
 from searchbus_contracts import Actor, ErrorCode, Fault, ToolEvent
 
 from ..declare.servers import Server
-from ..metrics import count, measured_call
+from ..metrics import MeasuredCall, count
 from ..upstream.session import ServerRequest
 from ..upstream.upstream import Upstream
 from .leases import Holder, Leases, SessionLease, lease_key
@@ -89,7 +89,7 @@ class Sessions:
         caller = call.actor.subject
         rounds = 0
         while rounds < _ROUNDS:
-            with measured_call(self._server.name, failures_only=True):
+            with MeasuredCall(self._server.name, failures_only=True):
                 place = await self.of(caller)
             if isinstance(place, Upstream):
                 return await place.request(call, wanted)

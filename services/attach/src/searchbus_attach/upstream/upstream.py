@@ -35,7 +35,7 @@ from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of
 from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerProblem
-from ..metrics import count, measured_call
+from ..metrics import MeasuredCall, count
 from ..transports.budget import Budget
 from ..transports.notes import HttpNotes
 from .connection import (
@@ -152,7 +152,7 @@ class Upstream:
         Raises:
             Fault: unavailable, overloaded, or what the server's error becomes.
         """
-        with measured_call(self.server.name):
+        with MeasuredCall(self.server.name):
             if len(self._calls) >= self.server.max_in_flight:
                 raise Fault(
                     ErrorCode.OVERLOADED,

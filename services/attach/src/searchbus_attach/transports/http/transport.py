@@ -59,6 +59,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         self._kept: deque[_Kept] = deque()
         self._tls: ssl.SSLContext | None = None
         self._closed = False
+        # Most requests have the URL of the one before, whose parts httpx2 looks up each time.
+        self._last: tuple[httpx2.URL | None, _Origin] = None, ("", "", 0)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx2.AsyncBaseTransport.
@@ -93,7 +95,9 @@ class Http1Transport(httpx2.AsyncBaseTransport):
         Raises:
             httpx2.TransportError: as `handle_async_request`.
         """
-        origin = _origin(request.url)
+        if request.url is not self._last[0]:
+            self._last = request.url, _origin(request.url)
+        origin = self._last[1]
         await self._take_slot(times.get("pool"))
         try:
             connection = self._reused(origin) or await self._connected(origin, times.get("connect"))
