@@ -40,7 +40,7 @@ def measure(provider) -> None:
     for kind in ("x", "y", "x"):
         meter.create_counter("searchbus.counted", description="Counted.").add(3, {"kind": kind})
     meter.create_counter("searchbus.counted.plain", unit="s").add(0.5)
-    meter.create_counter("searchbus.not.counted")
+    meter.create_counter("searchbus.not.counted").add(-1)
     meter.create_up_down_counter("searchbus.up_down").add(3)
     meter.create_gauge("searchbus.gauge").set(3)
     meter.create_observable_counter("searchbus.observed")

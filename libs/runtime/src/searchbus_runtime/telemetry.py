@@ -129,6 +129,8 @@ class LightCounter(Counter):
         context: Context | None = None,
     ) -> None:
         """Add to a sum; equal attributes are given in the same order at every call."""
+        if not 0 <= amount < float("inf"):
+            return
         key = tuple(attributes.items()) if attributes else ()
         with self._lock:
             if key not in self._sums and len(self._sums) >= MAX_SERIES:
