@@ -227,11 +227,13 @@ def test_what_the_facts_deny_has_no_probable_hit():
     assert of("whales sing songs", passage, denied=True) < 0.3 < of("whales sing songs", passage)
 
 
-def test_a_fact_that_the_question_asks_for_is_evidence():
-    """A vote has names, of which the model knows little."""
-    passage = hit("Voting against: Ms. Poe.", cosine=0.5)
-    assert of("who objected", passage, stating={"d"}) > of("who objected", passage)
-    assert of("who objected", passage, stating={"e"}) == of("who objected", passage)
+def test_a_fact_of_the_date_that_the_question_asks_for_is_evidence():
+    """A vote has names, of which the model knows little; of another date it is another vote."""
+    dated = Dated("date", [MARCH], outside=False)
+    for day, is_evidence in (("2022-03-16", True), ("2021-03-16", False)):
+        passage = hit("Voting against: Ms. Poe.", cosine=0.5, day=day)
+        plain = of("who objected", passage, dated=dated, stating={"e"})
+        assert (of("who objected", passage, dated=dated, stating={"d"}) > plain) == is_evidence
 
 
 async def test_a_month_without_a_meeting_has_no_probable_hit(fomc_library):

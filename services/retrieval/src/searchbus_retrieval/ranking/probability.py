@@ -253,8 +253,8 @@ _OF_OTHERS = -4.0
 _ORDERED = 1.0
 """The question asks for the first or the latest of a type of documents that it names."""
 _STATES_FACT = 1.5
-"""It states a fact that the question asks for, such as a vote: names and numbers, which say little
-to the model."""
+"""It states a fact of the date that the question asks for, such as a vote: names and numbers, which
+say little to the model."""
 _LITERAL = 0.9
 """At least, where the question stands in the passage word for word."""
 _ASKING = frozenset(
@@ -404,7 +404,7 @@ class Probability:
             evidence += _OUTSIDE * (_YEAR_IN_TEXT if self._dated.years & there else 1.0)
         else:
             evidence += _ALL_FOUND * whole
-            evidence += _STATES_FACT * (hit.chunk_id in self._stating)
-            evidence += self._dated.evidence(hit) if self._dated is not None else 0.0
+            of_date = self._dated.evidence(hit) if self._dated is not None else 0.0
+            evidence += of_date + _STATES_FACT * (of_date > 0 and hit.chunk_id in self._stating)
         probability = min(self._most, 1 / (1 + math.exp(-evidence)))
         return max(probability, _LITERAL) if hit.literal else probability
