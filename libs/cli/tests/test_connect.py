@@ -47,6 +47,8 @@ def test_print_only_shows(home):
         (["cursor"], "no terminal to ask on"),
         (["claude-desktop", "--url", "https://a.example/mcp", "--yes"], "only starts commands"),
         (["cursor", "--url", "a.example", "--yes"], "Write it like https://"),
+        (["cursor", "--url", "http://[/mcp", "--yes"], "Write it like https://"),
+        (["cursor", "--url", "http://a:x/mcp", "--yes"], "Write it like https://"),
         (["cursor", "--url", "https://u:secret@a.example", "--yes"], "Write it like https://"),
     ],
 )

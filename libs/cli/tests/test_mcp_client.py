@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from email.message import Message
 from http.client import RemoteDisconnected
+from ssl import SSLCertVerificationError
 from typing import Any
 
 import pytest
 
 from searchbus_cli import mcp_client
-from searchbus_cli.mcp_client import Answer, McpError, McpHttp
+from searchbus_cli.mcp_client import Answer, McpError, McpHttp, endpoint
 
 URL = "http://edge.test/mcp"
 Client = Callable[..., tuple[McpHttp, list[tuple[dict[str, str], Any]]]]
@@ -96,6 +97,7 @@ def test_pages_are_joined(client):
         (events('{"method": "x"}'), "no MCP reply"),
         (ConnectionRefusedError("refused"), "does not answer .*searchbus up"),
         (RemoteDisconnected("gone"), "does not answer .*searchbus up"),
+        (SSLCertVerificationError("self-signed"), "does not answer .*SSLCertVerificationError"),
     ],
 )  # fmt: skip
 def test_anything_else_is_one_error(client, reply, said):
@@ -105,7 +107,9 @@ def test_anything_else_is_one_error(client, reply, said):
         mcp.request("tools/list")
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "localhost:8080", "foo"])
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "localhost:8080", "foo", "http://a:x", "https://u:p@a"]
+)
 def test_address_that_is_none_says_how_to_write_it(url):
     """It is what somebody typed."""
     with pytest.raises(McpError, match=r"Write it like http://"):
@@ -120,3 +124,8 @@ def test_token_that_no_header_can_have_is_named(client, token, monkeypatch):
     with pytest.raises(McpError, match="SEARCHBUS_TOKEN has characters") as raised:
         mcp.request("tools/list")
     assert token not in str(raised.value)
+
+
+def test_the_name_of_a_toolset_is_one_part_of_the_path():
+    """Also one that somebody mistyped."""
+    assert endpoint("http://a", None, "a b/ü").url == "http://a/mcp/a%20b%2F%C3%BC"

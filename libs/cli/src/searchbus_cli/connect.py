@@ -18,7 +18,6 @@ from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -36,7 +35,7 @@ from searchbus_runtime.wording import nearest, printable
 
 from .clients import FileChange, planned_entry, show, write, written_entry
 from .config import Config
-from .mcp_client import McpError, endpoint, post, reply_of
+from .mcp_client import McpError, endpoint, http_address, post, reply_of
 from .output import echo, fail, tell
 
 ALIASES: Mapping[str, str] = {"claude": "claude-code", "code": "vscode"}
@@ -120,9 +119,10 @@ def _address_change(client: Client, url: str, toolset: str | None) -> FileChange
             "address as a connector in its settings.",
             2,
         )
-    address = urlsplit(url if url.isprintable() and url.isascii() else "")
-    if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
-        raise fail(f"--url {url}: Write it like https://search.example.org/mcp.", 2)
+    try:
+        http_address(url)
+    except McpError:
+        raise fail(f"--url {url}: Write it like https://search.example.org/mcp.", 2) from None
     key = os.environ.get("SEARCHBUS_TOKEN", "").strip()
     return planned_entry(client, address_entry(client, endpoint(url, None, toolset).url, key))
 

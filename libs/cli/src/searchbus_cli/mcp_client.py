@@ -11,13 +11,14 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from ssl import create_default_context
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import certifi
 
@@ -41,16 +42,29 @@ class Answer(NamedTuple):
     body: bytes
 
 
+def http_address(url: str) -> SplitResult:
+    """The parts of an endpoint's URL.
+
+    Raises:
+        McpError: it is not an address of HTTP, or has a name and password.
+    """
+    with suppress(ValueError):  # of a port, or of an IPv6 address
+        address = urlsplit(url if url.isprintable() and url.isascii() else "")
+        is_http = address.scheme in ("http", "https") and address.hostname and address.port != 0
+        if is_http and "@" not in address.netloc:
+            return address
+    raise McpError(f"{url} is not an address of an edge. Write it like http://127.0.0.1:8080.")
+
+
 def post(url: str, message: Any, headers: Mapping[str, str], timeout_s: float) -> Answer:
     """Send a message to an endpoint.
 
     Raises:
-        ValueError: the URL is not an address of HTTP.
+        McpError: see `http_address`.
         OSError, HTTPException: there is no answer.
     """
-    address = urlsplit(url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise ValueError(url)
+    address = http_address(url)
+    assert address.hostname is not None
     connection = HTTPConnection(address.hostname, address.port, timeout=timeout_s)
     if address.scheme == "https":
         # Python of python.org on macOS has no certificates of its own.
@@ -92,10 +106,6 @@ class McpHttp:
         headers = _headers(method, params or {})
         try:
             response = post(self.url, body, headers, self._timeout_s)
-        except ValueError:
-            raise McpError(
-                f"{self.url} is not an address of an edge. Write it like http://127.0.0.1:8080."
-            ) from None
         except (OSError, HTTPException) as error:
             raise McpError(
                 f"{self.url} does not answer ({type(error).__name__}). Is the stack running? "
@@ -144,7 +154,7 @@ def endpoint(url: str | None, data: Path | None, toolset: str | None = None) -> 
             raise CommandError(no_stack(folder))
         url = state.url
     base = url.rstrip("/").removesuffix("/mcp")
-    return McpHttp(f"{base}/mcp/{toolset}" if toolset else f"{base}/mcp")
+    return McpHttp(f"{base}/mcp/{quote(toolset, safe='')}" if toolset else f"{base}/mcp")
 
 
 def _headers(method: str, params: dict[str, Any]) -> dict[str, str]:

@@ -36,8 +36,8 @@ class WebSettings(ProviderSettings):
     """Seconds between two requests of maps and crawls to one host, of all workers together. A
     longer Crawl-delay of its robots.txt is kept up to 30 s."""
     extract_processes: Annotated[int, Field(ge=1, le=64)] = 2
-    """Processes that parse pages: one at the start, the others with the first page. One caller has
-    at most half of them at a time."""
+    """Processes that parse pages, from the first page on. One caller has at most half of them at a
+    time."""
     extract_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Time for parsing one page, once it is fetched; a process that takes longer is killed."""
     extract_tavily: bool = True
