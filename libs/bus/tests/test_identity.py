@@ -19,6 +19,7 @@ from searchbus_bus import (
 )
 from searchbus_bus.identity import Sent
 from searchbus_contracts import Actor, Fault
+from searchbus_contracts.headers import MAX_ACTOR_CHARS
 
 PRIVATE, PUBLIC = new_actor_keys()
 ALICE = Actor(subject="alice", roles=("A",))
@@ -175,6 +176,22 @@ def test_a_caller_is_passed_on_for_one_request_with_no_further_role():
     assert refused(verifier, {**passed, "Actor-Grant": "{}"}, other)
     now_s[0] += 301
     assert refused(verifier, passed, other)
+
+
+def test_the_actor_of_a_grant_is_read_once_its_signature_is_valid(monkeypatch):
+    """Who has no key makes the receiver do no more than check that."""
+    received = ActorSigner(PRIVATE).headers(ALICE, SENT)
+    delegation = ActorVerifier(PUBLIC).verify(received, SENT)
+    other = Sent("sb.v1.ddg.search", "2" * 32, "b" * 64)
+    passed = delegation.headers(ALICE, other)
+    read, whole = [], Actor.from_header
+    monkeypatch.setattr(Actor, "from_header", lambda text: read.append(text) or whole(text))
+    assert refused(ActorVerifier(new_actor_keys()[1]), passed, other)
+    assert read == []
+    ActorVerifier(PUBLIC).verify(passed, other)
+    assert read == [received["Actor"], passed["Actor"]]
+    padded = passed["Actor-Grant"][:-1] + " " * 2 * MAX_ACTOR_CHARS + "}"
+    assert refused(ActorVerifier(PUBLIC), {**passed, "Actor-Grant": padded}, other)
 
 
 def test_a_rotated_key_is_used_and_accepted_as_its_files_say():

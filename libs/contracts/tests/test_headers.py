@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_contracts import Actor, Cancel, Fault, Parts, Ping, Pong, decode, encode, headers
-from searchbus_contracts.headers import bare_role
+from searchbus_contracts.headers import MAX_ACTOR_CHARS, bare_role
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,19 @@ def test_the_actor_header_is_one_line_of_ascii(subject, roles):
     assert "\r" not in header
     if not any("\ud800" <= c <= "\udfff" for c in subject + "".join(roles)):
         assert Actor.from_header(header) == actor
+
+
+def test_an_actor_header_has_a_limit_and_is_not_kept():
+    """A peer on the bus sends any number of them, each as large as a message may be."""
+    tracemalloc.start()
+    for number in range(60):
+        header = Actor(subject=f"{number}-{'x' * 50_000}").to_header()
+        assert Actor.from_header(header).subject.startswith(f"{number}-")
+        with pytest.raises(Fault, match="Give the caller fewer roles"):
+            Actor.from_header(f"{header[:-2]}{'x' * MAX_ACTOR_CHARS}{header[-2:]}")
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes < 1_000_000
 
 
 def test_an_actor_without_a_name_is_anonymous_and_has_no_roles():

@@ -20,7 +20,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
-from searchbus_contracts.headers import ACTOR, ACTOR_GRANT, ACTOR_KEY, ACTOR_SIG
+from searchbus_contracts.headers import (
+    ACTOR,
+    ACTOR_GRANT,
+    ACTOR_KEY,
+    ACTOR_SIG,
+    MAX_ACTOR_CHARS,
+)
 
 _VALID_S = 300.0
 _LATE_S = 5.0
@@ -28,6 +34,8 @@ _LATE_S = 5.0
 _KEY_REUSED_S = 60.0
 _KEYS = 1024
 _KEY_BYTES = 32
+_MAX_GRANT_CHARS = 2 * MAX_ACTOR_CHARS
+"""The text of an actor has its quotes escaped in a grant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +179,17 @@ class ActorVerifier:
                 sha256=sent.sha256,
             )  # fmt: skip
             return Delegation(grant, key)
+        if len(passed_on) > _MAX_GRANT_CHARS:
+            raise _refused()
         try:
             grant = decode(passed_on.encode("utf-8", "replace"), Grant)
-            received = Actor.from_header(grant.actor)
         except Fault:
             raise _refused() from None
         public = self._check(self._edges_keys(), grant.actor, grant.signature, grant.sent)
         try:
+            received = Actor.from_header(grant.actor)
             key_of_grant = Ed25519PublicKey.from_public_bytes(_raw(public))
-        except ValueError:
+        except (Fault, ValueError):
             raise _refused() from None
         self._check((key_of_grant,), header, signature, sent)
         if not _narrower(Actor.from_header(header), received):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
-from .codec import decode, doc
+from .codec import decode, doc, encode
 from .errors import ErrorCode, Fault
 
 REQ_ID: Final = "Req-Id"
@@ -32,6 +31,10 @@ EVENT: Final = "Event"
 STARTED: Final = "Started"
 ERROR_CODE: Final = "Nats-Service-Error-Code"
 ERROR_TEXT: Final = "Nats-Service-Error"
+
+
+MAX_ACTOR_CHARS: Final = 96 * 1024
+"""A token of an edge has at most 12 KiB of claims; a character of one byte may become six here."""
 
 
 def bare_role(role: str) -> str:
@@ -75,23 +78,25 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_header(self) -> str:
         """Encode as ASCII JSON: NATS headers have no line breaks, and clients differ on UTF-8."""
-        return _encode_actor(self)
+        try:
+            return encode(self).decode("ascii")
+        except UnicodeError:
+            return _to_ascii(msgspec.to_builtins(self))
 
     @classmethod
     def from_header(cls, value: str) -> Actor:
-        """Decode the header; raises Fault(invalid_argument)."""
-        return _decode_actor(value)
+        """Decode the header; raises Fault(invalid_argument), also for one of more than
+        `MAX_ACTOR_CHARS`."""
+        if len(value) > MAX_ACTOR_CHARS:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The header Actor is over {MAX_ACTOR_CHARS} characters. Give the caller fewer "
+                "roles.",
+            )
+        return decode(value.encode("utf-8", "replace"), cls)
 
 
-# The same callers come again and again; actors are immutable.
-@lru_cache(maxsize=4096)
-def _encode_actor(actor: Actor) -> str:
-    return json.dumps(msgspec.to_builtins(actor), separators=(",", ":"))
-
-
-@lru_cache(maxsize=4096)
-def _decode_actor(value: str) -> Actor:
-    return decode(value.encode("utf-8", "replace"), Actor)
+_to_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Parts(Struct, frozen=True, kw_only=True):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
+from searchbus_contracts import Actor
 from searchbus_edge.auth.identity import ANONYMOUS, UnauthenticatedError, roles_of
+from searchbus_edge.auth.tokens import MAX_TOKEN_CHARS
 
 
 def test_anonymous_caller_holds_every_role():
@@ -48,3 +52,12 @@ def test_roles_of_claims(claims, paths, roles):
 def test_number_of_roles_is_limited():
     """A token cannot fill the memory."""
     assert len(roles_of({"roles": [str(number) for number in range(1000)]})) == 500
+
+
+def test_what_the_longest_token_says_fits_into_the_header_of_the_bus():
+    """Its claims are read from 16,384 characters of base64; each character may become six."""
+    characters = iter("\x7f" * (MAX_TOKEN_CHARS * 3 // 4))
+    names = ["".join(islice(characters, 24)) + str(number) for number in range(500)]
+    names[0] += "é" + "".join(characters)
+    actor = Actor(subject="\x7f" * 256, roles=roles_of({"roles": names}), endpoint="e" * 64)
+    assert Actor.from_header(actor.to_header()) == actor

@@ -93,7 +93,7 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
             continue
         version = info.metadata.get(CONTRACT_KEY, CONTRACT_VERSION)
         if version != CONTRACT_VERSION:
-            _log_left_out(info.name, info.id, version)
+            _log_left_out(info.name[:64], info.id[:64], version[:16])
         elif CONTRACT_KEY in info.metadata:
             found.append(
                 WorkerInfo(
@@ -111,7 +111,7 @@ def _workers(replies: Sequence[bytes]) -> list[WorkerInfo]:
 def _log_left_out(service: str, instance: str, version: str) -> None:
     """Logged once for each instance: every round of discovery meets it again."""
     log.warning(
-        "the worker %.64r (%.64r) uses version %.16r of the wire, this process %s: its tools are "
+        "the worker %r (%r) uses version %r of the wire, this process %s: its tools are "
         "left out. Run one release of searchbus on a bus.",
         service,
         instance,
