@@ -329,7 +329,7 @@ async def test_the_borrower_cannot_name_a_caller_or_a_role_of_the_lender(lent: T
         )  # fmt: skip
 
     reply = await ask("who")
-    assert reply.content[0].text == "tenant:blue/root "  # type: ignore[union-attr]
+    assert reply.content[0].text == "tenant:blue "  # type: ignore[union-attr]
     with pytest.raises(Fault) as raised:
         await ask("close_deal")
     assert raised.value.code == ErrorCode.NOT_FOUND

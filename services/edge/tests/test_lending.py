@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import SecretStr, ValidationError
 
 from searchbus_bus import (
@@ -22,8 +25,11 @@ from searchbus_bus import (
     Toolset,
     Worker,
     new_actor_keys,
+    spend,
     tool,
 )
+from searchbus_bus import telemetry as bus_telemetry
+from searchbus_bus.client.transit import TransitFullError
 from searchbus_contracts import (
     Actor,
     CatalogEvent,
@@ -37,7 +43,11 @@ from searchbus_contracts import (
 from searchbus_contracts.tools import InputRequired
 from searchbus_edge import lending
 from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.catalog.registry import Registry
 from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools import telemetry
+from searchbus_edge.tools.call import ToolCalls
+from searchbus_edge.tools.resolve import Resolver, Target
 from searchbus_runtime import Secret
 from searchbus_runtime.loans import NONE, Loan
 from searchbus_testing import until
@@ -67,6 +77,12 @@ class People(Toolset, name="people"):
     async def sign(self, call: Call, arguments: Nothing) -> str:
         """Needs a client that asks its user."""
         return ""
+
+    @tool(title="spend", costly=True)
+    async def spend(self, call: Call, arguments: Nothing) -> str:
+        """Fails and costs."""
+        spend(3)
+        raise Fault(ErrorCode.UPSTREAM_FAILED, "The provider failed. Try again.")
 
     @tool(title="ask")
     async def ask(self, call: Call, arguments: Nothing) -> ToolReply:
@@ -163,17 +179,19 @@ async def test_only_the_lent_toolsets_are_there(borrower):
     assert borrower.tools() == {
         ("words", name)
         for name in ("look_up", "list_words", "say", "fail", "crash", "slow", "brief", "steps")
-    } | {("me", "who"), ("me", "ask")}
+    } | {("me", "who"), ("me", "ask"), ("me", "spend")}
     (catalog,) = borrower.directory.catalogs
     assert not (catalog.prompts or catalog.resources or catalog.resource_templates)
     assert borrower.directory.listing.owners == {"words": "loan-red", "me": "loan-red"}
 
 
-async def test_a_call_is_of_a_caller_of_the_tenant_without_roles(borrower):
-    """Whatever the borrower's edge says of the caller's name and roles."""
-    reply = await borrower.call("me", "who", actor=Actor(subject="root", roles=("*", "NOBODY")))
-    assert reply.content[0].text == "tenant:blue/root"
-    assert [call.actor for call in borrower.people.calls] == [Actor(subject="tenant:blue/root")]
+async def test_every_call_is_of_the_tenant_without_roles(borrower):
+    """Whatever the borrower's edge says of the caller's name and roles: for workers, too, all of a
+    tenant is one caller, since they share by callers what they have."""
+    for name in ("root", "another"):
+        reply = await borrower.call("me", "who", actor=Actor(subject=name, roles=("*", "NOBODY")))
+        assert reply.content[0].text == "tenant:blue"
+    assert [call.actor for call in borrower.people.calls] == [Actor(subject="tenant:blue")] * 2
     for name in ("secret", "odd", "find_tools"):
         with pytest.raises(Fault) as raised:
             await borrower.call("words", name, actor=Actor(subject="root", roles=("*",)))
@@ -204,30 +222,103 @@ async def test_a_retired_key_of_the_borrower_is_accepted_for_a_while(borrower, t
 async def test_all_callers_of_a_tenant_share_its_limits(borrower, caplog):
     """They are one caller for the lender, who did not admit them; the audit log has each."""
     caplog.set_level(logging.INFO, "searchbus.audit")
-    outcomes = []
-    for name in ("alice", "bob", "carol"):
-        reply = await borrower.call("me", "who", actor=Actor(subject=name))
-        outcomes.append((reply.is_error, (reply.structured or {}).get("error", {}).get("code")))
-    assert outcomes == [(False, None), (False, None), (True, "rate_limited")]
+    for name in ("alice", "bob"):
+        await borrower.call("me", "who", actor=Actor(subject=name))
+    with pytest.raises(Fault) as raised:
+        await borrower.call("me", "who", actor=Actor(subject="carol"))
+    assert raised.value.code == ErrorCode.RATE_LIMITED
     said = "tenant:blue/{} called who: {}".format
     wanted = [said("alice", "ok"), said("bob", "ok"), said("carol", "rate_limited")]
     await until(lambda: all(text in caplog.text for text in wanted), message=lambda: caplog.text)
 
 
-async def test_failures_arrive_as_the_lender_shows_them(borrower):
-    """A typed one with its code and the time to wait, a crash without its text."""
-    reply = await borrower.call("words", "fail")
-    assert reply.is_error
-    assert reply.structured["error"]["code"] == "rate_limited"
-    assert reply.structured["error"]["retry_after_ms"] == 1500
-    reply = await borrower.call("words", "look_up", word=5, count="many")
-    assert reply.structured["error"]["code"] == "invalid_argument"
+@pytest.mark.parametrize("borrower", [{"abuse_rate_per_s": 0.001, "abuse_burst": 2}], indirect=True)
+async def test_the_limit_of_requests_applies_before_arguments_are_looked_at(borrower):
+    """To all callers of the tenant together; wrong arguments would cost the edge more than calls."""
+    codes = []
+    for name in ("alice", "bob", "carol"):
+        with pytest.raises(Fault) as raised:
+            await borrower.call("words", "look_up", actor=Actor(subject=name), word=5)
+        codes.append(raised.value.code)
+    assert codes == ["invalid_argument", "invalid_argument", "rate_limited"]
+
+
+async def test_failures_arrive_as_those_of_a_worker(borrower):
+    """A typed one with its code, the time to wait and its cost, a crash without its text."""
+    with pytest.raises(Fault) as raised:
+        await borrower.call("words", "fail")
+    failure = raised.value.failure
+    assert (failure.code, failure.retry_after_ms) == ("rate_limited", 1500)
+    with pytest.raises(Fault) as raised:
+        await borrower.call("words", "look_up", word=5, count="many")
+    assert raised.value.code == ErrorCode.INVALID_ARGUMENT
+    with pytest.raises(Fault) as raised:
+        await borrower.call("me", "spend")
+    assert raised.value.failure.credits == 3
     with pytest.raises(Fault, match="asks its client for input"):
         await borrower.call("me", "ask")
     with pytest.raises(Fault) as raised:
         await borrower.call("words", "crash")
     assert raised.value.code == ErrorCode.INTERNAL
     assert "canary" not in raised.value.failure.message
+
+
+async def test_a_call_whose_answer_was_too_large_is_not_sent_again(borrower, monkeypatch):
+    """Its tool has done its work: the failure comes as a reply, which the borrower's edge only
+    shows."""
+
+    async def refused(*arguments: Any) -> Any:
+        raise TransitFullError(2_000_000)
+
+    monkeypatch.setattr(ToolCalls, "_ask", refused)
+    reply = await borrower.call("me", "who")
+    assert reply.structured["error"]["code"] == ErrorCode.OVERLOADED
+
+
+async def test_an_unknown_tool_names_nothing_of_the_lender(borrower, monkeypatch):
+    """Not even services that the lender's edge has not seen yet."""
+    monkeypatch.setattr(Registry, "unseen", ("payroll",))
+
+    def unknown(resolver: Resolver, target: Target, actor: Actor) -> Any:
+        return require(resolver, replace(target, listed=None), actor)
+
+    require = Resolver.require
+    monkeypatch.setattr(Resolver, "require", unknown)
+    with pytest.raises(Fault) as raised:
+        await borrower.call("me", "who")
+    assert raised.value.code == ErrorCode.NOT_FOUND
+    assert "payroll" not in raised.value.failure.message
+
+
+@pytest.mark.parametrize(
+    ("borrower", "trusted"),
+    [({"trust_traces": t}, t) for t in (True, False)],
+    indirect=["borrower"],
+)
+async def test_the_borrower_decides_no_trace_of_the_lender(borrower, monkeypatch, trusted, caplog):
+    """Its context is linked, as that of a client, unless such are trusted: neither the id in the
+    audit log nor whether a call is recorded is its choice."""
+    caplog.set_level(logging.INFO, "searchbus.audit")
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    for module in (telemetry, bus_telemetry):
+        monkeypatch.setattr(module, "_tracer", lambda: provider.get_tracer("test"))
+    chosen = "1" * 32
+    unsampled = bus_telemetry.extract({"traceparent": f"00-{chosen}-{'2' * 16}-00"})
+    monkeypatch.setattr(bus_telemetry, "extract", lambda headers: unsampled)
+    await borrower.call("me", "who")
+    calls = [s for s in exporter.get_finished_spans() if s.attributes.get("mcp.method.name")]
+    assert len(calls) == (0 if trusted else 1)
+    for span in calls:
+        assert span.parent is None
+        assert [format(link.context.trace_id, "032x") for link in span.links] == [chosen]
+    await until(lambda: caplog.records)
+    assert (chosen in str(caplog.records[0].__dict__["lines"])) is trusted
+
+
+async def test_results_are_marked_as_texts_of_others(borrower):
+    """For the borrower's clients they are."""
+    assert all(tool.untrusted for c in borrower.directory.catalogs for tool in c.tools)
 
 
 async def test_structured_results_progress_and_cancellation_pass_through(borrower):

@@ -193,7 +193,7 @@ async def open_edge(
             open_extensions(bus, settings, tools.calls, tools.registry, key, clock)
         )
         servers = _servers(tools, tracing, default_actor, extensions)
-        lending = Lending(tools.registry, tools.calls, settings, policy.limits)
+        lending = Lending(tools.registry, tools.calls, settings, policy)
         stack.push_async_callback(lending.drain, settings.drain_timeout_s)
         http_calls = HttpCalls(tools.registry, tools.calls, policy)
         signed_in = not authenticator.open

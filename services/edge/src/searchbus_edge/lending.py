@@ -4,8 +4,11 @@ On the bus of each tenant that borrows, this edge is a worker with the lent tool
 that tenant's account. A call from there goes through the same steps as one of a client: arguments,
 limits, budgets, held definitions, the audit log.
 
-    caller here    tenant:<borrower>/<caller there>, without roles
-    counted as     tenant:<borrower>: one caller for limits and budgets
+    caller here       tenant:<borrower>, without roles: one caller for limits, budgets and workers
+    in the audit log  tenant:<borrower>/<caller there>
+
+Workers share by caller what they have (sessions of attached servers, processes that read pages),
+and the borrower could invent any number of names.
 
 Tools that need a role are not lent, nor are prompts and resources. No lent tool can ask the client
 for input: its state would pass through another tenant unsigned.
@@ -23,9 +26,11 @@ from typing import Any, cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
+from opentelemetry import trace
 
 from searchbus_bus import ActorVerifier, Call, Seeds, Worker, connect, wait_for_event
-from searchbus_bus.client.transit import Transit
+from searchbus_bus.client.transit import Transit, TransitFullError
+from searchbus_bus.telemetry import traceparent
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -38,8 +43,8 @@ from searchbus_contracts import (
 from searchbus_runtime.loans import Loan
 
 from .catalog.registry import Registry
-from .http.body import BodyLimits
 from .settings import EdgeSettings
+from .tools.admission import HttpPolicy
 from .tools.call import ForwardedEvents, ToolCalls, ToolRequest
 from .tools.resolve import Target
 
@@ -57,16 +62,16 @@ class Lending:
     """Serves the loans of this edge; without any it does nothing.
 
     Args:
-        limits: of the arguments of a call, as of a client's request.
+        policy: its limits of requests and their size, and its traces, as for a client's request.
     """
 
     def __init__(
-        self, registry: Registry, calls: ToolCalls, settings: EdgeSettings, limits: BodyLimits
+        self, registry: Registry, calls: ToolCalls, settings: EdgeSettings, policy: HttpPolicy
     ) -> None:
         self._registry = registry
         self._calls = calls
         self._settings = settings
-        self._limits = limits
+        self._policy = policy
         self._secret = settings.secret("loans", Loan.parse)
         self._lines: tuple[str, ...] = ()
         self._known: dict[str, Loan] = {}
@@ -123,7 +128,7 @@ class Lending:
 
     async def _lend(self, loan: Loan) -> None:
         """Serve one borrower until nothing is lent to it; a fault of one harms no other."""
-        borrower = _Borrower(loan, self._registry, self._calls, self._limits, self._settings)
+        borrower = _Borrower(loan, self._registry, self._calls, self._policy, self._settings)
         keys = partial(self._public_keys, loan.prefix)
         borrower.options["verifier"] = ActorVerifier(keys)
         while borrower.follow(self._loans()):
@@ -170,7 +175,7 @@ class _Borrower:
         loan: Loan,
         registry: Registry,
         calls: ToolCalls,
-        limits: BodyLimits,
+        policy: HttpPolicy,
         settings: EdgeSettings,
     ) -> None:
         self._loan = loan
@@ -191,7 +196,7 @@ class _Borrower:
         }
         self._registry = registry
         self._calls = calls
-        self._limits = limits
+        self._policy = policy
         self._seen: Any = None
         self._offered: dict[tuple[str, str], ToolDescriptor] = {}
         """(toolset there, tool) → its descriptor here."""
@@ -227,7 +232,9 @@ class _Borrower:
         lent = {key: wanted[key] for key in changed if key in wanted}
         # In a thread: of thousands of tools the schemas are checked again.
         made = await asyncio.to_thread(
-            lambda: {key: replace(tool, toolset=key[0]) for key, tool in lent.items()}
+            lambda: {
+                key: replace(tool, toolset=key[0], untrusted=True) for key, tool in lent.items()
+            }
         )
         for key in changed:
             self.worker.remove_tool(*key)
@@ -236,36 +243,52 @@ class _Borrower:
         return bool(changed)
 
     async def _call(self, toolset: str, call: Call, request: ToolCall) -> ToolReply:
+        tenant = Actor(subject=f"tenant:{self.name}")
+        await self._policy.abuse.admit(tenant.subject)
         view = self._registry.view(toolset)
         listed = view.tool_of.get((toolset, request.tool))
         target = Target(view, request.tool, listed, listed)
-        refusal = self._limits.check(bytes(request.arguments), target.max_request_bytes)
+        refusal = self._policy.limits.check(bytes(request.arguments), target.max_request_bytes)
         if refusal is not None:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{refusal.message} Send less.")
-        tenant = f"tenant:{self.name}"
-        with Transit(tenant):
-            async with ForwardedEvents(call.relay) as on_event:
-                try:
+        # The current span is one of the borrower's trace.
+        sent = traceparent(trace.get_current_span())
+        message = self._policy.tracing.message("tools/call", None, None, header=(sent, ""), meta={})
+        try:
+            with Transit(tenant.subject), message as outcome:
+                async with ForwardedEvents(call.relay) as on_event:
                     served = await self._calls.call(
                         ToolRequest(
-                            Actor(subject=f"{tenant}/{call.actor.subject[:_MAX_SUBJECT]}"),
+                            tenant,
                             target,
                             decode(bytes(request.arguments), dict[str, Any]),
                             raw_arguments=request.arguments,
                             on_event=on_event,
                             timeout_s=call.remaining_s,
-                            counted_as=tenant,
+                            recorded=Actor(
+                                subject=f"{tenant.subject}/{call.actor.subject[:_MAX_SUBJECT]}"
+                            ),
                         )
                     )
-                except MCPError as error:
-                    unknown = error.error.code == types.INVALID_PARAMS
-                    code = ErrorCode.NOT_FOUND if unknown else ErrorCode.INTERNAL
-                    raise Fault(code, error.error.message) from None
+                if served.reply.is_error:
+                    outcome.error = "tool_error"
+        except MCPError as error:
+            if error.error.code != types.INVALID_PARAMS:
+                raise Fault(ErrorCode.INTERNAL, error.error.message) from None
+            # The text of the error may name services that are not lent.
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                f"Unknown tool: {request.tool[:64]}. Use one that tools/list shows.",
+            ) from None
         if served.reply.input_required is not None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 f"{request.tool} asks its client for input, which a lent tool cannot. Use another.",
                 retryable=False,
             )
+        # A tool has done its work before its answer turns out to be too large: the borrower's edge
+        # must not send the call again.
+        if served.fault is not None and not isinstance(served.fault, TransitFullError):
+            raise served.fault
         # Its JSON is that of a ToolReply.
         return cast("ToolReply", served.reply.sent())

@@ -67,7 +67,7 @@ class ToolRequest(Struct, frozen=True):
         on_event: receives progress and log events.
         timeout_s: of a caller with a deadline of its own.
         for_composite: the current span is that of a composite, and keeps its name and outcome.
-        counted_as: whose limits and budgets count; empty for the actor's.
+        recorded: who is in the audit log in place of the actor.
     """
 
     actor: Actor
@@ -80,19 +80,15 @@ class ToolRequest(Struct, frozen=True):
     on_event: OnEvent | None = None
     timeout_s: float | None = None
     for_composite: bool = False
-    counted_as: str = ""
-
-    @property
-    def counted(self) -> str:
-        """Whose limits and budgets count."""
-        return self.counted_as or self.actor.subject
+    recorded: Actor | None = None
 
 
 class Served(Struct, frozen=True):
-    """The tool that replied, and its reply."""
+    """The tool that replied, and its reply; `fault`: of which the reply is made."""
 
     listed: ListedTool
     reply: Reply
+    fault: Fault | None = None
 
 
 class ForwardedEvents:
@@ -203,9 +199,10 @@ class ToolCalls:
         finally:
             duration_s = time.perf_counter() - started_s
             self._audit.record(
-                request.actor, request.target.name[:128], request.target.listed, outcome=outcome,
-                size_bytes=size_bytes, tokens=tokens_of(size_bytes), credits=cost.credits,
-                duration_s=duration_s, span=span, arguments=request.arguments,
+                request.recorded or request.actor, request.target.name[:128],
+                request.target.listed, outcome=outcome, size_bytes=size_bytes,
+                tokens=tokens_of(size_bytes), credits=cost.credits, duration_s=duration_s,
+                span=span, arguments=request.arguments,
             )  # fmt: skip
 
     async def _run(self, request: ToolRequest, span: trace.Span, cost: Cost) -> Served:
@@ -220,7 +217,7 @@ class ToolCalls:
             if listed.passes_on:
                 return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
-            await self._admit(request.counted, listed)
+            await self._admit(request.actor.subject, listed)
             if listed.own:
                 return Served(listed, shown(listed, await self._serve(listed, request)))
             return Served(listed, await self._ask_and_count(listed, request, cost))
@@ -229,7 +226,7 @@ class ToolCalls:
                 span.set_attribute("error.type", fault.code)
             if fault.code == ErrorCode.INTERNAL:
                 raise internal_error() from None
-            return Served(listed, Reply.of(failed_reply(fault)))
+            return Served(listed, Reply.of(failed_reply(fault)), fault)
 
     async def _pass_on(self, request: ToolRequest) -> Served:
         """The call that call_tool makes, with every policy of the tool that it names."""
@@ -282,7 +279,7 @@ class ToolCalls:
             raise
         finally:
             if self._budgets is not None:
-                self._budgets.spend(request.counted, tokens=tokens, credits=cost.credits)
+                self._budgets.spend(request.actor.subject, tokens=tokens, credits=cost.credits)
 
     async def _ask(self, listed: ListedTool, request: ToolRequest) -> Reply:
         """Send the request to the tool's service; raises Fault."""
