@@ -442,6 +442,13 @@ async def test_nothing_of_the_lender_is_in_the_borrowers_accounts_but_what_is_le
             await edge.request(
                 edge.subjects.resource(toolset, verb), {}, dict, service="loan-red", timeout_s=5
             )
+    # Who pings for parts lets the edge note its clients from then on.
+    (loan,) = [worker for worker in await edge.workers() if worker.service == "loan-red"]
+    for _ in range(2):
+        pong = await edge.live("loan-red", loan.instance, 60)
+        assert pong is not None
+        assert (pong.limit > 0, pong.parts) == (True, ())
+        await asyncio.to_thread(lent.call, "find", tenant="red")
     await until(lambda: [text for _, text in heard if "Find a customer" in text])
     await directory.close()
     for client in listening:

@@ -58,3 +58,14 @@ async def test_ping_for_parts_brings_load_and_parts():
     assert await bus.live("w", "M9999", 0.05) is None
     assert await bus.live("w", "not a token", 0.05) is None
     assert await bus.ping("w", serving.instance, 5.0)
+
+
+async def test_a_worker_that_does_not_show_its_process_answers_with_its_own_load_only():
+    """It serves another tenant, who may know as much as the state of a worker."""
+    broker = MemoryBroker()
+    serving = await broker.connect(name="w").serve(Worker("w", shows_parts=False))
+    thing = Thing()
+    things.watch(thing)
+    pong = await broker.connect(name="edge").live("w", serving.instance, 5.0)
+    assert pong is not None
+    assert (pong.limit, pong.parts) == (64, ())

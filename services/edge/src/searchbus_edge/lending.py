@@ -186,6 +186,7 @@ class _Borrower:
             loan.service,
             max_in_flight=settings.max_in_flight,
             max_request_bytes=settings.body_limit_bytes,
+            shows_parts=False,
             description="Tools of another tenant.",
         )
         self.options: dict[str, Any] = {

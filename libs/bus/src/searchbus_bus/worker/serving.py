@@ -261,7 +261,8 @@ class Serving:
             return pong
         return msgspec.structs.replace(
             pong, limit=self.worker.max_in_flight, waiting=self._admission.waiting,
-            shed=self.shed, version=self.worker.version, parts=live_parts(),
+            shed=self.shed, version=self.worker.version,
+            parts=live_parts() if self.worker.shows_parts else (),
         )  # fmt: skip
 
     async def _on_discovery(self, message: Message) -> None:

@@ -116,6 +116,8 @@ class Worker:
         max_waiting: further requests that may wait for a moment (see intake.py); others are
             refused with `overloaded`. As many as are handled by default, and at least 16.
         max_request_bytes: a larger request in parts is refused before any part is fetched.
+        shows_parts: whether whoever pings may know what the other parts of the process say of
+            themselves (live.py); not where another tenant does.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Worker:
         max_in_flight: int = 64,
         max_waiting: int | None = None,
         max_request_bytes: int = MAX_BODY_BYTES,
+        shows_parts: bool = True,
         description: str = "",
     ) -> None:
         self.service = service
@@ -133,6 +136,7 @@ class Worker:
         self.max_in_flight = max_in_flight
         self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
         self.max_request_bytes = max_request_bytes
+        self.shows_parts = shows_parts
         self.description = description
         self.endpoints: dict[str, Endpoint] = {}
         self.content_endpoints: dict[tuple[str, str, str], Endpoint] = {}
