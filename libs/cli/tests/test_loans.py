@@ -34,6 +34,15 @@ def lent_by(folder):
     return [loan for loan in map(Loan.parse, lines) if loan.service]
 
 
+def pass_time(out):
+    """As if what was withdrawn had been so long ago."""
+    path = out / "nats" / "loans.json"
+    loans = json.loads(path.read_text())
+    for lent in loans:
+        lent["withdrawn_s"] = dict.fromkeys(lent["withdrawn_s"], 1.0)
+    path.write_text(json.dumps(loans))
+
+
 def seed_of(folder, service):
     return (folder / service / "SEARCHBUS_NATS_NKEY_SEED").read_text()
 
@@ -52,8 +61,6 @@ def out(tmp_path):
 
 def test_the_lenders_edge_has_what_it_needs_to_serve_the_borrower(out):
     """Keys, prefix, names; for tenants and the installation itself, in either direction."""
-    for folder in (out, out / "tenants" / "red"):
-        assert (folder / "edge" / LOANS).read_text() == NONE
     done(out, "--tenant", "red", "--lend", "crm", "--lend", "wiki", "--to", "blue")
     done(out, "--tenant", "red", "--lend", "web", "--as", "paid_web")
     done(out, "--lend", "handbook", "--to", "blue")
@@ -72,7 +79,8 @@ def test_the_lenders_edge_has_what_it_needs_to_serve_the_borrower(out):
 
 
 def test_loans_are_kept_rotated_and_withdrawn(out):
-    """Later runs change no key; a withdrawn toolset keeps its permissions for one run."""
+    """Later runs change no key; a withdrawn toolset keeps its permissions until the lender's edge has
+    surely said that its tools are gone, however often the command is run."""
     red, blue = out / "tenants" / "red", out / "tenants" / "blue"
     done(out, "--tenant", "red", "--lend", "crm", "--lend", "wiki", "--to", "blue")
     before = lent_by(red)
@@ -91,12 +99,21 @@ def test_loans_are_kept_rotated_and_withdrawn(out):
 
     done(out, "--tenant", "red", "--withdraw", "crm", "--to", "blue")
     assert lent_by(red)[0].toolsets == {"wiki": "wiki"}
+    done(out)
     assert permitted() == {"crm", "wiki"}
+    done(out, "--tenant", "red", "--lend", "crm", "--to", "blue")
+    pass_time(out)
+    done(out)
+    assert permitted() == {"crm", "wiki"}
+    done(out, "--tenant", "red", "--withdraw", "crm", "--to", "blue")
+    pass_time(out)
     done(out)
     assert permitted() == {"wiki"}
     done(out, "--tenant", "red", "--withdraw", "wiki", "--to", "blue")
     assert (red / "edge" / LOANS).read_text() == NONE
+    done(out)
     assert permitted() == {"wiki"}
+    pass_time(out)
     done(out)
     assert "loan-red" not in json.dumps(accounts(out))
 
@@ -108,6 +125,47 @@ def test_a_removed_tenant_lends_and_borrows_no_more(out):
     done(out, "--remove-tenant", "blue")
     assert lent_by(out) == lent_by(out / "tenants" / "red") == []
     assert "loan" not in json.dumps(accounts(out))
+
+
+def test_a_tenant_that_lends_is_not_removed(out):
+    """Its edge has to say first that the tools are gone: they would stay listed for a day."""
+    done(out, "--tenant", "red", "--lend", "crm", "--to", "blue")
+    failed = run(out, "--remove-tenant", "red")
+    assert failed.returncode == 2
+    assert "it lends crm to blue. Withdraw it first" in " ".join(failed.stderr.split())
+    done(out, "--tenant", "red", "--withdraw", "crm", "--to", "blue")
+    done(out, "--remove-tenant", "red")
+    assert "loan" not in json.dumps(accounts(out))
+
+
+def test_an_edge_without_loans_gets_no_file_of_them(out):
+    """One of an earlier release refuses to start with a file that it does not know."""
+    done(out, "--tenant", "red", "--lend", "crm", "--to", "blue")
+    assert not (out / "edge" / LOANS).exists()
+    assert not (out / "tenants" / "blue" / "edge" / LOANS).exists()
+
+
+def test_what_is_borrowed_is_not_lent_on(out):
+    """Otherwise a call could go in a circle; nor is a toolset borrowed by the name of one that is
+    lent."""
+    done(out, "--tenant", "red", "--lend", "b", "--to", "blue", "--as", "a")
+    for arguments, said in (
+        (("--tenant", "blue", "--lend", "a", "--to", "red", "--as", "c"), "belongs to loan-red"),
+        (("--tenant", "blue", "--lend", "a"), "Use one of the lender's own"),
+        (("--tenant", "blue", "--lend", "x", "--to", "red", "--as", "b"), "red, which lends it"),
+    ):
+        failed = run(out, *arguments)
+        assert failed.returncode == 2
+        assert said in " ".join(failed.stderr.split())
+
+
+def test_no_tenant_has_the_prefix_of_the_installation_as_its_name(out):
+    """As borrower the installation is named by it, in limits and the audit log of the lender."""
+    for arguments in (("--tenant", "sb", "--prefix", "other"), ("--prefix", "blue")):
+        failed = run(out, *arguments)
+        assert failed.returncode == 2
+        assert "names the installation itself" in " ".join(failed.stderr.split())
+    assert not (out / "tenants" / "sb").exists()
 
 
 def test_kubernetes_gets_the_loan_in_the_secret_of_the_lenders_edge(out):

@@ -8,13 +8,14 @@ with the lent toolsets, and no more:
     <lender>/edge/SEARCHBUS_LOANS      the same for the lender's edge, which follows the file
 
 A toolset that is withdrawn is in that file no more, and the lender's edge then tells the
-borrower's edges that its tools are gone. It needs its permissions for that: the next run removes
-them.
+borrower's edges that its tools are gone. It needs its permissions for that: the first run after
+`_LEAVING_S` removes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,9 @@ from .secure import ACTOR_PUBLIC, SEED
 
 _FILE = Path("nats") / "loans.json"
 LOANS = "SEARCHBUS_LOANS"
+_LEAVING_S = 900.0
+"""For the lender's edge to read its changed secret. Tools whose worker leaves without a word stay
+in the borrower's lists for a day."""
 
 
 class Lent(Struct, frozen=True, kw_only=True):
@@ -41,28 +45,36 @@ class Lent(Struct, frozen=True, kw_only=True):
 
     Args:
         toolsets: their names for the borrower → for the lender.
-        withdrawn: names for the borrower, of this run.
+        withdrawn_s: names for the borrower, which keep their permissions for `_LEAVING_S` → since
+            when, in seconds of the epoch.
     """
 
     lender: str
     borrower: str
     toolsets: dict[str, str] = {}
-    withdrawn: tuple[str, ...] = ()
+    withdrawn_s: dict[str, float] = {}
 
     @property
     def service(self) -> Service:
         """The lender's worker on the borrower's bus."""
         name = f"loan-{self.lender}" if self.lender else "loan"
-        return Service(name=name, toolsets=(*self.toolsets, *self.withdrawn))
+        return Service(name=name, toolsets=(*self.toolsets, *self.withdrawn_s))
 
 
-def read_loans(out: Path, tenants: Collection[str]) -> list[Lent]:
-    """The loans of earlier runs between these tenants, without what these runs withdrew.
+def read_loans(out: Path, prefixes: Mapping[str, str], removed: str = "") -> list[Lent]:
+    """The loans of earlier runs between these tenants, without what was withdrawn long ago.
+
+    Args:
+        prefixes: of the subjects of all tenants, by their names.
+        removed: a tenant that is admitted no more.
 
     Raises:
         OSError: the file cannot be read.
-        StackError: it is damaged.
+        StackError: it is damaged, or a tenant is removed that lends, or one has the name by which
+            the installation borrows.
     """
+    if prefixes[""] in prefixes:
+        raise StackError(f"{prefixes['']} names the installation itself. Use another name.")
     try:
         found = msgspec.json.decode((out / _FILE).read_bytes(), type=list[Lent])
     except FileNotFoundError:
@@ -72,11 +84,19 @@ def read_loans(out: Path, tenants: Collection[str]) -> list[Lent]:
             f"{out / _FILE} is damaged ({error}). Put it back from a copy, or delete it and lend "
             "its toolsets again."
         ) from None
-    return [
-        replace(lent, withdrawn=())
-        for lent in found
-        if lent.toolsets and {lent.lender, lent.borrower} <= {*tenants}
-    ]
+    since_s = time.time() - _LEAVING_S
+    kept = []
+    for lent in found:
+        if removed and removed == lent.lender and lent.toolsets and lent.borrower in prefixes:
+            raise StackError(
+                f"--remove-tenant {removed}: it lends {', '.join(lent.toolsets.values())} to "
+                f"{lent.borrower or 'the installation itself'}. Withdraw it first, and remove the "
+                "tenant once these tools are gone there."
+            )
+        withdrawn_s = {name: at_s for name, at_s in lent.withdrawn_s.items() if at_s > since_s}
+        if (lent.toolsets or withdrawn_s) and {lent.lender, lent.borrower} <= {*prefixes}:
+            kept.append(replace(lent, withdrawn_s=withdrawn_s))
+    return kept
 
 
 def changed(
@@ -109,9 +129,15 @@ def changed(
     if lent.service.name in others:
         raise ValueError(f"{lent.service.name} is a worker of the borrower. Give it another name.")
     owners = {**RESERVED_TOOLSETS, **toolset_owners({**others, **workers(rest, borrower)})}
+    owners |= {
+        toolset: f"{borrower or 'the installation itself'}, which lends it"
+        for one in known if one.lender == borrower for toolset in one.toolsets.values()
+    }  # fmt: skip
+    # What is borrowed is not lent on, so that no call goes in a circle.
+    not_own = {**RESERVED_TOOLSETS, **toolset_owners(workers(known, lender))}
     toolsets = dict(lent.toolsets)
     for toolset in lend:
-        check_toolset("--lend", toolset, RESERVED_TOOLSETS)
+        check_toolset("--lend", toolset, not_own, "Use one of the lender's own.")
         check_toolset("--as" if name else "--lend", name or toolset, owners, "Give a name by --as.")
         if toolsets.setdefault(name or toolset, toolset) != toolset:
             raise ValueError(f"{name or toolset} is lent already. Give another name by --as.")
@@ -122,8 +148,9 @@ def changed(
                 "Name the lender by --tenant, the borrower by --to."
             )
         toolsets = {there: here for there, here in toolsets.items() if here != toolset}
-    withdrawn = tuple(there for there in lent.toolsets if there not in toolsets)
-    return [*rest, replace(lent, toolsets=toolsets, withdrawn=withdrawn)]
+    left_s = lent.withdrawn_s | dict.fromkeys(lent.toolsets, time.time())
+    withdrawn_s = {name: at_s for name, at_s in left_s.items() if name not in toolsets}
+    return [*rest, replace(lent, toolsets=toolsets, withdrawn_s=withdrawn_s)]
 
 
 def workers(loans: Iterable[Lent], borrower: str) -> dict[str, Service]:
@@ -148,7 +175,9 @@ def write_loans(
             for lent in loans
             if lent.lender == lender and lent.toolsets
         ]
-        write_atomically(folder / "edge" / LOANS, "\n".join(lines or [NONE]), mode=0o600)
+        path = folder / "edge" / LOANS
+        if lines or path.exists():  # an edge of an earlier release refuses an unknown name
+            write_atomically(path, "\n".join(lines or [NONE]), mode=0o600)
     write_atomically(out / _FILE, msgspec.json.encode(loans))
 
 

@@ -89,7 +89,7 @@ def nats_config(
         str, typer.Option("--to", help="The tenant. Without --to the installation itself.")
     ] = "",
     lent_as: Annotated[
-        str, typer.Option("--as", help="Its name there, where --lend names a toolset of both.")
+        str, typer.Option("--as", help="Its name there, where it has or attaches one of this name.")
     ] = "",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate of the server.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
@@ -176,7 +176,7 @@ def nats_config(
         for name in filter(None, (worker, remove_worker)):
             workers.pop(name, None)
         prefixes = {"": own_prefix, **tenants}
-        loans = read_loans(out, prefixes)
+        loans = read_loans(out, prefixes, remove_tenant)
         if worker:
             others = {**services, **workers, **lenders(loans, "")}
             workers[worker] = declare_worker(worker, toolset or (), calls or (), others)
