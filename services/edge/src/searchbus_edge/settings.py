@@ -114,8 +114,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     money), credits (of paid providers) and tokens (of answers, estimated): {"caller_calls": 2000,
     "tenant_tokens": 5000000}."""
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = None
-    """Sustained HTTP requests per caller before HTTP 429; 0: no limit. Default: 500, and no limit
-    without access control."""
+    """Sustained HTTP requests per caller before HTTP 429, and calls of each tenant that borrows; 0:
+    no limit. Default: 500, and no limit without access control."""
     abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     """HTTP requests of a caller at once, before the sustained rate counts."""
     http_interfaces: tuple[Literal["api", "console", "searxng", "tavily", "read"], ...] = (
@@ -166,8 +166,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     """Toolsets that are lent to other tenants of the NATS server, as `searchbus nats-config --lend`
     writes them."""
     trust_traces: bool | None = None
-    """Whether a client's trace context becomes the parent of our spans, or only a link. Default:
-    parent on loopback, link elsewhere."""
+    """Whether the trace context of a client, or of a tenant that borrows, becomes the parent of our
+    spans, or only a link. Default: parent on loopback, link elsewhere."""
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
     """The longest time that a call may take."""
     skills_dir: Path | None = None
