@@ -169,6 +169,20 @@ def test_rare_first_name_is_that_of_the_whole_name():
     assert ordered("the last meeting of Ludwig Doe", *hits, rarity=rarity)[0] == "meant"
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["When were Ludwig and Doe first mentioned?", "When was Governor Ludwig first mentioned, Doe?"],
+)
+def test_names_of_several_need_not_stand_together(question):
+    """Nor a title beside its name."""
+    hits = [
+        hit("meant", "2006-01-31", "Doe, and in Chile the governor, who was Ludwig."),
+        hit("later", "2011-04-27", "Governor Ludwig spoke, and Ludwig and Doe."),
+    ]
+    rarity = {"ludwig": 12.0, "doe": 3.0, "governor": 2.0}
+    assert ordered(question, *hits, rarity=rarity)[0] == "meant"
+
+
 def test_words_that_follow_each_other_say_more():
     """The same words far from each other are about something else."""
     hits = [

@@ -48,6 +48,7 @@ def test_beginnings_are_those_of_every_form():
         ("It rose by 25. The limit is old.", 0.0),
         ("The limit of no counterparty was raised in 1999.", 0.0),
         ("The limit was raised on March 11 at 2:30.", 0.0),
+        ("The limit was raised at 10:30.", 0.0),
         ("The limit was raised on March 11 to 30.", 0.5),
     ],
 )
@@ -61,14 +62,29 @@ def test_sentence_without_the_number_that_is_asked_for_says_nothing(text, share)
     [
         ("The limit was raised by 3 percent.", 0.0), ("The limit was raised to $30.", 0.5),
         ("The limit was raised to 30 billion.", 0.5), ("The limit was raised to 4 \u20ac30", 0.5),
+        ("The limit was raised to 30 dollars.", 0.5), ("The limit was raised to $30bn.", 0.5),
+        ("The limit was raised to 30 mn.", 0.5), ("The limit was raised to USD 30.", 0.5),
+        ("The limit was raised to 30 euros.", 0.5), ("The limit was raised to 30 euphonia.", 0.0),
     ],
 )  # fmt: skip
 def test_question_for_money_is_answered_by_an_amount(text, share):
     """In a currency or in millions."""
     found = Sentences(RARITY, with_number=True, with_money=True).share_in(text)
     assert found == pytest.approx(share)
-    assert asks_for_money("To how many billion?")
-    assert not asks_for_money("How much did it rise?")
+
+
+def test_words_of_an_amount_are_found_words():
+    """Though they belong to its number."""
+    found = Sentences({"billion": 3.0, "limit": 1.0}, with_number=True)
+    assert found.share_in("The limit is $60 billion.") == 1.0
+
+
+def test_question_for_money_asks_in_dollars():
+    """The dollar has a rate as well, and of people there are millions."""
+    assert asks_for_money("How many billions of dollars?")
+    assert asks_for_money("How large was it in dollar terms?")
+    for question in ("How far did the dollar fall?", "How many million jobs?", "How much?"):
+        assert not asks_for_money(question)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ _ASKING = frozenset(
     )
 )
 """Words of such questions that say nothing of the passage."""
+_TITLES = frozenset(
+    "chair chairman chairwoman governor president vice secretary treasurer minister senator mr mrs"
+    " ms dr".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Order:
         names: the beginnings of those with a capital.
         phrases: that it must have, where any passage has them.
         pairs: of words that follow each other in the question → finds them near each other.
+        full_names: those of the pairs that are the first and the last name of somebody.
         periods: in which the document is, where any passage is.
         wanted_type: value of the type field, where the question names it.
         until: years that the document says something will last to; it must name them.
@@ -79,6 +84,7 @@ class Order:
     periods: tuple[Period, ...] = ()
     names: frozenset[str] = frozenset()
     pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
+    full_names: frozenset[tuple[str, str]] = frozenset()
     wanted_type: str | None = None
     until: tuple[str, ...] = ()
 
@@ -172,7 +178,7 @@ class Order:
         names += [
             full
             for pair, full in self.pairs.items()
-            if self.names.issuperset(pair) and not set(pair).isdisjoint(rare)
+            if pair in self.full_names and not set(pair).isdisjoint(rare)
         ]
         return [hit for hit in hits if all(n.search(" ".join(_texts(hit)).lower()) for n in names)]
 
@@ -218,6 +224,7 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
         rest = re.sub(rf"\b{re.escape(word)}\b", " ", rest)
     words = _telling(rest)
     capitals = frozenset(start for name in name_words(rest) for start in _telling(name))
+    pairs = {pair: _near(*pair) for pair in pairwise(words)}
     return Order(
         profile,
         "first" if first else "latest",
@@ -225,7 +232,14 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
         tuple(quoted(question)),
         dates.periods,
         capitals,
-        {pair: _near(*pair) for pair in pairwise(words)},
+        pairs,
+        frozenset(
+            pair
+            for pair in pairs
+            if capitals.issuperset(pair)
+            and _TITLES.isdisjoint(words[name] for name in pair)
+            and re.search(rf"\b{words[pair[0]]}\s+(?:\w\.?\s+)?{words[pair[1]]}\b", rest, re.I)
+        ),
         wanted.value if wanted is not None and wanted.named else None,
         tuple(
             str(limit.last_day.year)

@@ -18,10 +18,11 @@ _WORD = re.compile(r"\w+")
 _END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
 _NO_DAY = "".join(rf"(?<!{month} )" for month in MONTHS)
 _NUMBER = (
-    rf"(?P<number>(?<![\w.,:/-]){_NO_DAY}[$\u20ac\u00a3]?(?!(?:19|20)\d\d\b)\d(?:[\d,./-]*\d)?)"
-    r"(?!:\d)(?:\s+(?P<scale>(?:m|b|tr)illion))?"
+    rf"(?P<number>(?<![\w.,:/-]){_NO_DAY}(?:[$\u20ac\u00a3]|(?:usd|eur|gbp)\s*)?(?!(?:19|20)\d\d\b)"
+    r"\d(?:[\d,./-]*\d)?)(?![\d:]*:\d)"
+    r"(?=\s*(?P<scale>(?:m|b|tr)illions?\b|[bm]n\b|dollars?\b|euros?\b)|)"
 )
-"""A number, but no year, no day of a month and no time."""
+"""A number, but no year, no day of a month and no time. What follows may be a found word."""
 _ASKS_FOR_NUMBER = re.compile(
     r"\bhow\s+(?:much|many|far|large|big|high|low|long|fast|steep|deep)\b|\b(?:size|amount|level|number)\s+of\b"
     r"|\b(?:what|which)\s+(?:\w+\s+){0,2}(?:amount|rate|size|share|percentage|percent|level|figure|number|pace|cap"
@@ -30,7 +31,8 @@ _ASKS_FOR_NUMBER = re.compile(
 )
 
 
-_ASKS_FOR_MONEY = re.compile(r"\b(?:dollars?|(?:m|b|tr)illions?)\b", re.I)
+_ASKS_FOR_MONEY = re.compile(r"\b(?:dollars|in\s+dollar)\b", re.I)
+"""Not "the dollar", which has a rate, nor "million", which people are counted in."""
 
 
 def asks_for_number(question: str) -> bool:
