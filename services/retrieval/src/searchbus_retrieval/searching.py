@@ -41,7 +41,7 @@ from .ranking.explaining import (
     left_out,
     reading_of,
 )
-from .ranking.joining import join, looked_at
+from .ranking.joining import Joined, holding, join, looked_at
 from .ranking.preferences import (
     DATE_NAMES,
     Preference,
@@ -145,10 +145,11 @@ class Searcher:
             repeated = []
             shown, rest = join(found, limit)
         with typed(collection):
-            whole = [self._reader.widened(collection, s.hit, s.start, s.end) for s in shown]
-            hits = await self._reader.complete(collection, await asyncio.gather(*whole))
+            whole = await asyncio.gather(*(self._whole(collection, one) for one in shown))
+            hits = sorted(chain.from_iterable(whole), key=lambda hit: -hit.score)[:limit]
+            hits = await self._reader.complete(collection, hits)
             probability = await self._probability(
-                collection, queries.embedder, question, ranked, schema.fields
+                collection, queries.embedder, question, ranked, schema.fields, shown
             )
         hits = await asyncio.to_thread(_with_probability, hits, probability)
         if not explain:
@@ -158,6 +159,12 @@ class Searcher:
             left_out(repeated, "same_document") + left_out([*rest, *beyond], "limit"),
             reading_of(question, len(ranked.hits)),
         )
+
+    async def _whole(self, collection: str, joined: Joined) -> list[SearchHit]:
+        text = None
+        if len(joined.parts) > 1 and joined.start is not None and joined.end is not None:
+            text = await self._reader.span(collection, joined.best, joined.start, joined.end)
+        return joined.with_text(text)
 
     async def _ranked(
         self,
@@ -269,6 +276,7 @@ class Searcher:
         question: Question,
         ranked: RankedHits,
         fields: Mapping[str, FieldType],
+        shown: Sequence[Joined],
     ) -> Probability:
         background = await self._backgrounds.of(collection, embedder)
         dated, denied = None, False
@@ -289,6 +297,7 @@ class Searcher:
         premise = question.premise
         if premise is not None and not await self._store.count(collection, premise.so):
             denied = denied or await self._store.count(collection, premise.stated) > 0
+        stating = {hit.id for hit in ranked.hits if question.is_asked_fact(hit)}
         return Probability(
             question.query,
             embedder,
@@ -296,7 +305,7 @@ class Searcher:
             background,
             dated,
             ordered=question.asks_in_order,
-            stating={hit.id for hit in ranked.hits if question.is_asked_fact(hit)},
+            stating=stating | holding(shown, stating),
             replaced=question.replaced,
             denied=denied,
             others=self._profiles.get(collection, Profile()).names_of_others,

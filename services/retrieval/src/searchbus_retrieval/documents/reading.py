@@ -94,19 +94,15 @@ class DocumentReader:
                 self._places.update(await asyncio.to_thread(_locate, collection, document, own))
         return [self._placed(collection, hit) if hit.start is None else hit for hit in hits]
 
-    async def widened(
-        self, collection: str, hit: SearchHit, start: int | None, end: int | None
-    ) -> SearchHit:
-        """The hit with the text from `start` to `end` of its document.
-
-        It stays as it is where the document was replaced meanwhile.
-        """
-        if start is None or end is None or (start, end) == (hit.start, hit.end):
-            return hit
-        document = await self.read(collection, hit.document_id, start=start, end=end)
+    async def span(self, collection: str, hit: SearchHit, start: int, end: int) -> str | None:
+        """The text from `start` to `end` of a hit's document; None where that was replaced."""
+        try:
+            document = await self.read(collection, hit.document_id, start=start, end=end)
+        except Fault:  # it is shorter now, or is being replaced
+            return None
         if document is None or document.content_hash != hit.content_hash:
-            return hit
-        return msgspec.structs.replace(hit, text=document.text, start=start, end=end)
+            return None
+        return document.text
 
     def _placed(self, collection: str, hit: SearchHit) -> SearchHit:
         place = self._places.get((collection, hit.chunk_id))

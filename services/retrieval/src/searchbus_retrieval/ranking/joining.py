@@ -6,7 +6,7 @@ question that is about both are in each in part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,31 +23,56 @@ _GAP_CHARS = 3
 
 @dataclass(slots=True)
 class Joined:
-    """A hit, as near as the nearest of its passage and those beside it, and the place of all."""
+    """A hit, the one beside it that it took, and the place of both.
 
-    hit: SearchHit
+    Attributes:
+        parts: the hits as they were found; the better one first.
+    """
+
+    parts: list[SearchHit]
     start: int | None
     end: int | None
 
+    @property
+    def best(self) -> SearchHit:
+        """The better one."""
+        return self.parts[0]
+
     def takes(self, other: SearchHit) -> bool:
-        """Take a passage right before or behind this one; False where it does not fit."""
+        """Take a passage right before or behind this one; False where it does not fit.
+
+        It takes one: of the hits that are looked at, as many as are wanted are left.
+        """
         if self.start is None or self.end is None or other.start is None or other.end is None:
             return False
         before, behind = self.start - other.end, other.start - self.end
         start, end = min(self.start, other.start), max(self.end, other.end)
         if (
-            other.document_id != self.hit.document_id
+            len(self.parts) > 1
+            or other.document_id != self.best.document_id
             or not (0 <= before <= _GAP_CHARS or 0 <= behind <= _GAP_CHARS)
             or end - start > _MOST_CHARS
         ):
             return False
         self.start, self.end = start, end
-        self.hit = msgspec.structs.replace(
-            self.hit,
-            cosine=max(self.hit.cosine, other.cosine),
-            literal=self.hit.literal or other.literal,
-        )
+        self.parts.append(other)
         return True
+
+    def with_text(self, text: str | None) -> list[SearchHit]:
+        """One hit with the text of both, as near as the nearer; without one, each as it was."""
+        if text is None:
+            return self.parts
+        return [
+            msgspec.structs.replace(
+                self.best,
+                text=text,
+                start=self.start,
+                end=self.end,
+                section=next(hit.section for hit in self.parts if hit.start == self.start),
+                cosine=max(hit.cosine for hit in self.parts),
+                literal=any(hit.literal for hit in self.parts),
+            )
+        ]
 
 
 def looked_at(limit: int) -> int:
@@ -56,14 +81,19 @@ def looked_at(limit: int) -> int:
 
 
 def join(hits: Sequence[SearchHit], limit: int) -> tuple[list[Joined], list[SearchHit]]:
-    """The first hits, each with its neighbours among all; and the hits that are left over."""
+    """The first hits, each with a neighbour among all; and the hits that are left over."""
     found: list[Joined] = []
     rest = []
     for hit in hits:
         if any(one.takes(hit) for one in found):
             continue
         if len(found) < limit:
-            found.append(Joined(hit, hit.start, hit.end))
+            found.append(Joined([hit], hit.start, hit.end))
         else:
             rest.append(hit)
     return found, rest
+
+
+def holding(joined: Sequence[Joined], ids: Collection[str]) -> set[str]:
+    """The ids of the hits of which a part is one of these passages."""
+    return {one.best.chunk_id for one in joined if any(hit.chunk_id in ids for hit in one.parts)}
