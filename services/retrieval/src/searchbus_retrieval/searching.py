@@ -291,9 +291,9 @@ class Searcher:
             near = AllOf((is_live, shortly_beside(path, periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
-            if said.of_event and all(period.is_month for period in periods):
-                held = AllOf((is_live, held_in(path, periods)))
-                denied = not await self._store.count(collection, held)
+        if said.held and question.date_field is not None:
+            held = AllOf((is_live, held_in(question.date_path, said.held)))
+            denied = not await self._store.count(collection, held)
         premise = question.premise
         if premise is not None and not await self._store.count(collection, premise.so):
             denied = denied or await self._store.count(collection, premise.stated) > 0

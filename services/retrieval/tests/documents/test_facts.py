@@ -108,12 +108,22 @@ async def test_facts_are_fields_of_filters(votes_library, where, days):
         ("Why did Ann Poe dissent in May 2024?", True), ("Why did Zoe Lee dissent in May 2024?", False),
         ("What was decided when they lowered rates in May 2024?", False),
         ("What was decided when they maintained the target range in May 2024?", True),
+        ("What was decided at the meeting in July 2024?", False),
+        ("What did the statement say of pears in July 2024?", True),
     ],
 )  # fmt: skip
 async def test_what_the_facts_deny_has_no_probable_hit(votes_library, question, probable):
     """A vote against of somebody who voted for it, and a decision that was another one."""
     hits = (await search_corpus(votes_library, question, 5, None)).hits
     assert (max(hit.relevance for hit in hits) > 0.1) == probable
+
+
+async def test_month_without_a_meeting_is_denied_only_where_a_profile_names_the_date(library):
+    """In another collection a document with a date need not be of a meeting."""
+    new = document("a", REST, metadata={"date": "2024-05-01"})
+    assert (await library.store("c", new)).outcome == "stored"
+    (hit, *_) = await library.search("c", "harvest of pears at the June 2024 meeting", limit=1)
+    assert hit.relevance > 0.1
 
 
 async def test_collection_without_facts_has_no_such_fields(library):

@@ -308,7 +308,10 @@ def test_period_has_its_first_day_and_not_its_end():
     [
         ("June 2023 still had a recession. What did they say at the next meeting?", 1),
         ("The taper began in June 2023. What was it one meeting later?", 1),
-        ("The June 2023 text was long: what did the following statement drop?", 1),
+        ("The June 2023 text was long. What did the following statement drop?", 1),
+        ("The June 2023 text was long. And what about the next meeting?", 1),
+        ("The June 2023 text was long. What was it 0 meetings later?", 1),
+        ("The June 2023 text was long. What was it 99 meetings later?", 9),
         ("The June 2023 text was long. What about two meetings later?", 2),
         ("The June 2023 text was long. What did the one after that say?", 1),
         ("The June 2023 text was long. What of the meeting that followed?", 1),
@@ -334,6 +337,12 @@ def test_a_later_sentence_asks_about_some_weeks_later():
         "Did the June 2023 minutes hint at a hike at the next meeting?",
         "June 2023 still had a recession. Was the next year better?",
         "June 2023 and May 2022 had one. What of the next meeting?",
+        "In June 2023, what did Mr. Powell say at the next meeting?",
+        "In June 2023, what did the U.S. Treasury say at the next meeting?",
+        "In June 2023, what did John P. Doe say at the next meeting?",
+        "June 2023: what did the next meeting decide?",
+        "The June 2023 text was long. What did it say about the next meeting?",
+        "The June 2023 text was long. What did they expect for the next meeting?",
     ],
 )
 def test_a_date_is_meant_where_no_later_sentence_counts_from_it(question):
@@ -341,8 +350,25 @@ def test_a_date_is_meant_where_no_later_sentence_counts_from_it(question):
     assert periods_of(question)[0] == Period(date(2023, 6, 1), date(2023, 7, 1))
 
 
-def test_a_question_speaks_of_a_meeting_or_of_what_comes_of_it():
+@pytest.mark.parametrize(
+    "question",
+    [
+        "the meeting in June 2023", "the June 2023 session", "the FOMC's June 2023 policy decision",
+        "statement of June 2023", "June 2023's minutes", "growth in the minutes from June 2023",
+        "the meeting the FOMC held in June 2023", "fed decision june 2023 what happened",
+        "the June 2023 meeting compared with growth in May 2023",
+    ],
+)  # fmt: skip
+def test_a_month_is_that_of_a_meeting_where_the_two_stand_together(question):
     """By whatever word."""
-    for event in ("meeting", "session", "decision", "statement", "minutes"):
-        assert dates_of(f"the {event} in June 2023").of_event
-    assert not dates_of("inflation in June 2023").of_event
+    assert dates_of(question).held == (Period(date(2023, 6, 1), date(2023, 7, 1)),)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["inflation in June 2023", "What did the minutes say about the drop in prices in June 2023?",
+     "the meetings of 2023", "the meeting on June 14, 2023", "the meeting before June 2023"],
+)  # fmt: skip
+def test_a_month_beside_another_word_is_of_no_meeting(question):
+    """Minutes of a later month may say what happened in it."""
+    assert dates_of(question).held == ()

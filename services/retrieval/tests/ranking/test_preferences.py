@@ -237,6 +237,10 @@ def test_question_takes_votes_and_decisions_for_granted(question, field, values)
     ["Who voted against Bernanke?", "Did Yellen dissent?", "Why did some prefer to raise rates in July 2016?",
      "Why were rates raised?", "What did Yellen say about inflation in 2015?",
      "Who dissented at Yellen's first meeting?", "At Yellen's first meeting who dissented?",
+     "Why didn't Powell dissent in 2018?", "Is it true that Powell dissented in 2018?",
+     "Why has Powell rarely dissented?", "Why did Powell never dissent?", "Say whether Powell dissented",
+     "What was said when it had not raised rates in April 2020?", "Was Powell dissenting in 2018?",
+     "Did Chair Powell or Governor Bowman dissent in 2018?", "Have Powell and Bowman dissented?",
      "Why did Bernanke face a dissent in 2011?", "What did Bernanke say when many dissented?"],
 )  # fmt: skip
 def test_other_questions_take_nothing_for_granted(question):

@@ -189,8 +189,10 @@ def test_words_for_which_the_profile_knows_more_are_replaced():
 
 def test_words_of_a_date_need_not_stand_in_the_sentence_that_answers():
     """Its document is of that date."""
-    assert Question("limit raised in March 2008", Profile(), FIELDS).own_words == [
+    assert Question("limit raised in March 2008", FOMC, FIELDS).own_words == [
         "limit",
         "raised",
     ]
+    undated = Question("limit raised in March 2008", Profile(), {}).own_words
+    assert undated == ["limit", "raised", "march", "2008"]
     assert "march" in Question("the march of time", Profile(), FIELDS).own_words

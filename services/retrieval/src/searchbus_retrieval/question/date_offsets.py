@@ -28,14 +28,18 @@ _MEETINGS = re.compile(
     re.I,
 )
 _LATER_ON = re.compile(
-    rf"[.;:?!]\s(?:[^.;:?!]*?\s)?(?:"
-    r"(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
-    r"(?:one|meeting|statement|minutes|decision)\b"
+    r"(?<!\b\w)(?<!\b(?:Mr|Ms|Dr|St|vs))(?<!\b(?:Mrs|Gov))[.?!]\s(?=(?-i:[A-Z]))(?:[^.?!]*?\s)?(?:"
+    r"(?P<next>(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
+    r"(?:one|meeting|statement|minutes|decision)\b)"
     r"|the\s+(?:one|meeting|statement)\s+(?:that\s+followed|after(?:\s+(?:that|it)\b|(?=\s*[?.,;])))"
     rf"|{_NUMBER}\s+(?P<unit>day|week|month|year|meeting)s?\s+(?P<side>later|afterwards)\b)",
     re.I,
 )
-"""In a later sentence than the date: "June 2023 had it. And the next meeting?"."""
+"""In a later sentence than the date: "June 2023 had it. And the next meeting?". The dot of "Mr." or
+"U.S." ends none."""
+_MENTIONED = re.compile(r"\b(?:(?<!what )(?<!how )about|for|of|expect\w*(?:\s+\w+)?)\s+$", re.I)
+"""The documents of the date speak of the next meeting as well."""
+_MOST_STEPS = 9
 _DAYS_AROUND = 3
 """Two weeks later is seldom to the day."""
 _AROUND = re.compile(r"\b(?:before\s+and\s+after|after\s+and\s+before)\s+(?:the\s+)?$", re.I)
@@ -75,10 +79,11 @@ def later_on(question: str, end: int, period: Period) -> Period | NextTo | None:
         None where it says none, so that the date itself is meant.
     """
     said = _LATER_ON.search(question, end)
-    if said is None:
+    if said is None or (said["next"] and _MENTIONED.search(question, end, said.start("next"))):
         return None
     if (unit := said["unit"]) is None or unit.lower() == "meeting":
-        return NextTo(period, before=False, steps=_count(said["number"] or "one"))
+        steps = min(_MOST_STEPS, max(1, _count(said["number"] or "one")))
+        return NextTo(period, before=False, steps=steps)
     there = _moved(period, _count(said["number"]), unit.lower())
     around = timedelta(days=_DAYS_AROUND)
     return Period(there.start - around, there.end + around)

@@ -68,7 +68,9 @@ _EVENT = (
     r"(?:(?:fomc|policy|committee|emergency|special|regular|(?:un)?scheduled)\s+)*"
     r"(?:meetings?|decisions?|announcements?)\b"
 )
-_OF_EVENT = re.compile(rf"\b(?:{_EVENT}|statements?\b|minutes\b)", re.I)
+_HELD = rf"(?:{_EVENT}|statements?\b|minutes\b)"
+_HELD_IN = re.compile(rf"\b{_HELD}\s+(?:(?:\w+\s+){{0,2}}held\s+)?(?:(?:of|in|from)\s+)?$", re.I)
+_WAS_HELD = re.compile(rf"(?:['\u2019]s)?\s+{_HELD}", re.I)
 _BEFORE, _AFTER = (
     r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
     r"after|following|subsequent\s+to|that\s+followed",
@@ -153,27 +155,27 @@ class Dates:
         periods: that it names.
         limits: that it names as an end: "through the end of 2012", "after 2003".
         beside: dates next to which it looks: "the meeting before that of July 2023".
-        of_event: whether it speaks of a meeting, or of what comes of one.
+        held: months that it says of a meeting, or of what comes of one.
     """
 
     periods: tuple[Period, ...]
     limits: tuple[Limit, ...]
     beside: tuple[NextTo, ...]
-    of_event: bool
+    held: tuple[Period, ...]
 
 
 @lru_cache(1_000)
 def dates_of(question: str) -> Dates:
     """The dates of a question."""
     spelled = spelled_out(question)
-    found = _scan(spelled)
+    found, held = _scan(spelled)
     periods = [one for one in found if isinstance(one, Period)]
     return Dates(
         # "In 1994, what did the August meeting do": the year alone says less.
         tuple(one for one in periods if not any(one.holds(other) for other in periods)),
         tuple(one for one in found if isinstance(one, Limit)),
         tuple(one for one in found if isinstance(one, NextTo)),
-        _OF_EVENT.search(spelled) is not None,
+        tuple(one for one in periods if one.is_month and one in held),
     )
 
 
@@ -194,7 +196,8 @@ def months_between(first: str, last: str) -> Period:
     return Period(start, months(end.year, end.month, end.month).end)
 
 
-def _scan(question: str) -> list[Period | Limit | NextTo]:
+def _scan(question: str) -> tuple[list[Period | Limit | NextTo], set[Period]]:
+    """What the dates mean, and the periods of events."""
     taken: list[tuple[int, int]] = []
     named: list[tuple[int, int, Period]] = []
     for pattern in _PATTERNS:
@@ -214,6 +217,12 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
             if period is not None:
                 named.append((*match.span(), period))
     found: list[Period | Limit | NextTo] = []
+    held = {
+        period
+        for start, end, period in named
+        if _WAS_HELD.match(question, end)
+        or _HELD_IN.search(question, max(0, start - _REACH_CHARS), start)
+    }
     opened: tuple[int, Period] | None = None
     """The beginning of a range, and where it ends in the question."""
     for start, end, period in sorted(named, key=lambda entry: entry[0]):
@@ -235,8 +244,8 @@ def _scan(question: str) -> list[Period | Limit | NextTo]:
         )
     if len(named) == 1 and found == [named[0][2]]:
         later = later_on(question, *named[0][1:])
-        return found if later is None else [later]
-    return found
+        found = found if later is None else [later]
+    return found, held
 
 
 def _meant(question: str, start: int, end: int, period: Period) -> Period | Limit | NextTo:

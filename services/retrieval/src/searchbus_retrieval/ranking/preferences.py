@@ -259,7 +259,12 @@ _OWN_VOTE = re.compile(
     rf"\s+{_BETWEEN}(?:dissent(?:ed|ing)?|object(?:ed)?|oppos(?:e|ed)|vot(?:e|ed|ing|es)\s+(?:against|no))\b"
     r"|['\u2019]s\s+(?:[a-z]+\s+)?(?:dissent\w*|objections?|opposition|votes?\s+against)\b)"
 )
-_ASKS_WHETHER = re.compile(r"\b(?:[Dd]id|[Hh]as|[Hh]ad|ever)\s+(?:[A-Z][\w.]*\s+)*$")
+_ASKS_WHETHER = re.compile(
+    r"\b(?:[Dd]id|[Hh]as|[Hh]ave|[Hh]ad|[Ww]as|[Ww]ere|[Ii]s\s+it|ever)\s+(?:(?:[A-Z][\w.]*|and|or)\s+)*$"
+)
+_DOUBTS = re.compile(
+    r"n['\u2019]t\b|\b(?:never|not|rarely|hardly|seldom|if|whether|true\s+that)\b", re.I
+)
 _ASKS_MORE = re.compile(r"\b(?:wh(?:y|at|ich|en|ere)|how|grounds|reasons?|explain)\b", re.I)
 
 
@@ -279,7 +284,10 @@ class Premise:
     def of(
         cls, profile: Profile, facts: Mapping[str, FieldType], question: str, date_path: str
     ) -> Premise | None:
-        """A vote against ("Why did Yellen dissent in 2015?"), or a decision of a time."""
+        """A vote against ("Why did Yellen dissent in 2015?"), or a decision of a time; none where
+        the question itself denies or doubts it."""
+        if _DOUBTS.search(question):
+            return None
         periods = dates_of(question).periods
         when = (shortly_beside(date_path, periods),) if periods else ()
         said = _OWN_VOTE.search(question)

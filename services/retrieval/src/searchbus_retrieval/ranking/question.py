@@ -117,7 +117,7 @@ class Question:
         self.words = list(dict.fromkeys(words))
         own = beginnings(query).values()
         # The dates have found the documents; their sentences need not repeat them.
-        self.own_words = [w for w in own if not (dates.periods and DATE_WORD.fullmatch(w))]
+        self.own_words = [w for w in own if not (self._has_dates and DATE_WORD.fullmatch(w))]
         self._sentences = Sentences({})
         self._sentence_lift = NUMBER_LIFT if asks_for_number(query) else SENTENCE_LIFT
         self.may_quote = self._phrase.is_long
