@@ -22,6 +22,7 @@ from searchbus_bus import (
     Call,
     Directory,
     MemoryBroker,
+    Serving,
     Toolset,
     Worker,
     new_actor_keys,
@@ -29,13 +30,16 @@ from searchbus_bus import (
     tool,
 )
 from searchbus_bus import telemetry as bus_telemetry
+from searchbus_bus.client.parts import LargeReply
 from searchbus_bus.client.transit import TransitFullError
+from searchbus_bus.worker.handling import Handling
 from searchbus_contracts import (
     Actor,
     CatalogEvent,
     ErrorCode,
     Fault,
     ToolCall,
+    ToolDescriptor,
     ToolReply,
     decode,
     encode,
@@ -84,10 +88,19 @@ class People(Toolset, name="people"):
         spend(3)
         raise Fault(ErrorCode.UPSTREAM_FAILED, "The provider failed. Try again.")
 
+    @tool(title="book")
+    async def book(self, call: Call, arguments: Nothing) -> str:
+        """Large."""
+        return "b" * 600_000
+
     @tool(title="ask")
     async def ask(self, call: Call, arguments: Nothing) -> ToolReply:
         """Asks the client."""
         return ToolReply(input_required=InputRequired(state="mine"))
+
+
+async def taken(call: Call, request: ToolCall) -> ToolReply:
+    return ToolReply(structured={"bytes": len(bytes(request.arguments))})
 
 
 @dataclass
@@ -99,16 +112,25 @@ class Borrower:
     people: People
     dictionary: Dictionary
     lending: lending.Lending
+    lender: Bus
+    serving: Serving
+    """The worker of the people, on the lender's bus."""
 
     async def call(
-        self, toolset: str, name: str, *, actor: Actor | None = None, **arguments: Any
+        self,
+        toolset: str,
+        name: str,
+        *,
+        actor: Actor | None = None,
+        timeout_s: float = 60,
+        **arguments: Any,
     ) -> ToolReply:
         return await self.bus.request(
             self.bus.subjects.tool(toolset, name),
             ToolCall(tool=name, arguments=Raw(encode(arguments))),
             ToolReply,
             service="loan-red",
-            timeout_s=60,
+            timeout_s=timeout_s,
             actor=actor or Actor(subject="alice"),
         )
 
@@ -130,16 +152,18 @@ async def borrower(
     people, dictionary = People(), Dictionary()
     worker = Worker("people")
     worker.add(people)
-    for served in (worker, dictionary_worker(dictionary), colliding_worker()):
+    serving = await here.connect(name="people").serve(worker)
+    for served in (dictionary_worker(dictionary), colliding_worker()):
         await here.connect(name=served.service).serve(served)
     bus = there.connect(name="edge", prefix="b", signer=ActorSigner(KEYS[0]))
     directory = Directory(bus)
     settings = EdgeSettings(loans=SecretStr(LOAN.line), **getattr(request, "param", {}))
-    async with open_edge(here.connect(name="edge"), settings) as edge:
+    lender = here.connect(name="edge")
+    async with open_edge(lender, settings) as edge:
         edge.lending.start()
         await directory.start()
         await until(lambda: directory.catalogs)
-        yield Borrower(bus, directory, people, dictionary, edge.lending)
+        yield Borrower(bus, directory, people, dictionary, edge.lending, lender, serving)
         await directory.close()
 
 
@@ -179,7 +203,7 @@ async def test_only_the_lent_toolsets_are_there(borrower):
     assert borrower.tools() == {
         ("words", name)
         for name in ("look_up", "list_words", "say", "fail", "crash", "slow", "brief", "steps")
-    } | {("me", "who"), ("me", "ask"), ("me", "spend")}
+    } | {("me", "who"), ("me", "ask"), ("me", "book"), ("me", "spend")}
     (catalog,) = borrower.directory.catalogs
     assert not (catalog.prompts or catalog.resources or catalog.resource_templates)
     assert borrower.directory.listing.owners == {"words": "loan-red", "me": "loan-red"}
@@ -349,14 +373,60 @@ async def test_a_lender_that_stops_answers_the_calls_that_it_has(borrower):
     assert await borrower.bus.workers() == []
 
 
-@pytest.mark.parametrize("borrower", [{"body_limit_bytes": 600_000}], indirect=True)
-async def test_arguments_have_the_limits_of_a_request_at_the_edge(borrower):
+async def test_arguments_have_the_limits_of_a_request_at_the_edge(borrower, monkeypatch):
     """In one message, and in parts, of which none is fetched."""
-    for size, said in ((300_000, "over 262144 bytes"), (700_000, "over 600000 bytes")):
+    monkeypatch.delattr(Handling, "_fetch")
+    for size in (300_000, 700_000):
         with pytest.raises(Fault) as raised:
             await borrower.call("words", "look_up", word="x" * size)
         assert raised.value.code == ErrorCode.INVALID_ARGUMENT
-        assert said in raised.value.failure.message
+        assert "over 262144 bytes" in raised.value.failure.message
+
+
+@pytest.mark.parametrize("borrower", [{"body_limit_bytes": 800_000}], indirect=True)
+async def test_parts_are_fetched_where_an_offered_tool_takes_so_much(borrower):
+    """Up to the limit of the edge."""
+    upload = ToolDescriptor(
+        name="upload", toolset="people", description="Takes much.", max_request_bytes=900_000,
+        input_schema={"type": "object"},
+    )  # fmt: skip
+    borrower.serving.worker.add_tool(upload, taken)
+    await borrower.serving.refresh()
+    await until(lambda: ("me", "upload") in borrower.tools())
+    reply = await borrower.call("me", "upload", word="x" * 700_000)
+    assert reply.structured == {"bytes": 700_011}
+    with pytest.raises(Fault, match="over 800000 bytes"):
+        await borrower.call("me", "upload", word="x" * 900_000)
+
+
+async def test_an_answer_counts_until_the_borrower_has_taken_it(borrower, monkeypatch):
+    """It is in memory for so long. Here a caller takes none of it, and leaves."""
+    announced = asyncio.Event()
+    credit = LargeReply.new_credit
+
+    def new_credit(reply: LargeReply) -> int:
+        if reply._caller != "alice":
+            return credit(reply)
+        announced.set()
+        return 0
+
+    monkeypatch.setattr(LargeReply, "new_credit", new_credit)
+    call = asyncio.create_task(borrower.call("me", "book"))
+    await announced.wait()
+    assert borrower.lender.transit.used_bytes > 600_000
+    call.cancel()
+    await until(lambda: borrower.lender.transit.used_bytes == 0)
+
+
+async def test_a_borrower_gives_a_call_no_more_time_than_the_edge(borrower, monkeypatch):
+    """Until then it could keep a slot, and an answer that it does not take."""
+    given: list[Any] = []
+    call = borrower.lending._calls.call
+    monkeypatch.setattr(
+        borrower.lending._calls, "call", lambda request: given.append(request) or call(request)
+    )
+    await borrower.call("me", "who", timeout_s=86_400)
+    assert given[0].timeout_s <= EdgeSettings().call_timeout_cap_s
 
 
 def test_a_toolset_of_the_edge_itself_is_not_lent():

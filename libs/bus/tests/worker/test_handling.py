@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from searchbus_bus import ActorSigner, ActorVerifier, new_actor_keys
+from searchbus_bus import ActorSigner, ActorVerifier, Worker, new_actor_keys
 from searchbus_bus.client import parts as client_parts
 from searchbus_bus.client.inbox import Inbox
 from searchbus_bus.client.parts import Assembly, ChunkMark
 from searchbus_bus.client.requester import Requester
 from searchbus_bus.identity import Sent
 from searchbus_bus.transport import Message
+from searchbus_bus.worker import handling as worker_handling
 from searchbus_bus.worker.handling import Handling, Replies, req_id_of
 from searchbus_contracts import (
     Actor,
@@ -38,10 +40,15 @@ def message(data: bytes = b"{}", **headers: str) -> Message:
     return Message("sb.v1.echo.say", data, reply="inbox.1", headers=named)
 
 
-async def handle(transport, handler, request=None, *, cancelled=False, verifier=None):
-    """The reply or the Failure that one request gets."""
+def handling_of(transport, verifier=None, **options) -> Handling:
     requester = Requester(transport, Subjects())
-    handling = Handling("echo", Replies(transport, requester.inbox), requester, verifier)
+    worker = Worker("echo", **options)
+    return Handling(worker, Replies(transport, requester.inbox), requester, verifier)
+
+
+async def handle(transport, handler, request=None, *, cancelled=False, verifier=None, **options):
+    """The reply or the Failure that one request gets."""
+    handling = handling_of(transport, verifier, **options)
     await handling.handle(request or message(), handler, cancelled=lambda: cancelled)
     (sent,) = [m for m in transport.published if m.subject == "inbox.1"]
     failed = "Nats-Service-Error-Code" in sent.headers
@@ -108,6 +115,36 @@ async def test_malformed_and_expired_requests_do_not_reach_the_handler(transport
     assert (await handle(transport, never, message(**headers))).code == code
 
 
+async def test_a_worker_may_have_a_limit_of_the_time_that_callers_give(transport):
+    """For one that may not keep it busy for a day."""
+
+    async def left(call, body):
+        return call.remaining_s
+
+    for given in ({"Timeout_Ms": "86400000"}, {"Deadline_Ms": str(10**15)}):
+        reply = await handle(transport, left, message(**given), max_timeout_s=60.0)
+        assert float(reply) <= 60
+        transport.published.clear()
+
+
+async def test_what_is_kept_for_a_request_is_kept_until_its_reply_is_sent(transport):
+    """A large one waits for its receiver."""
+    steps = []
+
+    @contextmanager
+    def keeping():
+        steps.append("begin")
+        yield
+        steps.append("end")
+
+    async def work(call, body):
+        steps.append("work")
+
+    transport.on_publish = lambda sent: steps.append("reply")
+    await handle(transport, work, keeping=keeping)
+    assert steps == ["begin", "work", "reply", "end"]
+
+
 async def test_the_deadline_ends_the_handler(transport):
     """It is cancelled."""
     ended = []
@@ -164,6 +201,46 @@ async def test_a_request_in_parts_is_fetched_from_the_caller(transport):
     assert b'"abcde"' in await handle(transport, echo, message(b"", Parts=header))
 
 
+def in_parts(size_bytes: int) -> Message:
+    """A request whose parts nobody sends, until `transport.on_publish` does."""
+    parts = Parts(subject="inbox.1.part", count=64, size_bytes=size_bytes, sha256="0" * 64)
+    return message(b"", Parts=encode(parts).decode())
+
+
+async def test_requests_in_parts_have_a_limit_together_while_they_arrive(transport):
+    """What does not fit is refused before a part is fetched; one that ended makes room."""
+    handling = handling_of(transport)
+
+    async def fetched(count: int) -> asyncio.Task[None]:
+        began = asyncio.create_task(
+            handling.handle(in_parts(40 * 2**20), echo, cancelled=lambda: True)
+        )
+        await until(lambda: len([m for m in transport.published if m.reply]) == count)
+        return began
+
+    first = await fetched(1)
+    transport.published.clear()
+    await handling.handle(in_parts(40 * 2**20), echo, cancelled=lambda: False)
+    (refused,) = transport.published
+    assert decode(refused.data, Failure).code == "overloaded"
+    for count in (1, 2):
+        first.cancel()
+        await asyncio.wait([first])
+        first = await fetched(count)
+    first.cancel()
+    await asyncio.wait([first])
+
+
+async def test_a_caller_that_sends_no_further_part_does_not_keep_its_slot(transport, monkeypatch):
+    """Its deadline may be far away."""
+    monkeypatch.setattr(worker_handling, "PART_WAIT_S", 0.01)
+    asked = in_parts(2**20)
+    request = message(b"", Parts=asked.headers["Parts"], Timeout_Ms="3600000")
+    failure = await handle(transport, echo, request)
+    assert failure.code == "deadline_exceeded"
+    assert "parts of the request did not arrive" in failure.message
+
+
 async def test_parts_elsewhere_than_at_the_reply_subject_are_refused(transport):
     """A caller cannot make the worker publish where only the worker may."""
     header = encode(Parts(subject="sb.v1.ddg.fetch", count=1, size_bytes=1, sha256="0" * 64))
@@ -196,8 +273,7 @@ async def test_large_replies_are_encoded_in_different_turns_of_the_loop(transpor
             encoded_in.append(turns)
 
     transport.on_publish = note
-    requester = Requester(transport, Subjects())
-    handling = Handling("echo", Replies(transport, requester.inbox), requester)
+    handling = handling_of(transport)
     counting = asyncio.create_task(count())
     handled = [
         asyncio.create_task(handling.handle(message(Credit="1"), page, cancelled=lambda: False))

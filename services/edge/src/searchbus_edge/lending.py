@@ -185,7 +185,9 @@ class _Borrower:
         self.worker = Worker(
             loan.service,
             max_in_flight=settings.max_in_flight,
-            max_request_bytes=settings.body_limit_bytes,
+            max_timeout_s=settings.call_timeout_cap_s,
+            # An answer counts until the borrower has taken it, as one to a client.
+            keeping=partial(Transit, f"tenant:{loan.borrower}"),
             shows_parts=False,
             description="Tools of another tenant.",
         )
@@ -228,6 +230,8 @@ class _Borrower:
             if toolset == here
             and not (listed.required_roles or listed.descriptor.client_capabilities)
         }
+        declared = max((tool.max_request_bytes for tool in wanted.values()), default=0)
+        self.worker.max_request_bytes = self._policy.limits.of_tool(declared)
         before, self._offered = self._offered, wanted
         changed = [k for k in before.keys() | wanted.keys() if before.get(k) is not wanted.get(k)]
         lent = {key: wanted[key] for key in changed if key in wanted}
@@ -256,7 +260,7 @@ class _Borrower:
         sent = traceparent(trace.get_current_span())
         message = self._policy.tracing.message("tools/call", None, None, header=(sent, ""), meta={})
         try:
-            with Transit(tenant.subject), message as outcome:
+            with message as outcome:
                 async with ForwardedEvents(call.relay) as on_event:
                     served = await self._calls.call(
                         ToolRequest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -27,11 +28,12 @@ class Deadline(Struct, frozen=True):
         return cls(time.monotonic() + timeout_s)
 
     @classmethod
-    def from_headers(cls, headers: Mapping[str, str]) -> Deadline:
-        """Read a request's headers; raises Fault(invalid_argument) for a malformed one."""
-        left_s = [DEFAULT_TIMEOUT_S]
+    def from_headers(cls, headers: Mapping[str, str], most_s: float = math.inf) -> Deadline:
+        """Read a request's headers, `most_s` seconds from now at the latest; raises
+        Fault(invalid_argument) for a malformed one."""
+        left_s = [most_s, DEFAULT_TIMEOUT_S]
         if TIMEOUT_MS in headers:
-            left_s = [_ms(headers, TIMEOUT_MS) / 1000]
+            left_s[1] = _ms(headers, TIMEOUT_MS) / 1000
         if DEADLINE_MS in headers:
             left_s.append(_ms(headers, DEADLINE_MS) / 1000 - time.time())
         return cls.after(min(left_s))

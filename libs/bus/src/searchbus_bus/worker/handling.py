@@ -31,7 +31,6 @@ from searchbus_contracts.subjects import PART, part_subject
 from .. import telemetry
 from ..client.inbox import Inbox
 from ..client.parts import (
-    MAX_BODY_BYTES,
     PART_BYTES,
     Assembly,
     ChunkMark,
@@ -41,13 +40,17 @@ from ..client.parts import (
 )
 from ..client.request import Deadline, Request, received_deadline
 from ..client.requester import Requester
+from ..client.transit import TransitBudget
 from ..identity import ActorVerifier, Sent, received_delegation
 from ..loop_watch import serves
 from ..transport import Message, Transport, publish_or_log
 from .toolset import Call
+from .worker import Worker
 
 _LATE_S = 1.0
 """Behind its deadline a request was not just slow."""
+PART_WAIT_S = 10.0
+"""A caller that does not send the next part of its request for so long is gone."""
 _WARN_EVERY_S = 60.0
 _STOPPED = "The worker stopped while it had the request. Look what is done, then try again."
 
@@ -145,7 +148,6 @@ class Handling:
 
     Args:
         requester: fetches the parts of large requests.
-        max_request_bytes: a larger request in parts is refused.
         verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
 
     Attributes:
@@ -154,14 +156,14 @@ class Handling:
 
     def __init__(
         self,
-        service: str,
+        worker: Worker,
         replies: Replies,
         requester: Requester,
         verifier: ActorVerifier | None = None,
-        max_request_bytes: int = MAX_BODY_BYTES,
     ) -> None:
-        self._service = service
-        self._max_request_bytes = max_request_bytes
+        self._worker = worker
+        self._service = worker.service
+        self._arriving = TransitBudget()
         self._replies = replies
         self._requester = requester
         self._verifier = verifier
@@ -204,7 +206,7 @@ class Handling:
         self.handled += 1
 
     async def _run(self, message: Message, handler: Handler) -> None:
-        deadline = Deadline.from_headers(message.headers)
+        deadline = Deadline.from_headers(message.headers, self._worker.max_timeout_s)
         received_deadline.set(deadline)
         call = Call(
             req_id=req_id_of(message),
@@ -220,9 +222,13 @@ class Handling:
             raise self._late()
         try:
             async with asyncio.timeout(deadline.remaining_s) as limit:
-                reply = await handler(call, await self._body(message, deadline))
-                # Within the deadline too: the receiver of a large reply may be gone.
-                await self._replies.reply(message, await self._encode(reply))
+                with self._worker.keeping():
+                    # One expression: no body is kept beside the bytes that are sent.
+                    reply = await self._encode(
+                        await handler(call, await self._body(message, deadline))
+                    )
+                    # Within the deadline too: the receiver of a large reply may be gone.
+                    await self._replies.reply(message, reply)
         except TimeoutError:
             if not limit.expired():  # the handler's own TimeoutError
                 raise
@@ -277,11 +283,25 @@ class Handling:
                 ErrorCode.INVALID_ARGUMENT,
                 "The request's parts are not at its reply subject. Send them there.",
             )
-        if parts.size_bytes > self._max_request_bytes:
+        limit = self._worker.max_request_bytes
+        if parts.size_bytes > limit:
             raise Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"The request is over {self._max_request_bytes} bytes. Send less.",
+                ErrorCode.INVALID_ARGUMENT, f"The request is over {limit} bytes. Send less."
             )
+        reservation = self._arriving.reserve("", parts.size_bytes)
+        if reservation is None:
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                f"The {self._service} service is receiving too many large requests. Try again "
+                "shortly.",
+                retry_after_ms=1000,
+            )
+        try:
+            return await self._fetch(parts, deadline)
+        finally:
+            reservation.release()
+
+    async def _fetch(self, parts: Parts, deadline: Deadline) -> bytes:
         assembly = Assembly(parts.count, parts.size_bytes, parts.sha256)
         body = None
         for index in range(parts.count):
@@ -290,10 +310,19 @@ class Handling:
                 index,
                 Raw,
                 service=self._service,
-                timeout_s=max(0.001, deadline.remaining_s),
+                timeout_s=max(0.001, min(PART_WAIT_S, deadline.remaining_s)),
                 replier=PART,
             )
-            body = assembly.add(index, await self._requester.send(request))
+            try:
+                part = await self._requester.send(request)
+            except Fault as fault:
+                if fault.code != ErrorCode.DEADLINE_EXCEEDED:
+                    raise
+                raise Fault(
+                    fault.code,
+                    "The parts of the request did not arrive in time. Send it again, or send less.",
+                ) from None
+            body = assembly.add(index, part)
         if body is None:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT, "The request's parts are incomplete. Send all of them."

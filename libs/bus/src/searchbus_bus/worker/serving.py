@@ -78,9 +78,7 @@ class Serving:
         self._transport = transport
         self._replies = Replies(transport, requester.inbox)
         self._requester = requester
-        self._handling = Handling(
-            worker.service, self._replies, requester, verifier, worker.max_request_bytes
-        )
+        self._handling = Handling(worker, self._replies, requester, verifier)
         self._subjects = subjects
         self._admission = Admission(worker, self._replies, self._handling.handle)
         self._control: list[Subscription] = []

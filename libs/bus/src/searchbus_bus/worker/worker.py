@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -116,6 +118,8 @@ class Worker:
         max_waiting: further requests that may wait for a moment (see intake.py); others are
             refused with `overloaded`. As many as are handled by default, and at least 16.
         max_request_bytes: a larger request in parts is refused before any part is fetched.
+        max_timeout_s: the most time that a request has, whatever its caller gives it.
+        keeping: entered for each request, until its reply is sent.
         shows_parts: whether whoever pings may know what the other parts of the process say of
             themselves (live.py); not where another tenant does.
     """
@@ -128,6 +132,8 @@ class Worker:
         max_in_flight: int = 64,
         max_waiting: int | None = None,
         max_request_bytes: int = MAX_BODY_BYTES,
+        max_timeout_s: float = math.inf,
+        keeping: Callable[[], AbstractContextManager[Any]] = nullcontext,
         shows_parts: bool = True,
         description: str = "",
     ) -> None:
@@ -136,6 +142,8 @@ class Worker:
         self.max_in_flight = max_in_flight
         self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
         self.max_request_bytes = max_request_bytes
+        self.max_timeout_s = max_timeout_s
+        self.keeping = keeping
         self.shows_parts = shows_parts
         self.description = description
         self.endpoints: dict[str, Endpoint] = {}

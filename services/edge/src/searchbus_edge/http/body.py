@@ -81,7 +81,7 @@ class BodyLimits:
         limit = self._call_bytes
         length = int(head.content_length) if head.content_length.isdecimal() else None
         if length is None or length > limit:
-            limit = min(self.most_bytes, max(limit, most_declared()))
+            limit = self.of_tool(most_declared())
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
@@ -124,8 +124,12 @@ class BodyLimits:
             if not _is_json(body):
                 return HttpRefusal(400, NOT_JSON, PARSE_ERROR)
             return HttpRefusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        limit = max(self._call_bytes, declared_bytes)
+        limit = self.of_tool(declared_bytes)
         return _too_large(limit) if len(body) > limit else None
+
+    def of_tool(self, declared_bytes: int) -> int:
+        """The limit of a tool that declares one; 0 for the usual one."""
+        return min(self.most_bytes, max(self._call_bytes, declared_bytes))
 
 
 def decode_json(data: bytes | Raw) -> Any:
