@@ -59,9 +59,12 @@ FEATURES = (
 _FITTED_ENTRIES = 527
 """The largest catalogue that the gate is fitted on. In a larger one the best entry is near to
 anything by chance, so that what is near by its meaning alone needs more evidence."""
+_MEASURED_ENTRIES = 2_479
+"""The largest catalogue that this was measured on: a larger one needs no more evidence than it."""
 _WORDLESS_GROWTH, _WORDLESS_COVERAGE = 0.6, 0.2
 """How much more, for each unit of the logarithm of the number of entries, where no word of the
-request is found; nothing more from this coverage on."""
+request is found; nothing more from this coverage on, nor for a request in another language, whose
+words no entry has."""
 LEAST = 0.175
 """The probability that the best entry must have; otherwise the result is empty."""
 _SLOPE, _RANK_WEIGHT = 5.5, 0.8
@@ -89,6 +92,7 @@ class TextFeatures:
         corrected: share of its words that are corrections, 0 to 1.
         strange: share of its words that are in no entry and in no language, 0 to 1.
         entries: number of visible ones.
+        foreign: whether the query is in another language.
     """
 
     nearness: Nearness
@@ -96,6 +100,7 @@ class TextFeatures:
     corrected: float
     strange: float
     entries: int
+    foreign: bool = False
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -109,9 +114,11 @@ class Gate(msgspec.Struct, frozen=True):
     ) -> Floats:
         """By entry, the logarithm of the odds that it serves the text."""
         logits: Floats = features(cosines, coverage, agreement, found) @ np.array(self.weights)
-        grown = math.log(max(1.0, (found.entries + 8) / (_FITTED_ENTRIES + 8)))
-        wordless = np.maximum(0.0, 1 - coverage / _WORDLESS_COVERAGE)
-        logits -= _WORDLESS_GROWTH * grown * wordless
+        entries = min(found.entries, _MEASURED_ENTRIES)
+        if entries > _FITTED_ENTRIES and not found.foreign:
+            grown = math.log((entries + 8) / (_FITTED_ENTRIES + 8))
+            wordless = np.maximum(0.0, 1 - coverage / _WORDLESS_COVERAGE)
+            logits -= _WORDLESS_GROWTH * grown * wordless
         return logits + self.intercept
 
 
