@@ -159,6 +159,10 @@ async def wave():
 
 def silent(): ...
 
+def single():
+    "One \\"quoted\\" line."
+
+lines = typer.Typer(help="Two " 'parts.')
 app = typer.Typer(help="Several languages.")
 plain = typer.Typer()
 typed: int = 1
@@ -183,6 +187,8 @@ def package(tmp_path, monkeypatch):
         ("unread.hello:greet", "Greet somebody."),
         ("unread.hello:wave", "Wave."),
         ("unread.hello:silent", ""),
+        ("unread.hello:single", 'One "quoted" line.'),
+        ("unread.hello:lines", "Two parts."),
         ("unread.hello:app", "Several languages."),
         ("unread.hello:plain", ""),
         ("unread.hello:missing", ""),

@@ -159,9 +159,17 @@ def help_line(target: str) -> str:
     statement = rf"^(?:(?:async )?def )?{name}\b.*\n(?:[ \t)\]}}].*\n|\n)*"
     if (found := re.search(statement, _source(module), re.MULTILINE)) is None:
         return ""
-    line = r'\bhelp="(.*?)"' if found[0].startswith(attribute) else r'^\s+"""(.*?)(?:"""|$)'
-    text = re.search(line, found[0], re.MULTILINE)
-    return text[1] if text is not None else ""
+    try:
+        node = ast.parse(found[0]).body[0]
+    except SyntaxError:
+        return ""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        text = ast.get_docstring(node)
+    else:
+        call = getattr(node, "value", None)
+        helps = (k.value for k in getattr(call, "keywords", ()) if k.arg == "help")
+        text = next((str(h.value) for h in helps if isinstance(h, ast.Constant)), None)
+    return (text or "").strip().partition("\n")[0]
 
 
 def is_module(module: str) -> bool:

@@ -28,6 +28,7 @@ from searchbus_runtime.wording import CommandError
 
 REVISION = "2026-07-28"
 EVENT_STREAM = "text/event-stream"
+_MOST_PAGES = 1_000
 
 
 class McpError(CommandError):
@@ -125,12 +126,13 @@ class McpHttp:
         """All items of a list method (`key` in its results, e.g. "tools"), from all its pages."""
         items: list[dict[str, Any]] = []
         cursor = None
-        while True:
+        for _ in range(_MOST_PAGES):
             result = self.request(method, {"cursor": cursor} if cursor else None)
             items += result[key]
             cursor = result.get("nextCursor")
             if not cursor:
                 return items
+        raise McpError(f"{self.url} has more than {_MOST_PAGES} pages of {key}. Use a toolset.")
 
     def _meta(self) -> dict[str, Any]:
         return {

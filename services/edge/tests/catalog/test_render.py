@@ -52,6 +52,18 @@ def test_every_kind_of_content_is_rendered():
     assert rendered[0].annotations.audience == ["user"]
 
 
+def test_annotations_that_mcp_does_not_have_cost_nothing_else(caplog):
+    """They are left out of a result and of a list."""
+    wrong = {"priority": 5}
+    block = render.content_block(TextContent(text="t", annotations=wrong))
+    listed = render.resource(
+        ResourceDescriptor(toolset="t", uri="a://b", name="b", annotations=wrong)
+    )
+    assert (block.text, block.annotations) == ("t", None)
+    assert (listed.name, listed.annotations) == ("b", None)
+    assert caplog.text.count("annotations are left out") == 2
+
+
 def test_resources_are_text_or_base64():
     """Never both."""
     text = render.resource_contents(ResourceBody(uri="a://b", mime_type="text/plain", text="t"))

@@ -127,6 +127,18 @@ async def test_plan_is_refused_before_its_first_call(bench):
     assert bench.shop.called == []
 
 
+async def test_steps_begin_in_the_order_of_the_plan(bench):
+    """Where nothing else orders them; a set's order differs from run to run."""
+    ids = ["z", "q", "b", "a", "m", "c"]
+    paths = [{"$path": f"$.{one}.results[0].id"} for one in ids]
+    await bench.run(
+        {"id": "all", "tool": "echo", "arguments": {"value": paths}},
+        *({"id": one, "tool": "find", "arguments": {"text": one}} for one in ids),
+        output={"a": "$.a.results[0].id"},
+    )
+    assert [text for _, text in bench.shop.called[: len(ids)]] == ids
+
+
 async def test_hidden_tool_looks_like_one_that_is_not_there(bench):
     """Not a word differs but the name."""
     hidden, absent = [

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import httpx
 import mcp_types as types
@@ -346,6 +347,16 @@ async def test_a_result_that_is_too_large_is_named_so(fleet):
         fleet.work.go.set()
         result = (await ended(client, task_id))["result"]
         assert result["isError"] and "too large for a task" in result["content"][0]["text"]
+
+
+async def test_a_result_that_cannot_be_shown_ends_its_task(fleet, monkeypatch):
+    """Another edge would take it over, and call again."""
+    monkeypatch.setattr(running, "tool_result", Mock(side_effect=ValueError))
+    async with client_of(fleet.urls[0], Polling()) as client:
+        task_id = await begin(client, "dig")
+        fleet.work.go.set()
+        found = await ended(client, task_id)
+    assert (found["status"], found["error"]["code"]) == ("failed", -32603)
 
 
 async def test_beyond_its_share_a_caller_gets_results(fleet):

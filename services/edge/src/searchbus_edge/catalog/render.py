@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any, TypeVar
 
 import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from searchbus_contracts import (
     Actor,
@@ -22,6 +23,7 @@ from searchbus_contracts.tools import UNTRUSTED, EmbeddedResource
 from ..auth.signing import UNKNOWN_CURSOR, CursorError, Cursors
 from .view import ListedTool, View
 
+log = logging.getLogger("searchbus.edge")
 _block: TypeAdapter[types.ContentBlock] = TypeAdapter(
     Annotated[types.ContentBlock, Field(discriminator="type")]
 )
@@ -85,9 +87,20 @@ def tool(listed: ListedTool, *, views: bool = False) -> types.Tool:
 def content_block(block: Content) -> types.ContentBlock:
     """One content block: on the bus it has MCP's form."""
     shown = msgspec.to_builtins(block)
+    shown["annotations"] = _annotations(block.annotations)
     if isinstance(block, EmbeddedResource):
         shown["resource"] = resource_contents(block.resource)
     return _block.validate_python(shown)
+
+
+def _annotations(notes: dict[str, Any] | None) -> types.Annotations | None:
+    """The annotations; none where a worker gave some that MCP does not have, so that they cost
+    neither a result nor a list."""
+    try:
+        return types.Annotations.model_validate(notes) if notes else None
+    except ValidationError as error:
+        log.warning("annotations are left out: %s", error.errors(include_url=False)[0]["msg"])
+        return None
 
 
 def marked_untrusted(meta: dict[str, Any] | None) -> dict[str, Any]:
@@ -126,7 +139,7 @@ def _of_resources(descriptor: ResourceDescriptor | ResourceTemplate) -> dict[str
         "title": descriptor.title,
         "description": descriptor.description,
         "mime_type": descriptor.mime_type,
-        "annotations": descriptor.annotations or None,
+        "annotations": _annotations(descriptor.annotations),
         "_meta": marked_untrusted(meta) if descriptor.untrusted else meta,
     }
 

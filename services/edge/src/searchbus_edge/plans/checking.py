@@ -342,7 +342,8 @@ def _of_known(schema: Mapping[str, Any], unknown: Collection[str]) -> dict[str, 
 
 def _ordered(steps: Mapping[str, CheckedStep]) -> list[str]:
     """The ids, each behind those that it needs; raises Fault where they are in a circle."""
-    needed = {name: checked.needs for name, checked in steps.items()}
+    # In the order of the plan, which the order of a set would not keep.
+    needed = {name: [n for n in steps if n in checked.needs] for name, checked in steps.items()}
     try:
         return list(TopologicalSorter(needed).static_order())
     except CycleError as error:

@@ -125,15 +125,14 @@ class Run:
         self.events.message = None
         try:
             reply = self.work.result().reply.decoded()
-        except Exception as raised:
-            failed = shown_error(raised, "the call of a task").error
-            task.status, task.error = "failed", Failure(failed.code, failed.message, failed.data)
-            self.events.message = failed.message
-        else:
             if reply.input_required is not None:
                 self._ask(reply.input_required)
             else:
                 self._complete(reply)
+        except Exception as raised:
+            failed = shown_error(raised, "the call of a task").error
+            task.status, task.error = "failed", Failure(failed.code, failed.message, failed.data)
+            self.events.message = failed.message
         task.runner, task.updated_ms = "", self.store.now_ms
         task.expires_ms = task.updated_ms + KEEP_MS
         _outcomes.add(1, {"outcome": task.status})

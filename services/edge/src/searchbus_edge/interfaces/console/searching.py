@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -205,10 +204,16 @@ def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
 
 
 def _read(file: Path) -> dict[str, Judged]:
-    """Query → its line; a line that is not one of ours is left out."""
+    """Query → its line. Raises Fault where one cannot be read, which would be lost."""
     found: dict[str, Judged] = {}
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        with suppress(Fault):
+    for number, line in enumerate(file.read_bytes().splitlines() if file.exists() else (), 1):
+        try:
             one = decode(line, Judged)
-            found[one.text] = one
+        except Fault as fault:
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                f"{file}:{number}: {fault.failure.message} Mend this line, or move the file away.",
+                retryable=False,
+            ) from None
+        found[one.text] = one
     return found
