@@ -35,7 +35,11 @@ def test_dead_service_is_started_again_and_ctrl_c_leaves_no_process(start_stack,
 @pytest.mark.slow
 def test_kill_minus_nine_of_up_leaves_no_orphans(start_stack, tmp_path):
     """Its children end, and their children too: the processes that parse pages."""
-    stack = start_stack(tmp_path)
+    stack = start_stack(tmp_path, "--fake-upstreams")
+    httpx.post(
+        f"{stack.url}/api/v1/tools/web_extract_content", timeout=300,
+        json={"urls": ["http://site1.example.org/1"]},
+    ).raise_for_status()  # fmt: skip
     processes = descendants(stack.process.pid)
     pids = {process.pid for process in processes}
     assert set(stack.state["processes"].values()) < pids
