@@ -37,8 +37,8 @@ from .documents.where import compile_where
 from .documents.writing import Writer
 from .fitting import Highlights
 from .question.profiles import Profile, load_profiles
+from .ranking.backgrounds import Backgrounds
 from .ranking.explaining import MAX_LEFT_OUT, CollectionAnswer, left_out
-from .ranking.probability import Backgrounds
 from .searching import Searcher
 
 log = logging.getLogger("searchbus.retrieval")

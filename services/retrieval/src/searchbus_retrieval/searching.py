@@ -32,6 +32,7 @@ from .question.dates import dates_of
 from .question.profiles import Profile
 from .question.spelling import MOST_WORDS, doubtful_words, near_words, with_words
 from .question.words import most_rare
+from .ranking.backgrounds import Backgrounds
 from .ranking.events import day_beside
 from .ranking.explaining import (
     MAX_LEFT_OUT,
@@ -50,7 +51,7 @@ from .ranking.preferences import (
     shortly_beside,
     worth_reading,
 )
-from .ranking.probability import Backgrounds, Dated, Probability
+from .ranking.probability import Dated, Probability
 from .ranking.question import Question
 
 _MOST_BESIDE = 4

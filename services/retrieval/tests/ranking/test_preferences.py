@@ -6,20 +6,22 @@ import pytest
 
 from searchbus_retrieval.documents.facts import fact_fields
 from searchbus_retrieval.question.profiles import Profile, load_profiles
+from searchbus_retrieval.ranking.asked_facts import (
+    DECISION_LIFT,
+    NAMED_LIFT,
+    RATES_LIFT,
+    VOTES_LIFT,
+    AskedFacts,
+    Premise,
+)
 from searchbus_retrieval.ranking.preferences import (
     ASKED_LIFT,
     DATE_LIFT,
-    DECISION_LIFT,
     EVENT_LIFT,
     LIMIT_LIFT,
-    NAMED_LIFT,
     NEAR_LIFT,
-    RATES_LIFT,
     TYPE_LIFT,
-    VOTES_LIFT,
-    AskedFacts,
     Preference,
-    Premise,
     in_order,
     metadata,
     preferences,

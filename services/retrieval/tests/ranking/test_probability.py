@@ -13,14 +13,9 @@ from searchbus_contracts.retrieval import SearchHit
 from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.question.periods import Period
 from searchbus_retrieval.question.profiles import Profile
-from searchbus_retrieval.ranking import probability
-from searchbus_retrieval.ranking.probability import (
-    UNRELATED,
-    Backgrounds,
-    Dated,
-    NoiseBackground,
-    Probability,
-)
+from searchbus_retrieval.ranking import backgrounds
+from searchbus_retrieval.ranking.backgrounds import UNRELATED, Backgrounds, NoiseBackground
+from searchbus_retrieval.ranking.probability import Dated, Probability
 from searchbus_testing import until
 from searchbus_vectors import embedder as embedding
 from searchbus_vectors.hash_embedder import HashEmbedder
@@ -91,7 +86,7 @@ async def test_background_is_measured_behind_an_ingest(library, store, monkeypat
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
-    monkeypatch.setattr(probability, "_tracer", tracer)
+    monkeypatch.setattr(backgrounds, "_tracer", tracer)
     monkeypatch.setattr(embedding, "_tracer", tracer)
     kept = point_id("background", "c")
     with tracer.start_as_current_span("ingest"):

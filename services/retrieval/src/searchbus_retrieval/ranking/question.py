@@ -25,9 +25,10 @@ from ..question.words import (
     opening_words,
     quoted,
 )
+from .asked_facts import AskedFacts, Premise
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
-from .preferences import AskedFacts, Premise, dated, in_order, preferences, wanted_type, within
+from .preferences import dated, in_order, preferences, wanted_type, within
 from .sentences import Sentences, asks_for_money, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
