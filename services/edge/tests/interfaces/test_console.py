@@ -96,6 +96,17 @@ async def test_page_has_its_policy_and_no_data(http):
         assert (await http.get(f"/console/{name}")).status_code == 404, name
 
 
+async def test_a_judgement_overwrites_no_line_that_it_cannot_read(http, tmp_path):
+    """Somebody may have written it."""
+    body = {"query": "q", "part": "tools", "id": "greet", "relevant": True}
+    folder = tmp_path / "judgements" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "queries.jsonl").write_text('{"text": 5}\n')
+    refused = await http.post(f"{API}/judge", json=body, headers=TOKEN)
+    assert "queries.jsonl:1: " in refused.text
+    assert (folder / "queries.jsonl").read_text() == '{"text": 5}\n'
+
+
 async def test_setting_takes_it_away(start):
     """No address of it is left."""
     http = await start(http_interfaces=("api",))

@@ -212,7 +212,7 @@ def _read(file: Path) -> dict[str, Judged]:
         except Fault as fault:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
-                f"{file}:{number}: {fault.failure.message} Correct this line, or move the file away.",
+                f"{file}:{number}: {fault.failure.message} Correct it, or move the file away.",
                 retryable=False,
             ) from None
         found[one.text] = one
