@@ -35,8 +35,22 @@ def test_neighbours_are_joined_at_the_place_of_the_better_one():
 
 @pytest.mark.parametrize(
     "other",
-    [hit(905, 1200), hit(901, 1200, "e"), hit(800, 1200), hit(901, 9000), hit(None, None)],
-    ids=["further away", "another document", "overlapping", "too long", "no place"],
+    [
+        hit(905, 1200),
+        hit(901, 1200, "e"),
+        hit(800, 1200),
+        hit(901, 9000),
+        hit(None, None),
+        hit(901, 1200, section="II"),
+    ],
+    ids=[
+        "further away",
+        "another document",
+        "overlapping",
+        "too long",
+        "no place",
+        "another section",
+    ],
 )
 def test_others_stay_alone(other):
     """Text is joined only where nothing stands between."""
@@ -61,10 +75,10 @@ def test_a_hit_takes_one_neighbour_so_that_there_are_as_many_as_wanted():
 
 
 def test_joined_hit_is_as_near_as_the_nearest():
-    """Whichever of them was found first; its section is that in which its text begins."""
+    """Whichever of them was found first."""
     for cosine, most, literal in ((0.7, 0.7, False), (1.0, 1.0, True), (0.5, 0.6, False)):
         better, other = (
-            hit(401, 800, cosine=0.6, section="II"),
+            hit(401, 800, cosine=0.6, section="I"),
             hit(0, 400, cosine=cosine, section="I"),
         )
         ((joined,), _) = join([better, other], 1)

@@ -1,4 +1,4 @@
-"""Joins passages that stand side by side in a document, of which both were found.
+"""Joins passages that stand side by side in a section of a document, of which both were found.
 
 An answer may begin in one and end in the next ("In a related action, …"), and the words of a
 question that is about both are in each in part.
@@ -39,7 +39,8 @@ class Joined:
         return self.parts[0]
 
     def takes(self, other: SearchHit) -> bool:
-        """Take a passage right before or behind this one; False where it does not fit.
+        """Take a passage of the section right before or behind this one; False where it does not
+        fit.
 
         It takes one: of the hits that are looked at, as many as are wanted are left.
         """
@@ -49,7 +50,7 @@ class Joined:
         start, end = min(self.start, other.start), max(self.end, other.end)
         if (
             len(self.parts) > 1
-            or other.document_id != self.best.document_id
+            or (other.document_id, other.section) != (self.best.document_id, self.best.section)
             or not (0 <= before <= _GAP_CHARS or 0 <= behind <= _GAP_CHARS)
             or end - start > _MOST_CHARS
         ):
@@ -68,7 +69,6 @@ class Joined:
                 text=text,
                 start=self.start,
                 end=self.end,
-                section=next(hit.section for hit in self.parts if hit.start == self.start),
                 cosine=max(hit.cosine for hit in self.parts),
                 literal=any(hit.literal for hit in self.parts),
             )
