@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
@@ -95,7 +96,8 @@ async def test_what_has_no_mark_is_found_by_its_parent(reaper, tmp_path):
 
 
 async def test_an_orphan_without_a_mark_is_killed_where_commands_are_the_only_children(tmp_path):
-    """That is so in the service: it hides from whoever looks for it."""
+    """That is so in the service: it hides from whoever looks for it. One that was seen before it
+    left belongs to its command, and ends with that; another command keeps the reaper."""
     script = "\n".join(
         [
             "import asyncio, os, sys, json",
@@ -105,25 +107,26 @@ async def test_an_orphan_without_a_mark_is_killed_where_commands_are_the_only_ch
             "from searchbus_attach.transports.reaping import Reaper",
             "async def main():",
             "    reaper = Reaper(every=True)",
-            "    server = parse_server('x', json.loads(sys.argv[1]))",
-            "    command = await ServerProcess.start(server, reaper, print)",
+            "    command, other = [",
+            "        await ServerProcess.start(parse_server('x', one), reaper, print)",
+            "        for one in json.loads(sys.argv[1])",
+            "    ]",
             "    path = Path(sys.argv[2])",
             "    while not (path.exists() and path.read_text().endswith('\\n')):",
             "        await asyncio.sleep(0.02)",
             "    pid = int(path.read_text())",
+            "    await command.end()",
             "    while Path(f'/proc/{pid}').exists():",
             "        await asyncio.sleep(0.02)",
-            "    print('gone', command.code, flush=True)",
-            "    await command.end()",
+            "    print('gone', other.code, flush=True)",
+            "    await other.end()",
             "    reaper.close()",
             "asyncio.run(main())",
         ]
     )
     path = tmp_path / "one"
-    server = leaving(path, "unmarked")
-    keys = {"command": server.command, "args": list(server.args)}
-    import json
-
+    servers = [leaving(path, "unmarked"), plain()]
+    keys = [{"command": one.command, "args": list(one.args)} for one in servers]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, json.dumps(keys), str(path), stdout=asyncio.subprocess.PIPE
     )
