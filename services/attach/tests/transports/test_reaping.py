@@ -164,14 +164,14 @@ async def test_what_left_the_session_of_a_command_gets_no_more_cpu_time_than_the
 
 
 async def test_processes_that_left_the_session_count(reaper, tmp_path):
-    """A command with too many is ended, and they with it."""
-    command = await ServerProcess.start(
-        leaving(tmp_path / "many", "marked", 5, processes=4), reaper, print
-    )
-    found = await started(tmp_path / "many", 5)
+    """A command with too many is ended, and they with it, also before all have written their
+    ids."""
+    path = tmp_path / "many"
+    path.touch()
+    command = await ServerProcess.start(leaving(path, "marked", 5, processes=4), reaper, print)
     await until(lambda: command.has_too_many)
     await command.end()
-    await until(lambda: not any(psutil.pid_exists(one.pid) for one in found))
+    await until(lambda: not any(psutil.pid_exists(int(one)) for one in path.read_text().split()))
 
 
 async def test_orphans_end_when_the_service_is_killed(reaper, tmp_path):
