@@ -398,7 +398,7 @@ async def test_nothing_that_the_borrower_sends_arrives_but_calls_of_what_is_lent
             await client.publish(subject, body, reply="_INBOX_edge.a.loan-red.b", headers=headers)
         await client.flush()
         await client.close()
-    # A call through the loan is heard: so the witnesses do hear what arrives.
+    # A call through the loan is received: so the subscriptions of the witnesses work.
     assert (await asyncio.to_thread(lent.call, "find", {"name": "marker"}))["result"]
     await until(lambda: [s for s, data, _ in heard if s == "redp.v1.tool.crm.find"])
     for client in listening:

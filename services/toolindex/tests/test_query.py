@@ -122,18 +122,6 @@ def test_words_of_no_language_are_counted(query, strange):
     assert parsed.strangeness(parsed.whole) == pytest.approx(strange)
 
 
-@pytest.mark.parametrize(
-    ("query", "foreign"),
-    [
-        ("Wetter senden", True), ("погода завтра", True), ("你好", True), ("what is senden", False),
-        ("send the mail to Zoë", False), ("send mail", False), ("flib wizzle", False),
-    ],
-)  # fmt: skip
-def test_query_in_another_language_is_told_by_the_glossary_or_its_letters(query, foreign):
-    """An English one may have a foreign name."""
-    assert parse(query).foreign == foreign
-
-
 def test_corrected_words_are_strange_in_the_query_but_not_in_the_reading():
     """There they count as corrections."""
     parsed = parse("wether mail")

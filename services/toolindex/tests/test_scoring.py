@@ -146,18 +146,6 @@ def test_a_catalogue_larger_than_those_of_the_fit_needs_more_evidence_where_no_w
     assert logits(2_479, 0.0) == logits(1_000_000, 0.0)  # not measured beyond
 
 
-def test_request_in_another_language_is_not_emptied_because_no_word_is_found():
-    """Its words are in no entry, whatever it asks for."""
-    gate = Gate(weights=(10.0, *[0.0] * 8), intercept=0.0)
-    large, small = (
-        gate.logits(
-            floats(0.7), floats(0.0), floats(0.5), text_features(entries=entries, foreign=True)
-        )
-        for entries in (2_479, 10)
-    )
-    assert large == small
-
-
 def test_probability_falls_with_the_distance_to_the_best_score_and_with_the_rank():
     """Slower for a request of many words; a literal match is certain."""
     short = judge(1.0, 3, floats(8.0, 0.0, -0.1, -0.5)).probabilities

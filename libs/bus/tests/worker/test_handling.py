@@ -208,7 +208,7 @@ def in_parts(size_bytes: int) -> Message:
 
 
 async def test_requests_in_parts_have_a_limit_together_while_they_arrive(transport):
-    """What does not fit is refused before a part is fetched; one that ended makes room."""
+    """A request beyond it is refused before a part is fetched, until another one has ended."""
     handling = handling_of(transport)
 
     async def fetched(count: int) -> asyncio.Task[None]:

@@ -114,6 +114,11 @@ def configure_telemetry(service: str, settings: ServiceSettings) -> Callable[[],
     return shutdown
 
 
+MAX_SERIES = 2000
+"""Series of one instrument, as in the SDK; further ones are counted together."""
+_OVERFLOW = (("otel.metric.overflow", True),)
+
+
 class LightCounter(Counter):
     """A counter that the SDK reads as an observable one."""
 
@@ -144,10 +149,7 @@ class LightCounter(Counter):
 
 _EXEMPLAR_EVERY_S = 1.0
 """A bucket's exemplar is replaced no more often: to look for the span costs a call each time."""
-MAX_SERIES = 2000
-"""Series of one instrument, as in the SDK; further ones are counted together."""
 _Series = tuple[list[int], list[float], dict[int, Exemplar]]
-_OVERFLOW = (("otel.metric.overflow", True),)
 
 
 class LightHistogram(Histogram):

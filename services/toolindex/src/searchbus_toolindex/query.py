@@ -49,7 +49,6 @@ class ParsedQuery:
         corrected: share of the words of the readings that are corrections, 0 to 1.
         strange: share of the words of the query that are in no entry and, as it seems, in no
             language: invented or misspelt ones, 0 to 1. 0 for a query in another language.
-        foreign: whether it is in another language, by the glossary or its letters.
         guessed: the readings may be wrong. They help to rank, but a match with them is no evidence.
     """
 
@@ -59,7 +58,6 @@ class ParsedQuery:
     unread: tuple[str, ...] = ()
     corrected: float = 0.0
     strange: float = 0.0
-    foreign: bool = False
     guessed: bool = False
 
     @property
@@ -137,9 +135,8 @@ def parse_query(
             english.append(word)
         corrected.append(word)
     found = ParsedQuery(
-        query, _sentences(query), corrected=corrections / max(1, meant), guessed=misread,
-        foreign=not is_english and (translated or not "".join(words).isascii()),
-    )  # fmt: skip
+        query, _sentences(query), corrected=corrections / max(1, meant), guessed=misread
+    )
     if translated:
         reading = " ".join(dict.fromkeys(english))
         guessed = is_english or misread

@@ -119,7 +119,6 @@ class Ranker:
                 terms=len(set(terms)),
                 corrected=query.corrections(text),
                 strange=query.strangeness(text),
-                foreign=query.foreign,
                 entries=scope.number,
             )
             matches = self._index.lexicon.match(terms, scope.lengths)

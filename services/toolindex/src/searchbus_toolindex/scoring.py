@@ -63,8 +63,7 @@ _MEASURED_ENTRIES = 2_479
 """The largest catalogue that this was measured on: a larger one needs no more evidence than it."""
 _WORDLESS_GROWTH, _WORDLESS_COVERAGE = 0.6, 0.2
 """How much more, for each unit of the logarithm of the number of entries, where no word of the
-request is found; nothing more from this coverage on, nor for a request in another language, whose
-words no entry has."""
+request is found; nothing more from this coverage on."""
 LEAST = 0.175
 """The probability that the best entry must have; otherwise the result is empty."""
 _SLOPE, _RANK_WEIGHT = 5.5, 0.8
@@ -92,7 +91,6 @@ class TextFeatures:
         corrected: share of its words that are corrections, 0 to 1.
         strange: share of its words that are in no entry and in no language, 0 to 1.
         entries: number of visible ones.
-        foreign: whether the query is in another language.
     """
 
     nearness: Nearness
@@ -100,7 +98,6 @@ class TextFeatures:
     corrected: float
     strange: float
     entries: int
-    foreign: bool = False
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -115,7 +112,7 @@ class Gate(msgspec.Struct, frozen=True):
         """By entry, the logarithm of the odds that it serves the text."""
         logits: Floats = features(cosines, coverage, agreement, found) @ np.array(self.weights)
         entries = min(found.entries, _MEASURED_ENTRIES)
-        if entries > _FITTED_ENTRIES and not found.foreign:
+        if entries > _FITTED_ENTRIES:
             grown = math.log((entries + 8) / (_FITTED_ENTRIES + 8))
             wordless = np.maximum(0.0, 1 - coverage / _WORDLESS_COVERAGE)
             logits -= _WORDLESS_GROWTH * grown * wordless
