@@ -8,14 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from mcp import Client, MCPError
 
-from searchbus_testing import Stack, descendants, eventually, until
+from searchbus_testing import Stack, command_of, descendants, eventually, until
 
 PROGRAM = Path(__file__).parents[1] / "e2e" / "attached_server.py"
 pytestmark = pytest.mark.slow
@@ -63,12 +62,7 @@ def worker_of(stack: Stack, session: int) -> str:
 
 def servers_of(stack: Stack) -> list[psutil.Process]:
     """The processes of the attached server."""
-    found = []
-    for process in descendants(stack.process.pid):
-        with suppress(psutil.NoSuchProcess):
-            if str(PROGRAM) in process.cmdline():
-                found.append(process)
-    return found
+    return [p for p in descendants(stack.process.pid) if str(PROGRAM) in command_of(p)]
 
 
 async def there(stack: Stack) -> bool:

@@ -19,7 +19,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from searchbus_testing import SEARCHBUS, alive, descendants, eventually, until
+from searchbus_testing import SEARCHBUS, alive, command_of, descendants, eventually, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ def hosts_process(data: Path) -> psutil.Process:
     (found,) = [
         process
         for process in descendants(os.getpid())
-        if {"stdio", str(data)} <= set(process.cmdline())
+        if {"stdio", str(data)} <= set(command_of(process))
     ]
     return found
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from searchbus_bus import Bus, Directory, MemoryBroker, Request, Serving, Worker
 from searchbus_contracts import Actor, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import StatusReply, StatusRequest
 from searchbus_runtime.pins import PinFile
-from searchbus_testing import descendants, until
+from searchbus_testing import command_of, descendants, until
 
 PROGRAM = Path(__file__).with_name("programs") / "plain_server.py"
 EVERYBODY = Actor(subject="test", roles=("*",))
@@ -65,13 +65,7 @@ def write_toml(path: Path, servers: dict[str, dict[str, Any]]) -> None:
 
 def children() -> list[psutil.Process]:
     """Processes below this one that run the server program."""
-    found = []
-    for process in descendants(os.getpid()):
-        with suppress(psutil.NoSuchProcess):
-            command, status = process.cmdline(), process.status()
-            if str(PROGRAM) in command and status != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return [p for p in descendants(os.getpid()) if str(PROGRAM) in command_of(p)]
 
 
 @pytest.fixture(autouse=True)

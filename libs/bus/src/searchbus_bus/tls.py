@@ -72,8 +72,17 @@ class TlsFiles:
                 f"Set SEARCHBUS_{self.of}_CA_FILE to the authority that signed it."
             )
         if error is not None:
+            if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
+                return self.explain_demand(server)
             return (
                 f"TLS with {server} failed ({error.reason}). If it demands certificates of "
                 f"clients, set SEARCHBUS_{self.of}_CERT_FILE and SEARCHBUS_{self.of}_KEY_FILE."
             )
         return ""
+
+    def explain_demand(self, server: str) -> str:
+        """One line for a server that demands a certificate, where this client has none."""
+        return (
+            f"{server} demands certificates of clients. "
+            f"Set SEARCHBUS_{self.of}_CERT_FILE and SEARCHBUS_{self.of}_KEY_FILE."
+        )

@@ -1,7 +1,7 @@
 """Helpers that the tests of several packages share. Not part of any image."""
 
 from .http import HEADERS, messages, post, serve
-from .processes import NatsServer, alive, descendants, free_port, watch_this_process
+from .processes import NatsServer, alive, command_of, descendants, free_port, watch_this_process
 from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .terminal import Terminal
 from .waiting import eventually, until
@@ -14,6 +14,7 @@ __all__ = [
     "Stack",
     "Terminal",
     "alive",
+    "command_of",
     "descendants",
     "eventually",
     "free_port",

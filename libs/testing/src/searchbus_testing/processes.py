@@ -57,6 +57,14 @@ def alive(pids: Iterable[int]) -> set[int]:
     return found
 
 
+def command_of(process: psutil.Process) -> list[str]:
+    """Its program and arguments; empty once it ended, whether it is waited for or not."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie, too
+        return []
+
+
 def descendants(pid: int) -> list[psutil.Process]:
     """The processes that a process has started, directly or not.
 

@@ -97,6 +97,11 @@ class BusClient(Client):
         self.leaving: set[Subscription] = set()
         """Not made again on the next connection."""
 
+    @property
+    def demands_certificate(self) -> bool:
+        """Whether the server that greeted last lets only clients with a certificate in."""
+        return bool(self._server_info.get("tls_verify"))
+
     def deliver_directly(
         self, subscription: Subscription, callback: Callable[[Message], None]
     ) -> None:

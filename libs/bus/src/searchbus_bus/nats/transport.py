@@ -385,13 +385,16 @@ class NatsTransport:
 
     def _note_tls(self, error: Exception) -> None:
         files = self._tls_files or TlsFiles("NATS")
-        # A handshake that failed, or files that cannot be used.
+        # A server that refuses a certificate may cut the connection before its reason is read.
+        cut = isinstance(error, BrokenPipeError | ConnectionResetError)
         fault = files.explain(self._where, error)
-        fault = fault or (str(error) if isinstance(error, ValueError) else "")
+        if cut and self._client.demands_certificate and files.certificate is None:
+            fault = files.explain_demand(self._where)
+        elif isinstance(error, ValueError) and not fault:  # files that cannot be used
+            fault = str(error)
         if fault and fault != self._tls_fault:
             log.error("%s", fault)
-        # A server that refuses a certificate may cut the connection before its reason is read.
-        if fault or not isinstance(error, BrokenPipeError | ConnectionResetError):
+        if fault or not cut:
             self._tls_fault = fault
 
 
