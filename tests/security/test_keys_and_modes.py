@@ -150,16 +150,19 @@ CANARY = "canary-4711-secret"
 
 
 async def test_audit_log_has_who_called_what_and_no_contents(secured, caplog):
-    """Subject, tool, outcome, time, size; no argument, no token."""
+    """Subject, tool, outcome, time, size, also of what is forbidden; no argument, no token."""
     caplog.set_level(logging.DEBUG)
     token = secured.provider.token("A", "B")
     await secured.result("tools/call", token, name="two_tool", arguments={"text": CANARY})
     await secured.result("tools/call", token, name="unknown", arguments={"text": CANARY})
+    lacking = secured.provider.token("A")
+    await secured.post("tools/call", lacking, name="two_tool", arguments={"text": CANARY})
     secured.edge.audit.flush()
     records = [r for r in caplog.records if r.name == "searchbus.audit"]
     lines = [json.loads(line) for r in records for line in r.lines]
     assert [(line["subject"], line["tool"], line["outcome"]) for line in lines] == [
-        ("alice", "two_tool", "ok"), ("alice", "unknown", "json-rpc -32602")
+        ("alice", "two_tool", "ok"), ("alice", "unknown", "json-rpc -32602"),
+        ("alice", "two_tool", "forbidden"),
     ]  # fmt: skip
     assert lines[0]["bytes"] > 0
     assert lines[0]["duration_ms"] > 0

@@ -188,6 +188,7 @@ async def open_edge(
                 settings.call_limit_bytes,
                 timeout_s=settings.body_timeout_s,
             ),
+            audit=tools.audit,
         )
         extensions = await stack.enter_async_context(
             open_extensions(bus, settings, tools.calls, tools.registry, key, clock)
@@ -323,7 +324,7 @@ def _servers(
             prompts=tools.prompts,
             search=tools.search,
             extensions=extensions,
-            listen=tools.changes.handler,
+            listen=tools.changes.listen,
             middleware=(
                 tracing.middleware,
                 OwnWorker(tools.bus).refuse,

@@ -17,6 +17,7 @@ from searchbus_edge.http.faults import HttpError
 from searchbus_edge.interfaces.calls import HttpCalls, read_arguments
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
+from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.call import Served
 from searchbus_edge.tools.faults import failed_reply, internal_error
 from searchbus_edge.tools.limits import LocalLimiter
@@ -187,10 +188,12 @@ async def test_stranger_is_refused(calls):
 
 async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
     """Of the tool itself, and of the one that call_tool is to call."""
+    audit = AuditLog()
     policy = HttpPolicy(
         authenticator=Authenticator(keys=_Keys(), resource_url="https://x.example"),
         abuse=LocalLimiter(0, 1), tracing=Tracing(trust=False),
         addresses=AddressRules(EdgeSettings().hosts, []), limits=BodyLimits(1000, 1000),
+        audit=audit,
     )  # fmt: skip
     tools = SimpleNamespace(resolver=Resolver(running.edge.registry))
     calls = HttpCalls(running.edge.registry, tools, policy)
@@ -202,6 +205,7 @@ async def test_missing_role_is_forbidden_to_a_known_caller(running, make_tool):
             await calls.call(received, calls.everything, name, arguments)
         assert (raised.value.status, raised.value.failure.code) == (403, "forbidden")
         assert b'scope="NOBODY"' in dict(raised.value.headers)[b"www-authenticate"]
+    audit.close()
 
 
 class _Keys:

@@ -16,11 +16,13 @@ from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.catalog.view import LAZY, View
 from searchbus_edge.http.body import BodyLimits
+from searchbus_edge.mcp import endpoint
 from searchbus_edge.mcp.endpoint import McpEndpoint
 from searchbus_edge.mcp.messages import encode_result
 from searchbus_edge.mcp.running import RunningRequests
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
+from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.resolve import Resolver
 from searchbus_edge.tools.telemetry import Tracing
@@ -69,16 +71,18 @@ def post(way, make_tool, clock):
         largest_request=lambda: view.max_request_bytes,
     )  # fmt: skip
     resolver = Resolver(SimpleNamespace(view=lambda toolset: view))
+    audit = AuditLog()
     policy = HttpPolicy(
         authenticator=Authenticator(keys=Keys(), resource_url="https://x.example"),
         abuse=LocalLimiter(1, 3, clock=clock),
         tracing=Tracing(trust=False),
         addresses=AddressRules(["x.example"], []),
         limits=BodyLimits(1000, 1000),
+        audit=audit,
     )
     running = RunningRequests(MemoryBroker().connect(), b"key", service="connector")
-    endpoint = McpEndpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
-    endpoint._fast = way
+    tested = McpEndpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
+    tested._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):
         pending = [
@@ -98,11 +102,12 @@ def post(way, make_tool, clock):
                  **dict(headers)}  # fmt: skip
         scope = {"type": "http", "method": method, "path": "/mcp", "client": ("10.0.0.1", 5),
                  "headers": [*given.items(), *more]}  # fmt: skip
-        await endpoint(scope, receive, send)
+        await tested(scope, receive, send)
         text = b"".join(event.get("body", b"") for event in events)
         return events[0]["status"], dict(events[0]["headers"]), text
 
-    return send_request
+    yield send_request
+    audit.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "OPTIONS"])
@@ -152,6 +157,15 @@ async def test_two_credentials_are_refused(post, way, second):
     assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
     assert b"one Authorization header" in body
     assert way.served == []
+
+
+async def test_request_for_changes_is_small(post, way, monkeypatch):
+    """It is kept as long as its client listens; whatever makes it large."""
+    monkeypatch.setattr(endpoint, "MAX_LISTEN_BYTES", 100)
+    for method, expected in (("subscriptions/listen", 413), ("tools/list", 200)):
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "more": "x" * 100}
+        assert (await post(json.dumps(body).encode()))[0] == expected
+    assert [request.method for _, request in way.served] == ["tools/list"]
 
 
 async def test_missing_role_is_an_http_status(post, way):

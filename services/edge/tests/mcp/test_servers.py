@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from types import SimpleNamespace
 
 import httpx
 import mcp_types as types
@@ -13,9 +14,10 @@ from mcp import Client
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from searchbus_bus import Worker
+from searchbus_bus import Worker, end_task
 from searchbus_contracts import InputRequired
 from searchbus_contracts.attach import ATTACHED_BY
+from searchbus_edge.mcp import servers
 from searchbus_edge.mcp.client import client_capabilities, dump_responses, request_input
 from searchbus_edge.mcp.servers import ListChanges
 from searchbus_testing import until
@@ -255,6 +257,34 @@ async def test_change_is_published_for_each_list():
         await asyncio.sleep(0)
     kinds = [type(event) for event in seen]
     assert kinds == [ToolsListChanged, PromptsListChanged, ResourcesListChanged]
+
+
+async def test_streams_of_one_caller_leave_those_of_others(monkeypatch):
+    """Its own end gives one back."""
+    monkeypatch.setattr(servers, "MAX_STREAMS", 2)
+    changes = ListChanges()
+    begun = asyncio.Semaphore(0)
+
+    async def acknowledge(notification, **options):
+        begun.release()
+
+    def listen(caller):
+        session = SimpleNamespace(send_notification=acknowledge)
+        ctx = SimpleNamespace(request=SimpleNamespace(caller=caller), request_id=1, session=session)
+        params = types.SubscriptionsListenRequestParams.model_validate({"notifications": {}})
+        return asyncio.create_task(changes.listen(ctx, params))
+
+    open_ = [listen("ann"), listen("ann"), listen("bob")]
+    for _ in open_:
+        await begun.acquire()
+    fault = await fault_of(listen("ann"))
+    assert (fault.error.code, fault.error.data["code"]) == (-31503, "overloaded")
+    await end_task(open_.pop(0))
+    open_.append(listen("ann"))
+    await begun.acquire()
+    for task in open_:
+        await end_task(task)
+    assert changes._streams == {}
 
 
 async def test_close_without_listeners_is_harmless():

@@ -10,6 +10,7 @@ from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.body import BodyLimits
 from searchbus_edge.http.head import HttpRefusal
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
+from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.limits import LocalLimiter
 from searchbus_edge.tools.telemetry import Tracing
 
@@ -23,6 +24,8 @@ class Keys:
 
 @pytest.fixture
 def admit(clock):
+    audit = AuditLog()
+
     def make(keys=Keys()):
         policy = HttpPolicy(
             authenticator=Authenticator(keys=keys, resource_url="https://x.example"),
@@ -30,6 +33,7 @@ def admit(clock):
             tracing=Tracing(trust=False),
             addresses=AddressRules(["x.example"], ["https://x.example"]),
             limits=BodyLimits(1000, 1000),
+            audit=audit,
         )
 
         async def send(key="alice", **headers):
@@ -39,7 +43,8 @@ def admit(clock):
 
         return policy, send
 
-    return make
+    yield make
+    audit.close()
 
 
 async def test_admitted_request_has_its_caller(admit):

@@ -46,6 +46,9 @@ from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
 
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
+LISTEN = "subscriptions/listen"
+MAX_LISTEN_BYTES = 16 * 1024
+"""Limit of a request for changes, which is kept as long as its client listens."""
 MAX_BATCH = 50
 ServeMessage = Callable[[Received, Message, Answer], Awaitable[None]]
 
@@ -86,6 +89,10 @@ class McpEndpoint:
             return
         request = read_request(body)
         target = self._target(request)
+        if len(body) > MAX_LISTEN_BYTES and request and request.method == LISTEN:
+            text = f"{LISTEN} is over {MAX_LISTEN_BYTES} bytes. Name fewer resources."
+            await refused(HttpRefusal(413, text)).send(send)
+            return
         if len(body) > limits.small_bytes:
             declared_bytes = target.max_request_bytes if target is not None else 0
             refusal = limits.check(body, declared_bytes)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -27,7 +29,7 @@ from mcp_types import INVALID_REQUEST
 from pydantic import BaseModel
 
 from searchbus_bus import Bus
-from searchbus_contracts import VERSION, Actor
+from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
 
 from ..catalog.prompts import Prompts
@@ -39,7 +41,7 @@ from ..search.lazy import TOOL_REFERENCES
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
 from ..tasks.store import Task
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
-from ..tools.faults import guarded
+from ..tools.faults import guarded, raise_for
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .client import VIEWS, Context, client_capabilities, dump_responses, request_input, sending
@@ -72,7 +74,10 @@ class Handlers:
     prompts: Prompts
     search: SearchMethods
     extensions: Extensions
-    listen: ListenHandler
+    listen: Callable[
+        [Context, types.SubscriptionsListenRequestParams],
+        Awaitable[types.SubscriptionsListenResult],
+    ]
     middleware: Sequence[Any]
     default_actor: Actor
     list_ttl_ms: int
@@ -282,15 +287,38 @@ class EndpointServer:
         return handler
 
 
+MAX_STREAMS = 1024
+"""Open streams of one caller, as many as connections of one address."""
+
+
 class ListChanges:
-    """Publishes changes; `handler` serves the method, `on_change` a client of a revision without
+    """Publishes changes; `listen` serves the method, `on_change` a client of a revision without
     it."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self._published = InMemorySubscriptionBus()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.handler = ListenHandler(self._published)
+        # All together are limited as connections.
+        self._handler = ListenHandler(self._published, max_subscriptions=sys.maxsize)
+        self._streams: Counter[str] = Counter()
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Send changes until the client leaves. Raises MCPError, where its caller has too many
+        streams."""
+        caller = getattr(ctx.request, "caller", "")
+        if self._streams[caller] >= MAX_STREAMS:
+            message = f"{MAX_STREAMS} streams of this caller are open. Close some, or wait."
+            raise raise_for(Fault(ErrorCode.OVERLOADED, message))
+        self._streams[caller] += 1
+        try:
+            return await self._handler(ctx, params)
+        finally:
+            self._streams[caller] -= 1
+            if not self._streams[caller]:
+                del self._streams[caller]
 
     def notify(self) -> None:
         """Tell every listening client that tools, prompts and resources have changed."""
@@ -302,7 +330,7 @@ class ListChanges:
 
     def close(self) -> None:
         """End the open streams: they would hold the server's shutdown for its whole grace time."""
-        self.handler.close()
+        self._handler.close()
 
     async def _publish(self) -> None:
         events: tuple[Any, ...] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from searchbus_bus.client.transit import Transit
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 
 from ..auth.authenticator import Authenticator
 from ..auth.identity import UnauthenticatedError
@@ -20,6 +20,7 @@ from ..http.body import BodyLimits
 from ..http.faults import retry_after_s
 from ..http.head import Head, HttpRefusal, Received, parse_head
 from .arrivals import Arrivals
+from .audit import AuditLog
 from .limits import LocalLimiter
 from .telemetry import Tracing
 
@@ -37,6 +38,7 @@ class HttpPolicy:
     tracing: Tracing
     addresses: AddressRules
     limits: BodyLimits
+    audit: AuditLog
     arrivals: Arrivals = field(default_factory=Arrivals)
 
     async def admit(self, scope: Any, resource: str) -> Received | HttpRefusal:
@@ -67,7 +69,7 @@ class HttpPolicy:
         self, actor: Actor, resource: str, called: ListedTool | None
     ) -> HttpRefusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks
-        (RFC 6750, 3.1).
+        (RFC 6750, 3.1); that is in the audit log as any call.
 
         Args:
             called: the tool; None for an unknown one.
@@ -77,6 +79,10 @@ class HttpPolicy:
         role = actor.missing(called.required_roles)
         if role is None:
             return None
+        self.audit.record(
+            actor, called.name, None, outcome=ErrorCode.FORBIDDEN,
+            duration_s=0.0, size_bytes=0, tokens=0,
+        )  # fmt: skip
         challenge = self.authenticator.insufficient(resource, role)
         message = f"forbidden: The role {role} is needed."
         return HttpRefusal(403, message, -31403, ((b"www-authenticate", challenge),))
