@@ -8,6 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 from msgspec import Struct
 
@@ -18,10 +19,13 @@ from searchbus_contracts import (
     ResourceReadRequest,
     ToolAnnotations,
 )
+from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.interfaces.console.access import console_token
 from searchbus_edge.interfaces.console.app import POLICY
 from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
+from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 from searchbus_testing import until
 
 KEY = "k" * 40
@@ -247,6 +251,29 @@ async def test_key_gives_no_role_that_its_maker_lacks(start, tmp_path):
     KeyFile(tmp_path / "keys.json").add("bound", (), endpoints=("desk",))
     shown = (await http.get(f"{API}/keys", headers=sent)).json()["keys"]
     assert [key["endpoints"] for key in shown] == [[], [], ["desk"]]
+
+
+async def test_stream_ends_with_the_key_of_its_reader(start, tmp_path):
+    """A key is revoked because it is in wrong hands: what comes later is not for them."""
+    edge = (await start(auth="static")).edge
+    file = KeyFile(tmp_path / "keys.json")
+    operator, record = file.add("operator", (OPERATOR,))
+    sent = {"Authorization": f"Bearer {operator}"}
+    async with (
+        HttpServer.serving(build_app(edge, Health())) as server,
+        httpx.AsyncClient(base_url=server.url, headers=sent) as http,
+        http.stream("GET", f"{API}/events") as stream,
+    ):
+        lines = stream.aiter_lines()
+        while not (await anext(lines)).startswith("data: "):
+            pass
+        file.revoke(record.id)
+        while (await http.get(f"{API}/me")).status_code != 401:
+            await asyncio.sleep(0.05)
+        worker = Worker("late")
+        worker.add(Open())
+        await edge.bus.serve(worker)
+        assert "instance/late" not in "".join([line async for line in lines])
 
 
 async def test_call_sends_its_events_result_and_trace(http):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -120,13 +121,21 @@ class Streamed(Response):
         await self._serve(receive, send)
 
 
-async def send_overview(changes: AsyncIterator[dict[str, Any]], receive: Any, send: Any) -> None:
-    """Send changes as events until the client leaves."""
+async def send_overview(
+    changes: AsyncIterator[dict[str, Any]],
+    admit: Callable[[], Awaitable[Any]],
+    receive: Any,
+    send: Any,
+) -> None:
+    """Send changes as events until the client leaves, or is no longer admitted, as with a key that
+    was revoked meanwhile (`admit` raises HttpError)."""
     stream = EventStream(send, INERT)
     with DisconnectWatch(receive, stream):
         try:
-            async for changed in changes:
-                await stream.event(encode(changed), b"changes")
+            with suppress(HttpError):
+                async for changed in changes:
+                    await admit()
+                    await stream.event(encode(changed), b"changes")
             await stream.end()
         finally:
             await changes.aclose()  # type: ignore[attr-defined]  # it is a generator

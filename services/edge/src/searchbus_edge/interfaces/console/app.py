@@ -6,7 +6,7 @@ credential.
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from typing import Any
 
@@ -172,7 +172,8 @@ class Console:
         async def events(request: Request) -> Streamed:
             visitor = await self._access.visitor(request)
             changes = self._overview.watch(everything=visitor.sees)
-            return Streamed(lambda receive, send: send_overview(changes, receive, send))
+            admit = partial(self._access.visitor, request)
+            return Streamed(lambda receive, send: send_overview(changes, admit, receive, send))
 
         @app.get(f"{API}/held")
         async def held(request: Request, digits: str) -> PlainAnswer:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from searchbus_contracts import Actor, ErrorCode, Fault, encode
 from searchbus_runtime.client_entries import snippets, start_command
 
-from ...auth.static_keys import KeyFile
+from ...auth.static_keys import MAX_DAYS, KeyFile
 from ...http.answer import PlainAnswer
 from ...http.faults import unknown_toolset
 from ...settings import EdgeSettings
@@ -35,7 +35,7 @@ class NewKey(Struct, frozen=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     roles: Annotated[tuple[Annotated[str, Meta(max_length=200)], ...], Meta(max_length=50)] = ()
-    days: Annotated[int, Meta(ge=0, le=3660)] = 0
+    days: Annotated[int, Meta(ge=0, le=MAX_DAYS)] = 0
 
 
 class KeyId(Struct, frozen=True):
