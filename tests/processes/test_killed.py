@@ -79,6 +79,7 @@ def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
         assert "retrieval.search" in first
         assert "3 unchanged" in rest
         pids = json.loads((tmp_path / "data" / "state.json").read_text())["processes"].values()
+        assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     finally:
         os.killpg(running.pid, signal.SIGINT)
         running.wait(300)

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from searchbus_runtime.files import file_stamp, write_atomically
+from searchbus_runtime.files import file_stamp, locked, write_atomically
 
 
 @pytest.mark.parametrize("data", ["grüße\n", "grüße\n".encode()])
@@ -69,3 +69,14 @@ def test_the_stamp_changes_with_the_content_and_with_who_may_read_it(tmp_path):
     unreadable = file_stamp(path)
     write_atomically(path, "two", mode=0o600)
     assert len({first, unreadable, file_stamp(path)}) == 3
+
+
+def test_folder_of_a_lock_is_its_owners_alone(tmp_path):
+    """A command may lock a file of the data folder before the first start makes that."""
+    before = os.umask(0o022)
+    try:
+        with locked(tmp_path / "data" / "keys.json"):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700

@@ -50,12 +50,12 @@ def locked(path: Path) -> Iterator[None]:
     """Change a file alone among all processes: who reads it before it writes loses no change.
 
     The lock is a file beside it: the file itself is replaced, and a lock on it with it. Its folder
-    is made where it is missing.
+    is made where it is missing, for its owner alone: it may be the data folder.
 
     Raises:
         OSError: the lock cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
