@@ -69,3 +69,26 @@ def test_damaged_file_is_reported_and_kept(tmp_path, command):
     assert refused.exit_code == 1
     assert f"error: {file} is not a valid keys file" in refused.stderr
     assert file.read_text() == "{"
+
+
+def test_a_key_expires_within_ten_years(tmp_path):
+    """A date after the year 9999 could not be listed."""
+    refused = run(tmp_path, "add", "laptop", "--days", "9999999")
+    assert refused.exit_code == 2
+    assert "--days" in refused.output
+    run(tmp_path, "add", "laptop", "--days", "3660")
+    assert run(tmp_path, "list").exit_code == 0
+
+
+def test_names_have_no_effect_on_a_terminal(tmp_path):
+    """An operator of the console may have chosen them."""
+    KeyFile(tmp_path / "keys.json").add("a\x1b]0;b\nc", ("\x9b2J",))
+    (line,) = run(tmp_path, "list").stdout.splitlines()
+    assert "a\\x1b]0;b\\nc  \\x9b2J" in line
+
+
+@pytest.mark.parametrize("command", ["rotate", "retire", "revoke"])
+def test_an_unknown_key_makes_no_folder(tmp_path, command):
+    """Its name was mistyped."""
+    assert run(tmp_path / "mistyped", command, "nobody").exit_code == 1
+    assert list(tmp_path.iterdir()) == []

@@ -145,14 +145,6 @@ def test_parts_of_the_list_do_not_run_together():
         CURSORS.read(CURSORS.issue({"o": 5}, "ab", "c"), "a", "bc")
 
 
-def test_cursor_is_bound_to_a_caller_of_any_name():
-    """A token may name a caller with half a surrogate pair."""
-    cursor = CURSORS.issue({"o": 5}, "tools", "\ud800", ["READER"])
-    assert CURSORS.read(cursor, "tools", "\ud800", ["READER"]) == {"o": 5}
-    with pytest.raises(CursorError):
-        CURSORS.read(cursor, "tools", "\ud801", ["READER"])
-
-
 def test_changed_cursors_are_refused():
     """Each character counts."""
     cursor = CURSORS.issue({"o": 5}, "tools")

@@ -89,6 +89,8 @@ async def test_good_token_names_its_bearer(verifier):
         ({"sub": ""}, "not valid here"),
         ({"sub": 7}, "not valid here"),
         ({"sub": "x" * 257}, "not valid here"),
+        ({"sub": "a\ud800"}, "not valid here"),
+        ({"roles": ["a\ud800"]}, "not valid here"),
     ],
 )
 async def test_bad_claims_are_refused(verifier, claims, message):

@@ -43,6 +43,14 @@ async def test_more_than_the_tools_declare_is_not_read(chunks):
     assert refused == HttpRefusal(413, "The body is over 10 bytes.")
 
 
+async def test_length_of_thousands_of_digits_is_ignored():
+    """The server accepts zeros before a length; the body itself is looked at."""
+    head = Head([], content_length="0" * 5000 + "5")
+    assert await BodyLimits(1000, 10).read(head, receiver(b"12345", then="end"), empty) == b"12345"
+    refused = await BodyLimits(1000, 10).read(head, receiver(b"x" * 11, then="end"), empty)
+    assert isinstance(refused, HttpRefusal)
+
+
 async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
     """408; afterwards as much can be held as before."""
     limits = BodyLimits(1000, 1000, timeout_s=0.01, held_bytes=10)

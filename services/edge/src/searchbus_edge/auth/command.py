@@ -16,9 +16,9 @@ from msgspec.structs import asdict
 from searchbus_contracts import is_token
 from searchbus_runtime import data_folder
 from searchbus_runtime.config_sources import configured_path
-from searchbus_runtime.wording import CommandError
+from searchbus_runtime.wording import CommandError, printable
 
-from .static_keys import KeyFile, KeyRecord
+from .static_keys import MAX_DAYS, KeyFile, KeyRecord
 
 keys = typer.Typer(help="Make, list and revoke keys (SEARCHBUS_AUTH=static).", no_args_is_help=True)
 
@@ -26,6 +26,9 @@ FileOption = Annotated[
     Path | None, typer.Option("--file", help="The keys file (default: <data>/keys.json).")
 ]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
+DaysOption = Annotated[
+    int, typer.Option(min=0, max=MAX_DAYS, help="Days until the key expires; 0: never.")
+]
 
 
 @keys.command("add")
@@ -34,7 +37,7 @@ def add(
     role: Annotated[
         list[str] | None, typer.Option(help="A role; may be repeated. '*' is every role.")
     ] = None,
-    days: Annotated[int, typer.Option(min=0, help="Days until the key expires; 0: never.")] = 0,
+    days: DaysOption = 0,
     endpoint: Annotated[
         list[str] | None,
         typer.Option(help="The key is valid at /mcp/ENDPOINT only; may be repeated."),
@@ -79,13 +82,14 @@ def list_keys(
         until = _day(record.expires_s) if record.expires_s else "no end"
         roles = ", ".join(record.roles) or "no roles"
         valid = f"{_day(record.created_s)} to {until}{_places(record)}"
-        typer.echo(f"{record.id}  {record.name}  {roles}  {valid}")
+        line = f"{record.id}  {record.name}  {roles}  {valid}"
+        typer.echo(printable(line, one_line=True))
 
 
 @keys.command("rotate")
 def rotate(
     name: Annotated[str, typer.Argument(help="The name of the key.")],
-    days: Annotated[int, typer.Option(min=0, help="Days until the key expires; 0: never.")] = 0,
+    days: DaysOption = 0,
     file: FileOption = None,
     data: DataOption = None,
 ) -> None:

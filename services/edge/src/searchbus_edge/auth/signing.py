@@ -201,12 +201,5 @@ class StateCodec:
 
 def _sign(key: bytes, body: bytes, bound_to: tuple[object, ...]) -> bytes:
     # JSON has no zero byte, so that the two parts do not run together.
-    signed = _as_bytes(bound_to) + b"\0" + body
+    signed = msgspec.json.encode(bound_to) + b"\0" + body
     return hashlib.blake2b(signed, key=key, digest_size=_SIGNATURE_BYTES).digest()
-
-
-def _as_bytes(bound_to: tuple[object, ...]) -> bytes:
-    try:
-        return msgspec.json.encode(bound_to)
-    except UnicodeEncodeError:  # a token may name a caller with half a surrogate pair
-        return ascii(bound_to).encode()

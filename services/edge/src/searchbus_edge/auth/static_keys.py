@@ -26,6 +26,8 @@ from searchbus_runtime.files import file_stamp, locked, write_atomically
 from .identity import Identity, UnauthenticatedError, kept_role
 
 log = logging.getLogger("searchbus.edge.auth")
+MAX_DAYS = 3660
+"""The longest validity of a key that expires."""
 _PREFIX = "sbk"
 _CHECK_EVERY_S = 1.0
 _REFUSED = "The key is unknown, revoked or expired."
@@ -106,6 +108,7 @@ class KeyFile:
 
     def retire(self, name: str) -> list[str]:
         """Remove the keys of a name but the newest, and return their ids; KeyError as above."""
+        self._newest(name)  # before the lock, which makes the folder
         with locked(self.path):
             newest, records = self._newest(name), self.read()
             old = [record for record in records if record.name == name and record != newest]
@@ -120,6 +123,8 @@ class KeyFile:
 
     def revoke(self, key_id: str) -> bool:
         """Remove a key; False where no key has that id."""
+        if key_id not in [record.id for record in self.read()]:  # the lock makes the folder
+            return False
         with locked(self.path):
             records = self.read()
             kept = [record for record in records if record.id != key_id]

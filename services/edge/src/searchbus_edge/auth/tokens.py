@@ -127,6 +127,8 @@ class TokenVerifier:
             raise UnauthenticatedError(_REFUSED)
         try:
             claims = json.loads(payload, object_pairs_hook=_no_duplicates)
+            # Half a surrogate pair has no UTF-8: such a caller could neither be sent nor logged.
+            json.dumps(claims, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise UnauthenticatedError(_REFUSED) from None
         if not isinstance(claims, dict):

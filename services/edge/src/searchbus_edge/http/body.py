@@ -6,6 +6,7 @@ Most requests come in one piece; the deadline and the count of held bytes apply 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
+_LENGTH = re.compile("[0-9]{1,19}")
 _any = msgspec.json.Decoder(Raw)
 
 
@@ -79,7 +81,8 @@ class BodyLimits:
         """The body, or why it is refused; `most_declared` (bytes that any tool allows) is looked at
         only for a large body."""
         limit = self._call_bytes
-        length = int(head.content_length) if head.content_length.isdecimal() else None
+        # The server has read it; with more digits than a length has, int() could raise ValueError.
+        length = int(head.content_length) if _LENGTH.fullmatch(head.content_length) else None
         if length is None or length > limit:
             limit = self.of_tool(most_declared())
         if length is not None and length > limit:

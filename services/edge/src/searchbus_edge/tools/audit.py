@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Struct, UnsetType
 from opentelemetry import metrics, trace
 
 from searchbus_bus import SECONDS
@@ -124,7 +124,7 @@ class AuditLog:
             line.trace_id, line.span_id = ids[3:35], ids[36:52]
         if self._arguments and arguments is not None:
             line.arguments = arguments
-        if not self._lines.add(_encode(line)):
+        if not self._lines.add(_encoder.encode(line)):
             _dropped.add(1)
 
     def flush(self) -> None:
@@ -145,12 +145,3 @@ def _measure(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
         else:
             toolset, tool = "other", "other"
     _tools.record(duration_s, {"toolset": toolset, "tool": tool, "outcome": outcome})
-
-
-def _encode(line: _Line) -> bytes:
-    try:
-        return _encoder.encode(line)
-    except UnicodeEncodeError:  # a token may name a caller with half a surrogate pair
-        fields = structs.asdict(line)
-        texts = {name: ascii(value) for name, value in fields.items() if isinstance(value, str)}
-        return _encoder.encode(structs.replace(line, **texts))
