@@ -128,6 +128,7 @@ async def test_end_waits_for_the_answers_of_what_was_read(line):
         await line.send("tools/list", 2)
         await line.send("subscriptions/listen", 3)
         await line.send("tools/list", 4)
+        await line.send("notifications/cancelled", requestId=[2])
         await line.send("notifications/cancelled", requestId=4)
         await line.send("ping", 5)
         assert await line.receive() == (5, [])

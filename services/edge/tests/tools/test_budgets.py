@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
@@ -141,3 +143,20 @@ def test_unknown_budgets_are_refused():
     """With the names that there are."""
     with pytest.raises(ValueError, match="there is no budget 'calls': use caller_calls"):
         EdgeSettings(daily_budgets={"calls": 1})
+
+
+async def test_calls_that_wait_for_the_counts_together_are_counted_one_by_one(
+    store, clock, monkeypatch
+):
+    """Those of a new day, or of an edge that has just started."""
+    look = store.get
+
+    async def slow(key):
+        await asyncio.sleep(0)
+        return await look(key)
+
+    monkeypatch.setattr(store, "get", slow)
+    budgets = Budgets({"caller_calls": 2, "tenant_calls": 100}, store, clock=clock)
+    calls = [budgets.admit("ann", costly=False) for _ in range(10)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(one, Fault) for one in outcomes].count(False) == 2

@@ -105,7 +105,8 @@ class ClientMessages:
         if answered:
             self._asked.discard(identity)
         elif method == "notifications/cancelled":
-            self._asked.discard((message.message.params or {}).get("requestId"))
+            cancelled = (message.message.params or {}).get("requestId")
+            self._asked = {asked for asked in self._asked if asked != cancelled}
         elif method not in ("", _ENDLESS) and identity is not None:
             self._asked.add(identity)
         if self._asked:
