@@ -16,6 +16,7 @@ RSS = """<?xml version="1.0" encoding="iso-8859-1"?>
 <pubDate>Tue, 03 Mar 2026 23:30:00 -0500</pubDate>
 <content:encoded><![CDATA[<p>Sie singen &nbsp; laut & lange \x0b&#0;</p>]]></content:encoded></item>
 <item><title><![CDATA[<b>Short</b>]]></title><link>http://example.com/b</link>
+<pubDate>Tue, 03 Mar 99999999999999999999 23:30:00 GMT</pubDate>
 <description>A summary.</description></item></channel></rss>"""
 ATOM = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://example.com/">
 <entry><id>tag:1</id><title type="text">1 &lt; 2</title><updated>2026-03-05T01:00:00Z</updated>
@@ -34,7 +35,7 @@ def listing(text: str) -> list[FeedEntry]:
 
 
 def test_rss_is_read_with_its_usual_faults():
-    """References of HTML, a stray &, a control character, a charset that is not the declared one."""
+    """References of HTML, a stray &, a control character, another charset, an impossible date."""
     first, second = listing(RSS)
     assert first[:4] == ("1", "Wale & München", "http://example.com/a?x=1&y=2", "2026-03-04")
     assert first.whole

@@ -113,11 +113,14 @@ async def test_redirects_are_not_followed(url, client):
     assert (await get(client, url + "/redirect")).status == 302
 
 
-@pytest.mark.parametrize("path", ["/reset", "/odd", "/broken"])
-async def test_broken_responses_are_unreachable(url, client, path):
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/reset", "connection"), ("/odd", "encoding"), ("/broken", "encoding")]
+)
+async def test_broken_responses_are_unreachable(url, client, path, kind):
     """The error has a type, and its text names no address."""
     with pytest.raises(UpstreamUnreachableError) as caught:
         await get(client, url + path)
+    assert caught.value.kind == kind
     assert "127.0.0.1" not in str(caught.value)
 
 
@@ -168,7 +171,34 @@ def test_proxy_and_backend_exclude_each_other():
         HttpClient(proxy="http://127.0.0.1:1", backend=GuardedBackend())
 
 
-@pytest.mark.parametrize("url", ["http://", "nonsense", "http://[::1", "http://a b/"])
+async def test_no_cookie_is_kept_and_any_text_may_be_a_header():
+    """A cookie would go with the requests of other callers; an ETag is whatever a site sends."""
+    seen = []
+
+    async def handle_once(reader, writer):
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(
+            b"HTTP/1.1 204 No Content\r\nSet-Cookie: who=alice\r\nConnection: close\r\n\r\n"
+        )
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle_once, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    client = HttpClient()
+    for _ in range(2):
+        request = HttpRequest("GET", url, headers={"If-None-Match": '"é"'})
+        await client.send(request, timeout_s=30, max_bytes=10)
+    await client.close()
+    server.close()
+    for head in seen:
+        assert b"alice" not in head
+        assert 'If-None-Match: "é"'.encode() in head
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "nonsense", "http://[::1", "http://a b/", "http://xn--.example/"]
+)
 async def test_invalid_urls_are_unreachable(client, url):
     """No other error leaves the client."""
     with pytest.raises(UpstreamUnreachableError):

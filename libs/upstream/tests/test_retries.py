@@ -97,6 +97,7 @@ def test_retry_after_in_both_forms():
     assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
     assert retry_after_s({"retry-after": "soon"}) is None
     assert retry_after_s({"retry-after": "²"}) is None
+    assert retry_after_s({"retry-after": f"Wed, 21 Oct {'9' * 20} 07:28:00 GMT"}) is None
     assert retry_after_s({}) is None
 
 

@@ -168,7 +168,7 @@ def _day(text: str) -> str:
     except ValueError:
         try:
             when = parsedate_to_datetime(text)
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             return ""
     try:
         return (when.astimezone(UTC) if when.tzinfo else when).date().isoformat()

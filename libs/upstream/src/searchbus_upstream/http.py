@@ -20,6 +20,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.util import find_spec
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -114,7 +115,7 @@ class UpstreamClient(Protocol):
 class HttpClient:
     """An `UpstreamClient` over httpx: direct, through a proxy, or from a given local address.
 
-    Proxies of the environment are ignored: requests leave as configured here.
+    Proxies of the environment are ignored: requests leave as configured here. No cookie is kept.
 
     Args:
         name: of the upstream, in spans and metrics.
@@ -141,7 +142,9 @@ class HttpClient:
             transport = httpx.AsyncHTTPTransport(
                 proxy=proxy, local_address=local_address, limits=_LIMITS, retries=0
             )
-        self._client = httpx.AsyncClient(transport=transport, trust_env=False)
+        # A cookie would go with the requests of other callers, and sites set as many as they like.
+        none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx.AsyncClient(transport=transport, trust_env=False, cookies=none)
 
     async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         """See `UpstreamClient`."""
@@ -152,7 +155,7 @@ class HttpClient:
             except (TimeoutError, httpx.TimeoutException):
                 span.failed("timeout")
                 raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
-            except (httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, zlib.error) as error:
                 span.failed(_kind_of(error))
                 raise UpstreamUnreachableError(type(error).__name__, _kind_of(error)) from None
             except UpstreamUnreachableError as error:
@@ -168,7 +171,9 @@ class HttpClient:
             data=request.form,
             params=request.params,
             content=request.content,
-            headers={"Accept-Encoding": "gzip, deflate", **request.headers},
+            headers=httpx.Headers(
+                {"Accept-Encoding": "gzip, deflate", **request.headers}, encoding="utf-8"
+            ),
             timeout=httpx.Timeout(timeout_s),
         )
 
@@ -209,6 +214,8 @@ def _kind_of(error: BaseException | None) -> str:
             return "dns"
         if isinstance(error, ssl.SSLError):
             return "tls"
+        if isinstance(error, zlib.error):
+            return "encoding"
         error = error.__cause__ or error.__context__
     return "connection"
 

@@ -88,7 +88,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return min(_MOST_S, float(value))
     try:
         then = parsedate_to_datetime(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     then = then if then.tzinfo else then.replace(tzinfo=UTC)
     return min(_MOST_S, max(0.0, (then - datetime.now(UTC)).total_seconds()))
