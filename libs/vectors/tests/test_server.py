@@ -136,10 +136,16 @@ async def test_server_that_refuses_at_the_start_is_unavailable(status, setting):
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 @pytest.mark.parametrize(
     ("status", "headers", "text"),
-    [(500, {}, "answered 500"), (429, {"Retry-After": "5"}, "refuses more requests for now")],
+    [
+        (500, {}, "answered 500"),
+        (429, {"Retry-After": "5"}, "refuses more requests for now"),
+        (401, {}, "refuses the key .401.. Set SEARCHBUS_QDRANT_API_KEY"),
+        (403, {}, "refuses the key .403.. Set SEARCHBUS_QDRANT_API_KEY"),
+    ],
 )
 async def test_server_that_fails_a_request_is_typed(status, headers, text):
-    """Such as a node of a cluster that has lost the others: it is there, and answers the next."""
+    """Such as a node of a cluster that has lost the others, or has another key: it is there, and
+    answers the next."""
     statuses = [200]
 
     def node(path: str) -> Answer:

@@ -92,13 +92,7 @@ class ServerStore(VectorStore):
             raise
         except (UnexpectedResponse, grpc.RpcError) as error:
             await self.close()
-            status = status_of(error)
-            if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-                raise StoreUnavailableError(
-                    f"{self._name} refuses the key ({status}).",
-                    "Set SEARCHBUS_QDRANT_API_KEY to the key of that server.",
-                ) from error
-            raise self._unavailable(f"answered {status}") from error
+            raise self._unavailable(f"answered {status_of(error)}") from error
         return self
 
     async def check(self) -> None:
@@ -332,6 +326,11 @@ class ServerStore(VectorStore):
                 raise self._unavailable("did not finish in time") from error
             if status == httpx.codes.TOO_MANY_REQUESTS:
                 raise self._unavailable("refuses more requests for now") from error
+            if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise StoreUnavailableError(
+                    f"{self._name} refuses the key ({status}).",
+                    "Set SEARCHBUS_QDRANT_API_KEY to the key of that server.",
+                ) from error
             if status < httpx.codes.INTERNAL_SERVER_ERROR:
                 raise
             raise self._unavailable(f"answered {status}") from error
