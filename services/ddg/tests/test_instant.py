@@ -9,6 +9,7 @@ import pytest
 
 from searchbus_ddg.instant import Group, InstantAnswer, Topic, decode_instant
 from searchbus_ddg.outcome import EngineError, Outcome
+from searchbus_testing.waiting import work_ends
 from searchbus_upstream import HttpReply
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -108,3 +109,9 @@ def test_object_that_is_no_answer_is_a_failure(raw):
     """It does not read as an empty answer."""
     with pytest.raises(EngineError, match="none of the known fields"):
         decode(raw)
+
+
+@pytest.mark.parametrize("unit", ["<", "<a>", "<style", "<script>", "</style "])
+def test_hostile_text_takes_linear_time(unit):
+    """It is read on the loop."""
+    work_ends(lambda t: decode({"Answer": t, "Results": [{"Text": "x", "Result": t}]}), unit)

@@ -18,9 +18,10 @@ from searchbus_upstream import HttpReply, is_public_url
 from .outcome import EngineError, Outcome
 
 _SITE = "https://duckduckgo.com/"
-_LINK = re.compile(r"<a\b[^>]*>(.*?)</a>", re.I | re.S)
-_NO_TEXT_ELEMENT = re.compile(r"<(style|script)\b.*?</\1\s*>", re.I | re.S)
-_TAG = re.compile(r"<[^>]+>")
+# Each match ends at the next beginning of one: no character is read again for every match.
+_LINK = re.compile(r"<a\b[^<>]*>((?:(?!<a\b).)*?)</a>", re.I | re.S)
+_NO_TEXT_ELEMENT = re.compile(r"<(style|script)\b(?:(?!<\1\b).)*?</\1\s*>", re.I | re.S)
+_TAG = re.compile(r"<[^<>]+>")
 _MAY_REFER = re.compile(r"\b(may|can|could) (also )?refer to\b:?\s*$|\bmay refer to\b", re.I)
 _FIELDS = {"Type", "AbstractText", "Abstract", "Answer", "RelatedTopics", "Results", "Redirect"}
 """An answer has at least one of them, be it empty."""
