@@ -31,6 +31,9 @@ class FakeFetcher:
         self.fetched: list[str] = []
         self.late = asyncio.Event()
 
+    def is_operators(self, url: str) -> bool:
+        return url.startswith("http://wiki.corp/")
+
     async def fetch(
         self, url: str, *, timeout_s: float, caller: str = "", visit: object = None
     ) -> PageBytes:
@@ -171,6 +174,14 @@ async def test_tavily_extracts_some_failed_pages():
     found = await statuses(extractor, "challenge", "robots", "http_404", "one")
     assert found == ["ok", "robots", "http_404", "ok"]
     assert tavily.urls == ["http://a.org/challenge"]
+
+
+async def test_address_of_a_host_of_the_allowlist_is_not_given_to_tavily():
+    """It may name what is not public, and Tavily cannot read it."""
+    tavily = FakeTavily()
+    extractor, _ = extractor_of(tavily=tavily)
+    (page,) = await extractor.extract(["http://wiki.corp/challenge"], timeout_s=60.0)
+    assert (page.status, tavily.urls) == ("challenge", [])
 
 
 @pytest.mark.parametrize("usable", [True, False])

@@ -304,10 +304,13 @@ async def test_one_request_per_origin_and_day(now_s):
         (HttpReply(200, RULES, truncated=True), False, 290),
         (UpstreamTimeoutError("x"), False, 290),
         (UpstreamUnreachableError("x"), True, 290),
+        (UpstreamUnreachableError("x", "too_large"), False, 290),
+        (UpstreamUnreachableError("x", "encoding"), False, 290),
     ],
 )
 async def test_missing_and_unreachable_rules(now_s, result, allowed, kept_s):
-    """RFC 9309: 4xx allows, 5xx and timeouts forbid, for a shorter time."""
+    """RFC 9309: 4xx allows, 5xx and timeouts forbid, for a shorter time; so do rules that are there
+    and cannot be read."""
     robots, client = robots_of(result, now_s)
     for _ in range(2):
         assert await robots.allows("https://a.org/x", 5) is allowed

@@ -43,7 +43,7 @@ _PROBLEMS = {
     "too_large": "Its text is too large.",
 }
 _FOR_TAVILY = {"challenge", "empty", "too_complex", "parse_error", "http_403", "http_429"}
-"""Statuses of pages that Tavily may be able to read."""
+"""Statuses of pages that Tavily may be able to read; it learns no address of the allowlist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +136,19 @@ class Extractor:
             on_done,
         )
         pages = [raised(outcome) for outcome in outcomes]
-        failed = [i for i, page in enumerate(pages) if page.status in _FOR_TAVILY]
         left_s = end_s - loop.time()
-        if self._tavily is not None and self._tavily.usable and failed and left_s > _MIN_TAVILY_S:
-            requested = [pages[i].url for i in failed]
-            texts = await self._tavily_texts(self._tavily, requested, left_s, caller)
-            for i in failed:
-                url, start = start_of(pages[i].url)
+        if self._tavily is None or not self._tavily.usable or left_s <= _MIN_TAVILY_S:
+            return pages
+        failed = {
+            i: page.url for i, page in enumerate(pages)
+            if page.status in _FOR_TAVILY and not self._fetcher.is_operators(page.url)
+        }  # fmt: skip
+        if failed:
+            texts = await self._tavily_texts(self._tavily, [*failed.values()], left_s, caller)
+            for i, requested in failed.items():
+                url, start = start_of(requested)
                 if url in texts:
-                    pages[i] = _page(pages[i].url, texts[url], url, start)
+                    pages[i] = _page(requested, texts[url], url, start)
         return pages
 
     async def visit(

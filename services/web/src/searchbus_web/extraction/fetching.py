@@ -1,7 +1,8 @@
 """Fetches one page: public addresses only, every redirect checked, limited in size and time.
 
 robots.txt (RFC 9309) is cached, and parsed by Protego in a reader process. A response is kept for
-24 hours; 4xx allows everything. 5xx and timeouts forbid everything for five minutes.
+24 hours; 4xx allows everything. 5xx and timeouts forbid everything for five minutes, and so does a
+file that is too large or encoded in another way than was asked for.
 """
 
 from __future__ import annotations
@@ -149,8 +150,9 @@ class Robots:
             if left_s < _ROBOTS_TIMEOUT_S:  # says nothing to others, who may have more time
                 raise FetchError("timeout", "The deadline passed before it was fetched.") from None
             return _Rules(False, _ROBOTS_RETRY_S)
-        except UpstreamUnreachableError:
-            return _Rules(True, _ROBOTS_RETRY_S)  # the fetch of the page itself reports why
+        except UpstreamUnreachableError as error:
+            # It is there, but not read; where nothing is, the fetch of the page itself reports why.
+            return _Rules(error.kind not in ("too_large", "encoding"), _ROBOTS_RETRY_S)
         if reply.status >= 500 or reply.truncated:
             return _Rules(False, _ROBOTS_RETRY_S)
         if reply.status != 200:
@@ -229,6 +231,10 @@ class Fetcher:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    def is_operators(self, url: str) -> bool:
+        """Whether the operator's allowlist names the host of a URL."""
+        return self._backend.allows_host(HttpRequest("GET", url).host)
 
     def _require_allowed(self, url: str) -> None:
         try:
