@@ -14,7 +14,7 @@ STREAM = (
     b"event: message\nid: 7\ndata: {\ndata:  }\n\n"
     b"event: other\ndata: dropped\n\n"
     b"data:plain\r\r"
-    b"id: a\0b\nretry: soon\ndata\n\n"
+    b"id: a\0b\nid: \xc3\xa9\nretry: soon\ndata\n\n"
     b"data: never ended"
 )
 MESSAGES = [b"{\n }", b"plain"]

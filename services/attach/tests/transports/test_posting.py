@@ -217,7 +217,7 @@ async def test_an_event_that_is_too_large_is_a_lost_connection(monkeypatch):
             ),
             "^bad$",
         ),
-        (answer(b"{", status=b"400 Bad Request"), "Server returned an error response"),
+        (answer(b"{", status=b"400 Bad Request"), "Server returned an error response: HTTP 400"),
         (answer(b"", status=b"404 Not Found"), "^Not Found$"),
         (answer(b"", status=b"202 Accepted"), "202 Accepted"),
         (answer(b"{"), "^Not read: "),

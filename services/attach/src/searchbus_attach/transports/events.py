@@ -74,8 +74,9 @@ class EventReader:
                 self._data += value
             case b"event":
                 self._is_message = value in (b"", b"message")
-            case b"id" if b"\0" not in value:
-                self.last_id = value.decode("utf-8", "replace") or None
+            # It goes back in a header, which others cannot be in.
+            case b"id" if b"\0" not in value and value.isascii():
+                self.last_id = value.decode() or None
             case b"retry" if value.isdigit():
                 self.retry_s = int(value[:_MAX_RETRY_DIGITS]) / 1000
 

@@ -200,9 +200,9 @@ class Posting:
         return _error(request_id, PARSE_ERROR, f"Not read: {problem}")
 
     def _of_status(self, status: int) -> tuple[int, str]:
-        """What the SDK makes of an HTTP status without an answer."""
+        """What the SDK makes of an HTTP status without an answer; callers learn which it is."""
         if status != httpx2.codes.NOT_FOUND:
-            return INTERNAL_ERROR, "Server returned an error response"
+            return INTERNAL_ERROR, f"Server returned an error response: HTTP {status}"
         if "mcp-session-id" in self._session_headers():
             return INVALID_REQUEST, "Session terminated"
         return METHOD_NOT_FOUND, "Not Found"

@@ -54,7 +54,7 @@ SILENT_S = 5.0
 """Without a sign of life of the server during a call; then it gets a ping."""
 _SESSION_NOT_FOUND = -32001
 _STATUS_ONLY = ("Server returned an error response", "Not Found")
-"""What the SDK says for an HTTP status of 400 and more whose body is not an answer of MCP."""
+"""How begins what the SDK says for an HTTP status of 400 and more without an answer of MCP."""
 
 
 @dataclass(slots=True)
@@ -324,7 +324,7 @@ def why(error: BaseException, notes: HttpNotes) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, MCPError):
-        if notes.status >= httpx2.codes.BAD_REQUEST and error.message in _STATUS_ONLY:
+        if notes.status >= httpx2.codes.BAD_REQUEST and error.message.startswith(_STATUS_ONLY):
             return status_problem(notes.status)
         return f"it refuses: {clean_line(error.message, 200)}"
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
