@@ -136,15 +136,17 @@ async def test_unreadable_reply_is_not_retried(fake_client, body):
     assert len(client.requests) == 1
 
 
-async def test_limit_of_the_provider_pauses_every_replica(fake_client):
-    """For as long as the provider asks."""
+@pytest.mark.parametrize(("asked", "most_s"), [("500", 501), ("1769000000", 3601)])
+async def test_limit_of_the_provider_pauses_every_replica(fake_client, asked, most_s):
+    """For as long as the provider asks, an hour at most: some send a time of day for the seconds."""
     kv = MemoryKeyValue(ttl_s=3600)
-    client = fake_client(HttpReply(429, b"", {"retry-after": "500"}))
+    client = fake_client(HttpReply(429, b"", {"retry-after": asked}))
     with pytest.raises(Fault):
         await call(api_of(client, kv=kv, rate_per_minute=6000))
     with pytest.raises(Fault) as caught:
         await call(api_of(client, kv=kv, rate_per_minute=6000))
     assert caught.value.code == "rate_limited"
+    assert most_s - 100 < caught.value.failure.retry_after_ms / 1000 <= most_s
     assert len(client.requests) == 1
 
 

@@ -51,7 +51,7 @@ RequestsPerMinute = Annotated[
 ]
 MAX_BYTES = 16 * 2**20
 COOLDOWN_S = 3600.0
-"""How long a key is not used that was refused or whose plan is used up."""
+"""How long a key is not used that was refused or whose plan is used up; the longest pause."""
 _USED_SHARE = 0.95
 """Share of the provider's rate limit that is used, since its clock and ours differ."""
 _TYPICAL_REPLY_S = 1.0
@@ -216,7 +216,7 @@ class ApiProvider(Provider):
                 # With another key the request may succeed.
                 raise Fault(fault.code, fault.failure.message, retryable=True)
         elif reply.status == 429 or fault.code == ErrorCode.UPSTREAM_LIMITED:
-            await key.pace.pause(retry_after_s(reply.headers) or 1.0)
+            await key.pace.pause(min(COOLDOWN_S, retry_after_s(reply.headers) or 1.0))
         raise fault
 
     def _choose(self) -> _Key:
