@@ -80,6 +80,16 @@ def test_a_wrong_mix_is_named(mix, said):
     assert said in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    "options", [("--rps", "inf"), ("--rps", 1e308), ("--rps", 1, "--passages", "9" * 400)]
+)
+def test_more_than_a_computer_counts_is_named(options):
+    """No traceback."""
+    done = run_command("plan", *options)
+    assert done.returncode == 2
+    assert options[-2] in done.stderr
+
+
 def test_the_page_shows_what_the_command_prints():
     """docs/scale.md, as it stands."""
     page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()

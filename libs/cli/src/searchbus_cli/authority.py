@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from .errors import StackError
 
 SERVERS = {"nats": "nats", "qdrant": "qdrant-peers"}
 """Name → under which the servers of a cluster reach each other, as in the Helm chart."""
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _MOST_OF_A_CLUSTER = 9
 _CA_DAYS, _DAYS = 3650, 366
 _EARLIER = datetime.timedelta(hours=1)
@@ -47,7 +49,7 @@ def write_certificates(out: Path, clients: Iterable[str], names: Iterable[str]) 
             names, `*.example.org` or addresses.
 
     Raises:
-        StackError: the authority's files are damaged, or are not a pair.
+        StackError: the authority's files are damaged, or are not a pair; a name is none.
         OSError: a file cannot be read or written.
     """
     issuer = _authority(out / "tls")
@@ -57,6 +59,12 @@ def write_certificates(out: Path, clients: Iterable[str], names: Iterable[str]) 
         _issue(out / server, "tls", server, issuer, reached)
     for client in clients:
         _issue(out / client, "client", client, issuer, [])
+
+
+def tls_block(certificate: Path, key: Path | None, *, verify: bool) -> str:
+    """The part of the server's configuration; the authority lies beside the certificate."""
+    demand = f', ca_file: "{certificate.with_name("ca.crt")}", verify: true' if verify else ""
+    return f'tls {{ cert_file: "{certificate}", key_file: "{key}"{demand} }}\n'
 
 
 def _authority(folder: Path) -> _Issuer:
@@ -118,6 +126,11 @@ def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
+        if not _HOST.fullmatch(name):
+            raise StackError(
+                f"--tls-name {name}: give a host name of ASCII, such as nats.example.org, or an "
+                "address."
+            ) from None
         return x509.DNSName(name)
 
 

@@ -11,7 +11,7 @@ Their declarations are kept beside the server's configuration, so that each late
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 
@@ -25,6 +25,7 @@ from searchbus_contracts.services import (
 )
 from searchbus_contracts.subjects import is_token
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.wording import nearest
 
 _FILE = Path("nats") / "workers.json"
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
@@ -148,6 +149,12 @@ def check_toolset(
         raise ValueError(f"{option} {toolset}: use 1 to 64 letters, digits, - and _, no __.")
     if toolset in owners:
         raise ValueError(f"{option} {toolset} belongs to {owners[toolset]}. {remedy}")
+
+
+def check_removed(option: str, name: str, known: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not admitted: the one that was meant would stay."""
+    if name and name not in known:
+        raise ValueError(f"{option} {name}: there is none.{nearest(name, filter(None, known))}")
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:

@@ -29,9 +29,9 @@ from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix, is_token
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bus_users
 
-from .authority import SERVERS, write_certificates
+from .authority import SERVERS, tls_block, write_certificates
 from .errors import StackError
-from .external_workers import declare_worker, external_workers, write_workers
+from .external_workers import check_removed, declare_worker, external_workers, write_workers
 from .loans import changed as changed_loans
 from .loans import read_loans, write_loans
 from .loans import workers as lenders
@@ -160,19 +160,27 @@ def nats_config(
         raise fail("--out is missing. Name the folder for the configuration and the secrets.", 2)
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
+    if tls_verify and not (tls or tls_cert or (out / "tls" / "ca.crt").exists()):
+        raise fail("--tls-verify needs certificates: give --tls or --tls-cert, too.", 2)
     if (toolset or calls) and not worker:
         raise fail("--toolset and --calls belong to a --worker.", 2)
     if tenant and (worker or remove_worker):
         raise fail("--worker admits to the bus of the installation itself, not of a --tenant.", 2)
+    if (borrower or lent_as) and not (lending or withdrawing):
+        raise fail("--to and --as belong to --lend or --withdraw.", 2)
+    if prefix and not is_token(prefix):
+        raise fail(f"--prefix {prefix}: use 1 to 64 letters, digits, - and _.", 2)
     services = _services()
     try:
         tenants = read_tenants(out)
+        check_removed("--remove-tenant", remove_tenant, tenants)
         own_prefix = tenants.pop("", DEFAULT_PREFIX) if tenant or not prefix else prefix
         tenants = {name: p for name, p in tenants.items() if name not in ("", remove_tenant)}
         if tenant:
             tenants = with_tenant(tenants, tenant, prefix, own_prefix)
         declared = dict(services)  # of each tenant
         workers = external_workers(out)
+        check_removed("--remove-worker", remove_worker, workers)
         for name in filter(None, (worker, remove_worker)):
             workers.pop(name, None)
         prefixes = {"": own_prefix, **tenants}
@@ -242,12 +250,6 @@ def _accounts(
     for name in services if tenant else ():
         _write_secret(folder / name / SUBJECT_PREFIX, prefix)
     return accounts(keys, store_keys, services, prefix, tenant)
-
-
-def tls_block(certificate: Path, key: Path | None, *, verify: bool) -> str:
-    """The part of the server's configuration; the authority lies beside the certificate."""
-    demand = f', ca_file: "{certificate.with_name("ca.crt")}", verify: true' if verify else ""
-    return f'tls {{ cert_file: "{certificate}", key_file: "{key}"{demand} }}\n'
 
 
 def _services() -> dict[str, Service]:
@@ -382,13 +384,11 @@ def with_tenant(known: dict[str, str], name: str, prefix: str, own: str) -> dict
         own: the prefix of the installation itself.
 
     Raises:
-        StackError: the name or the prefix cannot be used.
+        StackError: the name cannot be used, or the prefix is taken.
     """
     if not _NAME.fullmatch(name):
         raise StackError(f"--tenant {name}: use up to 32 lower-case letters, digits and hyphens.")
     prefix = prefix or known.get(name) or name
-    if not is_token(prefix):
-        raise StackError(f"--prefix {prefix}: use 1 to 64 letters, digits, - and _.")
     taken = {own: "the installation itself"} | {
         other: f"the tenant {one}" for one, other in known.items() if one != name
     }

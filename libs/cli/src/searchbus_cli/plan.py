@@ -226,13 +226,15 @@ def _gib(gib: float) -> float:
 
 
 _SHARES_MAY_DIFFER = 0.01
+_MOST = 10**12
+"""Limit of each number, so that the calculation stays within those of a computer."""
 
 
 def plan(
-    rps: Annotated[float, typer.Option(min=0.1, help="Requests of clients per second.")],
-    passages: Annotated[int, typer.Option(min=0, help="Passages of all documents.")] = 0,
-    tools: Annotated[int, typer.Option(min=0, help="Tools of all toolsets.")] = 50,
-    scrapers: Annotated[int, typer.Option(min=1, help="Egress addresses of ddg.")] = 1,
+    rps: Annotated[float, typer.Option(min=0.1, max=_MOST, help="Requests of clients per second.")],
+    passages: Annotated[int, typer.Option(min=0, max=_MOST, help="Passages of all documents.")] = 0,
+    tools: Annotated[int, typer.Option(min=0, max=_MOST, help="Tools of all toolsets.")] = 50,
+    scrapers: Annotated[int, typer.Option(min=1, max=_MOST, help="Egress addresses of ddg.")] = 1,
     regions: Annotated[int, typer.Option(min=1, max=20, help="Regions that serve.")] = 1,
     mix: Annotated[
         str, typer.Option(help="Shares: list=.1,find=.2,documents=.4,web=.2,pages=.1")
