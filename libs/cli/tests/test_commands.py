@@ -9,6 +9,7 @@ from typing import Annotated
 
 import pytest
 import typer
+from typer.core import TyperCommand
 from typer.testing import CliRunner
 
 from searchbus_cli.commands import CommandGroup, assigns, help_line, with_output_option
@@ -287,3 +288,16 @@ def test_a_command_that_has_the_option_keeps_it():
 
     once = with_output_option(command)
     assert with_output_option(once) is once
+
+
+def test_an_argument_that_is_not_utf8_is_named(capsys):
+    """Python has such bytes as halves of surrogate pairs, which no message can have."""
+
+    def fails() -> None:
+        "a\udcff".encode()
+
+    group = CommandGroup(
+        name="searchbus", commands={"fails": TyperCommand("fails", callback=fails)}
+    )
+    assert group.main(["fails"], standalone_mode=False) == 2
+    assert "error: 'a\\udcff' is not UTF-8." in capsys.readouterr().err

@@ -157,6 +157,20 @@ async def test_one_connection_too_many_is_refused(watches, limits, caplog):
         pairs[1][1].close()
 
 
+async def test_requests_that_are_no_http_are_logged_together(watches, caplog):
+    """A stranger could write over the audit log in a file of limited size."""
+    caplog.set_level(logging.WARNING, logger=protocol.log.name)
+    async with HttpServer.serving(echo) as server, asyncio.timeout(60):
+        for _ in range(3):
+            reader, writer = await connect(server, b"no HTTP\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+            writer.close()
+        watches[0].look()
+        watches[0].look()
+    own = [record for record in caplog.records if record.name == protocol.log.name]
+    assert ["3 requests that are no HTTP" in record.getMessage() for record in own] == [True]
+
+
 @pytest.mark.parametrize("limits", [ConnectionLimits(most=3), ConnectionLimits(most_per_address=3)])
 async def test_new_connection_takes_the_place_of_the_one_idle_longest(watches, limits, caplog):
     """One in use is not closed, however old it is. The log says that there is no room."""

@@ -76,6 +76,13 @@ def test_level_and_chatty_libraries(capsys):
     assert [line["event"] for line in lines(capsys)] == ["shown"]
 
 
+def test_the_http_server_warns_of_no_single_request(capsys):
+    """Strangers would fill the log: the watch of connections counts what is no HTTP."""
+    configure_logging("web", style="json")
+    assert not logging.getLogger("uvicorn.error").isEnabledFor(logging.WARNING)
+    assert logging.getLogger("uvicorn.error").isEnabledFor(logging.ERROR)
+
+
 def test_without_a_terminal_auto_is_json_and_console_is_for_people(capsys):
     """Standard error of a test is no terminal."""
     configure_logging("web")

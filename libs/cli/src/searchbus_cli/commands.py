@@ -57,6 +57,13 @@ class CommandGroup(TyperGroup):
             from .output import fail
 
             raise fail("\nerror: ".join(error.faults), error.code) from None
+        except UnicodeEncodeError as error:
+            # Bytes of an argument that are no UTF-8 are halves of surrogate pairs in Python.
+            if error.encoding != "utf-8":
+                raise
+            from .output import fail
+
+            raise fail(f"{ascii(error.object)[:80]} is not UTF-8. Type it in UTF-8.", 2) from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
             errors = sys.modules.get("searchbus_contracts.errors")

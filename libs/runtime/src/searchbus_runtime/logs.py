@@ -77,7 +77,8 @@ def configure_logging(
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-        logger.setLevel(logging.WARNING)
+        # It warns of each request that is no HTTP: strangers would fill the log. See protocol.py.
+        logger.setLevel(logging.ERROR)
 
 
 def log_lines(logger: logging.Logger, lines: Sequence[bytes]) -> None:

@@ -200,6 +200,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
+        self._watch.malformed += 1
         if not self._ends():
             self._refuse(b"400 Bad Request")
 
@@ -294,6 +295,8 @@ class ConnectionWatch:
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
         self._refused = self._gave_way = 0
+        self.malformed = 0
+        """Requests that are no HTTP since the last look: a line for each could fill the log."""
         self._idle: dict[str | None, list[Connection]] | None = None
         """Idle connections by address, and all of them; the one that is idle longest is the last.
         Made when there is no room, at most once between two looks."""
@@ -303,13 +306,13 @@ class ConnectionWatch:
         now_s = asyncio.get_running_loop().time()
         self._idle = None
         closed = sum([self._close_if_slow(found, now_s) for found in list(self._open)])
-        if closed or self._refused or self._gave_way:
+        if closed or self._refused or self._gave_way or self.malformed:
             log.warning(
                 "%d slow connections closed, %d idle ones closed at the limit, %d beyond the limit "
-                "refused",
-                closed, self._gave_way, self._refused,
+                "refused, %d requests that are no HTTP",
+                closed, self._gave_way, self._refused, self.malformed,
             )  # fmt: skip
-            self._refused = self._gave_way = 0
+            self._refused = self._gave_way = self.malformed = 0
         if not self._open:
             self.busy.clear()
 
