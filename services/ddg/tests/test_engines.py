@@ -59,6 +59,13 @@ def test_rows_of_a_page(name, urls, first):
         assert [row.published_at for row in page.rows] == ["2026-03-20T09:46:40Z", None]
 
 
+def test_half_a_character_costs_no_row():
+    """Engines cut texts in the middle of an escaped one."""
+    row = b'{"url": "http://a.example.org/", "title": "Okapi \\ud83d", "description": "x"}'
+    page, _ = run("marginalia", HttpReply(200, b'{"results": [%b]}' % row))
+    assert [found.title for found in page.rows] == ["Okapi ?"]
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("status", "body", "outcome"),

@@ -88,6 +88,11 @@ def test_answer_of_a_calculator_or_of_the_address_is_kept(kind, given, text):
     assert answer.empty == (text == "")
 
 
+def test_half_a_character_costs_no_answer():
+    """A cut escape is shown as `?`: it could not be sent."""
+    assert decode({"Answer": "four \ud83d"}).answer == "four ?"
+
+
 @pytest.mark.parametrize(
     ("status", "body", "outcome"),
     [

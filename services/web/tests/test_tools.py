@@ -211,6 +211,7 @@ def test_array_in_a_string_stands_for_its_elements():
     assert read_urls([' ["http://a/", " http://b/ "] ', "http://c/"]) == [
         "http://a/", "http://b/", "http://c/",
     ]  # fmt: skip
+    assert read_urls(['["http://a/\\ud83d"]']) == ["http://a/?"]  # half a character has no bytes
     assert read_urls(["[not json"]) == ["[not json"]
     assert read_urls(["[1]"]) == ["[1]"]
 

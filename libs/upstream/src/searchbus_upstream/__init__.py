@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UpstreamTimeoutError,
         UpstreamUnreachableError,
     )
+    from .json_text import read_json
     from .pace import Pace, SharedPace
     from .retries import RetryBudget, retry_after_s, with_retries
     from .telemetry import count_limit, upstream_span
@@ -29,8 +30,8 @@ __all__ = [
     "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "HttpReply", "HttpRequest",
     "Pace", "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient",
     "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key", "count_limit",
-    "is_public_host", "is_public_url", "retry_after_s", "upstream_span", "with_retries",
-    "without_trackers",
+    "is_public_host", "is_public_url", "read_json", "retry_after_s", "upstream_span",
+    "with_retries", "without_trackers",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
@@ -46,6 +47,7 @@ __getattr__, __dir__ = lazy_exports(
             "HttpClient", "HttpReply", "HttpRequest", "UpstreamClient", "UpstreamTimeoutError",
             "UpstreamUnreachableError",
         ),
+        "json_text": ("read_json",),
         "pace": ("Pace", "SharedPace"),
         "retries": ("RetryBudget", "retry_after_s", "with_retries"),
         "telemetry": ("count_limit", "upstream_span"),

@@ -7,13 +7,12 @@ content type is JavaScript. A field that cannot be read is left out and fails no
 from __future__ import annotations
 
 import html
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin
 
-from searchbus_upstream import HttpReply, is_public_url
+from searchbus_upstream import HttpReply, is_public_url, read_json
 
 from .outcome import EngineError, Outcome
 
@@ -82,7 +81,7 @@ def decode_instant(reply: HttpReply) -> InstantAnswer:
     if reply.status >= 400:
         raise EngineError(Outcome.UPSTREAM_ERROR, f"it answers HTTP {reply.status}")
     try:
-        raw = json.loads(reply.body)
+        raw: object = read_json(reply.body, Any)
     except (ValueError, RecursionError):
         what = "was cut off" if reply.truncated else "is not JSON"
         raise EngineError(Outcome.UNKNOWN_MARKUP, f"its answer {what}") from None

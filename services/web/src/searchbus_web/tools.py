@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -19,6 +18,7 @@ from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
+from searchbus_upstream import read_json
 
 from .domains import read_domains
 from .extraction.extractor import Extractor
@@ -306,7 +306,7 @@ def read_urls(given: Sequence[str]) -> list[str]:
 def _array_in_string(text: str) -> list[str]:
     if text.startswith("["):
         try:
-            inner = json.loads(text)
+            inner = read_json(text, Any)
         except (ValueError, RecursionError):
             return [text]
         if isinstance(inner, list) and all(isinstance(url, str) for url in inner):

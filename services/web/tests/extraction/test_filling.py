@@ -37,6 +37,12 @@ def filled(html: str, properties: dict, **schema):
     return fill(read_facts(html, URL), {"type": "object", "properties": properties, **schema}, URL)
 
 
+def test_half_a_character_costs_no_fact():
+    """Sites cut texts in the middle of an escaped one; all facts, and the page, would be lost."""
+    facts = read_facts(page("", {"@type": "Product", "name": "Okapi \ud83d"}), URL)
+    assert b'"name":"Okapi ?"' in encoded(facts)
+
+
 def test_json_ld_fills_a_schema_and_says_where_from():
     """Nested values, other names, numbers in words, addresses made absolute."""
     found = filled(

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_contracts.engines import EngineRequest
 from searchbus_contracts.web import WebResult
 from searchbus_upstream import HttpReply, HttpRequest, is_public_url, retry_after_s
+from searchbus_upstream import read_json as upstream_json
 from searchbus_upstream.text import plain
 
 from ..outcome import EngineError, Outcome
@@ -148,8 +148,8 @@ def require_success(reply: HttpReply, limiting: Set[int] = Engine.limiting) -> N
 def read_json(reply: HttpReply, kind: type[T]) -> T:
     """The reply of an interface; raises EngineError where it has another form."""
     try:
-        return msgspec.json.decode(reply.body, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return upstream_json(reply.body, kind)
+    except (ValueError, RecursionError):
         raise changed("its reply has another form than expected") from None
 
 

@@ -13,7 +13,6 @@ tables with a row of headings, or with two columns; definition lists.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -22,6 +21,7 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_pages import check_html
+from searchbus_upstream import read_json
 from searchbus_upstream.text import inert, plain
 
 MAX_DEPTH = 12
@@ -183,7 +183,7 @@ def _read_json_ld(tree: LexborHTMLParser, facts: Facts, limits: _Limits) -> None
 
 def _add_json(text: str, origin: str, facts: Facts, limits: _Limits) -> None:
     try:
-        read = json.loads(text.strip().removesuffix(";"), parse_constant=lambda _: None)
+        read: Any = read_json(text.strip().removesuffix(";"), Any)
     except (ValueError, RecursionError):
         facts.broken += 1
         return

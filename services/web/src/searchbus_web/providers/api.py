@@ -7,7 +7,6 @@ rows says that nothing matches. A row that cannot be read costs no other row.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from searchbus_upstream import (
     UpstreamClient,
     UpstreamTimeoutError,
     UpstreamUnreachableError,
+    read_json,
     retry_after_s,
     with_retries,
 )
@@ -198,7 +198,7 @@ class ApiProvider(Provider):
         fault = self.fault_of(reply)
         if fault is None:
             try:
-                decoded = read_reply(reply.body, reply_type)
+                decoded = read_json(reply.body, reply_type)
             except (ValueError, RecursionError):
                 fault = self._refused_inside(reply.body)
             else:
@@ -332,22 +332,6 @@ class RowsReply(msgspec.Struct):
     def __post_init__(self) -> None:
         if not self.results and (self.error or self.detail):
             raise ValueError("an error in place of rows")
-
-
-def read_reply(body: bytes, reply_type: type[T]) -> T:
-    """Decode a body; NaN and broken characters, which some servers write, cost no row.
-
-    Raises:
-        ValueError, RecursionError: it is not JSON, or not a reply of this type.
-    """
-    try:
-        return msgspec.json.decode(body, type=reply_type)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        lenient = json.loads(body, parse_constant=lambda _: None)
-        text = json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace")
-        return msgspec.json.decode(text, type=reply_type)
 
 
 def reason_in(body: bytes) -> str:
