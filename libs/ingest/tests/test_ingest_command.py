@@ -131,9 +131,11 @@ def test_wrong_options_exit_with_two(run, notes, options, message):
     assert message in done.stderr
 
 
-def test_missing_source_exits_with_two(run, tmp_path):
-    """Before anything is sent."""
-    done = run(tmp_path / "nothing", "--collection", "c")
+@pytest.mark.parametrize("source", ["nothing", ""])
+def test_missing_source_exits_with_two(run, tmp_path, monkeypatch, source):
+    """Before anything is sent; an empty one is not the folder where one is."""
+    monkeypatch.chdir(tmp_path)
+    done = run(source, "--collection", "c")
     assert done.exit_code == 2
     assert "no such file or folder" in " ".join(done.stderr.split())
 

@@ -185,6 +185,7 @@ def test_views_are_listed_and_shown(attach, tmp_path):
         (("add", "a", "--path", "/srv", "--", "x"), "'paths' needs confine = \"files\""),
         (("add", "a", "--confine", "all", "--", "x"), "'confine' is none, processes or files"),
         (("add", "a", "--url", "https://x.example", "--policy", "trust"), "policy"),
+        (("add", "a", "ftp://x.example"), "'url' must start with http:// or https://"),
         (("remove", "a"), "There is no server a"),
         (("show", "a"), "There is no server a: none is attached in "),
         (("test", "a"), "Attach one: searchbus attach add NAME -- COMMAND"),

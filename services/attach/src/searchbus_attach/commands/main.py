@@ -113,7 +113,7 @@ def add(
     Example: searchbus attach add files -- npx -y @modelcontextprotocol/server-filesystem /srv
     """
     keys: dict[str, Any] = {}
-    if command and len(command) == 1 and command[0].startswith(("https://", "http://")) and not url:
+    if command and len(command) == 1 and "://" in command[0] and not url:
         url, command = command[0], None
     if command:
         keys |= {"command": command[0], "args": command[1:]}
