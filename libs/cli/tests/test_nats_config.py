@@ -11,7 +11,7 @@ import yaml
 
 from searchbus_bus import ActorSigner
 from searchbus_bus.identity import Sent
-from searchbus_cli.nats_config import secret_manifests
+from searchbus_cli.installation import secret_manifests
 from searchbus_cli.secure import public_key
 from searchbus_contracts import Actor, encode
 from searchbus_contracts.services import Service

@@ -158,11 +158,13 @@ def check_removed(option: str, name: str, known: Iterable[str]) -> None:
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:
-    """Write the three files.
+    """Write the three files, where there are workers or were some.
 
     Raises:
         OSError: one cannot be written.
     """
+    if not workers and not (out / _FILE).exists():
+        return
     commands = [
         " ".join([
             f"searchbus nats-config --out /keys --worker {name}",

@@ -70,11 +70,8 @@ def read_loans(out: Path, prefixes: Mapping[str, str], removed: str = "") -> lis
 
     Raises:
         OSError: the file cannot be read.
-        StackError: it is damaged, or a tenant is removed that lends, or one has the name by which
-            the installation borrows.
+        StackError: it is damaged, or a tenant is removed that lends.
     """
-    if prefixes[""] in prefixes:
-        raise StackError(f"{prefixes['']} names the installation itself. Use another name.")
     try:
         found = msgspec.json.decode((out / _FILE).read_bytes(), type=list[Lent])
     except FileNotFoundError:
@@ -161,7 +158,7 @@ def workers(loans: Iterable[Lent], borrower: str) -> dict[str, Service]:
 def write_loans(
     out: Path, loans: Sequence[Lent], prefixes: Mapping[str, str], folders: Mapping[str, Path]
 ) -> None:
-    """Write the file of all loans, and the secret of each edge.
+    """Write the file of all loans, where there are or were some, and the secret of each edge.
 
     Args:
         prefixes, folders: of the subjects and of the secrets of all tenants, by their names.
@@ -178,7 +175,8 @@ def write_loans(
         path = folder / "edge" / LOANS
         if lines or path.exists():  # an edge of an earlier release refuses an unknown name
             write_atomically(path, "\n".join(lines or [NONE]), mode=0o600)
-    write_atomically(out / _FILE, msgspec.json.encode(loans))
+    if loans or (out / _FILE).exists():
+        write_atomically(out / _FILE, msgspec.json.encode(loans))
 
 
 def _line(lent: Lent, prefix: str, borrowers: Path) -> str:
