@@ -7,13 +7,14 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import httpx
 
-__all__ = ["CALLS", "Caller"]
+__all__ = ["Caller"]
 
-CALLS, PER_S = 3_000, 50
+PER_S = 50
 
 
 class Caller:
@@ -53,15 +54,29 @@ class Caller:
         failed = result.get("isError")
         self.outcomes[f"{tool}: {result['content'][0]['text'][:200]}" if failed else "ok"] += 1
 
-    async def load(self, kinds: list[Callable[[int], tuple[str, dict]]]) -> None:
-        """3,000 calls of these kinds in turn, at 50 a second.
+    @asynccontextmanager
+    async def calling(self, kinds: list[Callable[[int], tuple[str, dict]]]) -> AsyncIterator[None]:
+        """Calls of these kinds in turn, 50 a second, during the block; all end before it does.
 
         Args:
             kinds: number of the call → tool and arguments.
         """
+        ended = asyncio.Event()
+        load = asyncio.create_task(self._call_until(ended, kinds))
+        try:
+            yield
+        finally:
+            ended.set()
+            await load
+
+    async def _call_until(
+        self, ended: asyncio.Event, kinds: list[Callable[[int], tuple[str, dict]]]
+    ) -> None:
         started_s = time.monotonic()
         async with asyncio.TaskGroup() as calls:
-            for number in range(CALLS):
+            for number in itertools.count():
+                if ended.is_set():
+                    return
                 tool, arguments = kinds[number % len(kinds)](number)
                 task = calls.create_task(self.counted(tool, **arguments))
                 self._running.add(task)

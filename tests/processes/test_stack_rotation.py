@@ -13,7 +13,7 @@ from searchbus_runtime.secret import STACK_KEYS
 from searchbus_testing import until
 from searchbus_testing.stack import Stack, run_command
 
-from .caller import CALLS, Caller
+from .caller import Caller
 
 pytestmark = pytest.mark.slow
 READ_S = 3.0
@@ -47,24 +47,19 @@ async def test_no_call_fails_while_every_key_of_a_stack_is_rotated(stack, tmp_pa
     found = await caller.call("search", query="okapi")
     one = found["structuredContent"]["results"][0]["id"]
     old = _keys(stack)
-    load = asyncio.create_task(
-        caller.load(
-            [
-                lambda _: ("search", {"query": "okapi"}),
-                lambda _: ("fetch", {"id": one}),
-                lambda _: ("web_search", {"query": "okapi"}),
-                lambda number: ("fetch", {"id": one, "max_tokens": 500 + number % 900}),
-            ]
-        )
-    )
-    await asyncio.sleep(READ_S)
+    kinds = [
+        lambda _: ("search", {"query": "okapi"}),
+        lambda _: ("fetch", {"id": one}),
+        lambda _: ("web_search", {"query": "okapi"}),
+        lambda number: ("fetch", {"id": one, "max_tokens": 500 + number % 900}),
+    ]
     names = [*json.loads((stack.data / STACK_KEYS).read_text())["seeds"], "actor"]
-    await _change(stack, *(argument for name in names for argument in ("--rotate", name)))
-    for name in names:
-        await _change(stack, "--retire", name)
-    assert not load.done(), "the calls end before the last key is rotated"
-    await load
-    assert caller.outcomes == {"ok": CALLS}, (caller.outcomes, stack.log[-6000:])
+    async with caller.calling(kinds):
+        await asyncio.sleep(READ_S)
+        await _change(stack, *(argument for name in names for argument in ("--rotate", name)))
+        for name in names:
+            await _change(stack, "--retire", name)
+    assert [*caller.outcomes] == ["ok"], (caller.outcomes, stack.log[-6000:])
     assert not old & _keys(stack)
     assert (stack.data / "logs" / "nats.log").read_text().count("Server is ready") == 1
     assert "refuses the key" not in stack.log
