@@ -61,6 +61,24 @@ def test_markdown_headings_are_sections_outside_of_code():
     assert [h.title for h in find_headings(text, markdown=True)] == ["Title", "Use `it"]
 
 
+@pytest.mark.parametrize("markdown", [False, True])
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("River life\n==========\n\nText.\n\nNests\n-----\nText.", ["River life", "Nests"]),
+        ("=====\r\nNests\r\n=====\r\n\r\nText.", ["Nests"]),
+        ("``sing``\n~~~~~~~~\n\nText.", ["sing"]),
+        ("---\ntitle: Nests\n---\n\nText.", []),
+        ("A paragraph above a rule.\n---\n\nText.", []),
+        ("Bird   Grams\n=====  =====\nwren   9\n=====  =====", []),
+        ("| bird |\n|------|\n| wren |", []),
+    ],
+)
+def test_underlined_titles_are_headings(text, titles, markdown):
+    """Of reStructuredText, plain text and Markdown; no front matter, rule or table is one."""
+    assert [h.title for h in find_headings(text, markdown=markdown)] == titles
+
+
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
@@ -87,6 +105,9 @@ WORST = [
     "\n \n",
     "\t",
     "#",
+    "a\n===",
+    '"' * 3,
+    "===\n",
 ]
 
 

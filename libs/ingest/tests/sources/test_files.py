@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from searchbus_ingest.sources import files
+from searchbus_ingest.sources import files, pdf
 from searchbus_ingest.sources.files import SUFFIXES, read_files, usable_title
 from searchbus_ingest.sources.item import Reason, SkipError
 from searchbus_ingest.sources.walk import find_files
@@ -28,6 +28,27 @@ def test_single_file_and_unknown_kinds(tmp_path):
     assert titles == ["Whales", "b"]
     (item,) = read_path(tmp_path / "c.xyz", "c")
     assert "unknown file type" in item.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (
+            "---\nid: 7\ntitle: 'Whales: a guide'\n---\n\n## Songs\n\nThey sing.\n",
+            "Whales: a guide",
+        ),
+        ('+++\r\ntitle = "Whales"\r\n+++\n# Songs\n', "Whales"),
+        ("---\nid: 7\n---\ntitle: no\n\n# Songs\n", "Songs"),
+        ("```sh\n# list all\nls\n```\n\n# Songs\n", "Songs"),
+        ("Songs of whales\n===============\n\nThey sing.\n", "Songs of whales"),
+        ("Whales sing.\n\n## Songs\n", "a"),
+    ],
+)
+def test_title_of_markdown_is_that_of_its_front_matter_or_first_heading(tmp_path, text, title):
+    """No comment in code is one."""
+    (tmp_path / "a.md").write_text(text)
+    (item,) = read_path(tmp_path, "c")
+    assert item.document.title == title
 
 
 def test_unreadable_file_is_reported_and_the_next_one_read(tmp_path):
@@ -160,26 +181,62 @@ def test_other_titles_stay(title, expected):
     assert usable_title(title) == expected
 
 
-def make_pdf(text: str, title: str = "") -> bytes:
-    """A PDF of one page, written by hand."""
-    stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
+def make_pdf(text: str, title: str = "", bookmarks: tuple[str, ...] = ()) -> bytes:
+    """A PDF of one page, written by hand; the bookmarks lead to it."""
+    shown = " 0 -30 Td ".join(f"({line}) Tj" for line in text.split("\n"))
+    stream = f"BT /F1 24 Tf 72 700 Td {shown} ET".encode()
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Catalog /Pages 2 0 R /Outlines 7 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
         b"/Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
         f"<< /Title ({title}) >>".encode(),
+        f"<< /Type /Outlines /First 8 0 R /Last {7 + len(bookmarks)} 0 R >>".encode(),
     ]
+    for number, bookmark in enumerate(bookmarks, 9):
+        following = f"/Next {number} 0 R" if number < 8 + len(bookmarks) else ""
+        objects.append(
+            f"<< /Title ({bookmark}) /Parent 7 0 R /Dest [3 0 R /Fit] {following} >>".encode()
+        )
     body, offsets = b"%PDF-1.4\n", []
     for number, content in enumerate(objects, 1):
         offsets.append(len(body))
         body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    return body + b"xref\n0 7\n0000000000 65535 f \n%strailer << /Size 7 /Root 1 0 R /Info 6 0 R >>\nstartxref\n%d\n%%%%EOF" % (
-        table, len(body),
+    size = len(objects) + 1
+    return body + b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R /Info 6 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        size, table, size, len(body),
     )  # fmt: skip
+
+
+def test_bookmarks_of_a_pdf_are_its_headings(tmp_path):
+    """Where their lines stand, in order; one whose words are not on its page is none, nor is a
+    comment of a shell."""
+    text = "1. Songs\nWhales sing of\nRoutes.\n# ls\nRoutes\nThey know the way."
+    (tmp_path / "a.pdf").write_bytes(make_pdf(text, "Whales", ("1. Songs", "Ships", "Routes")))
+    (item,) = read_path(tmp_path, "c")
+    assert item.document.text == (
+        "# 1. Songs\n\n\nWhales sing of\nRoutes.\n # ls\n\n\n# Routes\n\n\nThey know the way."
+    )
+    assert [chunk.section for chunk in item.document.chunks] == ["1. Songs", "Routes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("Day-\nto-day", "Day-to-day"),
+        ("A migra-\ntion", "A migration"),
+        ("A migration. A mi-\ngration of mi birds", "A migration. A migration of mi birds"),
+        ("To use a day, a re-\nuse", "To use a day, a reuse"),
+        ("A run time, a run-\ntime", "A run time, a run-time"),
+    ],
+)
+def test_words_that_a_pdf_parts_between_lines_are_whole(text, whole):
+    """A hyphen stays where both parts are words of the text, and their whole is none."""
+    _, read = pdf.pdf_to_text(make_pdf(text))
+    assert " ".join(read.split()) == whole
 
 
 def test_pdf_and_broken_pdf(tmp_path):
@@ -193,15 +250,15 @@ def test_pdf_and_broken_pdf(tmp_path):
 
 def test_too_long_pdf_is_refused(monkeypatch):
     """By its number of pages."""
-    monkeypatch.setattr(files, "MAX_PAGES", 0)
+    monkeypatch.setattr(pdf, "MAX_PAGES", 0)
     with pytest.raises(SkipError, match="more than 0 pages, the limit of a PDF; split it"):
-        files.pdf_to_text(make_pdf("Whales sing"))
+        pdf.pdf_to_text(make_pdf("Whales sing"))
 
 
 def test_pdf_without_text_is_a_scan():
     """The problem says what to do."""
     with pytest.raises(SkipError, match="OCR"):
-        files.pdf_to_text(make_pdf(""))
+        pdf.pdf_to_text(make_pdf(""))
 
 
 @pytest.mark.parametrize(

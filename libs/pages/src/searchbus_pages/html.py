@@ -32,7 +32,7 @@ _SURROUNDING = ("nav", "header", "footer", "aside")
 """What is around the content of a page; some pages have nothing else."""
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _BLOCKS = frozenset(
-    "p div section article main ul ol table tr blockquote pre dl dt dd figure figcaption form "
+    "p div section article main ul ol table blockquote pre dl dt dd figure figcaption form "
     "header footer nav aside".split()
 )
 
@@ -118,7 +118,7 @@ def _text_of(root: LexborNode, *, without: tuple[str, ...] = ()) -> str:
     lines: list[str] = []
     _walk(root, lines, frozenset(without))
     paragraphs = (" ".join(line.split()) for line in "".join(lines).split("\n\n"))
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph.strip("| "))
 
 
 def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
@@ -143,6 +143,8 @@ def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
             opening, ending = f"\n\n{_HEADINGS[tag]} ", "\n\n"
         elif tag == "li":
             opening, ending = "\n\n- ", "\n\n"
+        elif tag == "tr":
+            opening, ending = "\n\n| ", "\n\n"
         elif tag in _BLOCKS:
             opening = ending = "\n\n"
         elif tag in ("td", "th"):

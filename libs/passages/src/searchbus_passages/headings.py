@@ -13,6 +13,12 @@ _LEAST_PARAGRAPH_CHARS = 140
 
 # No pattern ends with `.*?[ \t]*$`: a line of many spaces would take quadratic time.
 _MARKDOWN = re.compile(r"^#{1,6}[ \t]+(\S[^\n]*)$", re.M)
+_UNDERLINED = re.compile(
+    r"^(?:([=\-~^\"'*+#])\1{2,}[ \t\r]*\n)?(?P<title>[`*(\"']{0,2}[^\W_][^\n]*)\n"
+    r"(?P<line>([=\-~^\"'*+#])\4{2,})[ \t\r]*$",
+    re.M,
+)
+"""A heading of reStructuredText, of plain text, and of Markdown."""
 _FENCE = re.compile(r"^(```|~~~)([^\n]*)$", re.M)
 _LINE = re.compile(r"^[ \t]*(\S[^\n]*)$", re.M)
 _FOOTNOTE = re.compile(r"(?<=[A-Za-z.])\d{1,2}$")
@@ -55,8 +61,17 @@ def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
     """Headings in order of place; none overlaps another."""
     if markdown:
         return _markdown(text)
-    on_lines = _on_lines(text)
-    return on_lines if on_lines or text.count("\n") > 20 else _inline(text)
+    found = _underlined(text) or _on_lines(text)
+    return found if found or text.count("\n") > 20 else _inline(text)
+
+
+def _underlined(text: str) -> list[Heading]:
+    """Titles below which a line is at least as long; front matter and tables have no such line."""
+    return [
+        Heading(match["title"].strip("`* \t\r"), match.start())
+        for match in _UNDERLINED.finditer(text)
+        if len(match["title"].rstrip()) <= min(len(match["line"]), MAX_HEADING_CHARS)
+    ]
 
 
 def _markdown(text: str) -> list[Heading]:
@@ -67,11 +82,12 @@ def _markdown(text: str) -> list[Heading]:
         before = bisect_right(starts, position)
         return before > 0 and position < code[before - 1][1]
 
-    return [
+    found = _underlined(text)
+    found += (
         Heading(match[1].rstrip().rstrip("#").strip("`* \t"), match.start())
         for match in _MARKDOWN.finditer(text)
-        if not in_code(match.start())
-    ]
+    )
+    return sorted((h for h in found if not in_code(h.start)), key=lambda heading: heading.start)
 
 
 def _code(text: str) -> list[tuple[int, int]]:

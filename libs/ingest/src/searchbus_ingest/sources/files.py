@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from searchbus_pages import decode_text, looks_binary, read_html
-from searchbus_passages.headings import CODE_SUFFIXES
+from searchbus_passages.headings import CODE_SUFFIXES, find_headings
 
 from .item import Item, Reason, SkipError, make_document, unread
 from .jsonl import json_to_text, notebook_to_text, parse_json, read_jsonl, read_record, records_of
 from .office import docx_to_text, pptx_to_text, xlsx_to_text
+from .pdf import pdf_to_text
 from .table import csv_to_text
 from .walk import FoundFile, read_regular
 
@@ -41,43 +42,6 @@ def usable_title(title: str | None) -> str | None:
     return text
 
 
-MAX_PAGES = 5000
-
-
-def pdf_to_text(body: bytes) -> tuple[str | None, str]:
-    """Title (where the file has one) and text; pages are separated by blank lines. Raises SkipError
-    for what is not a PDF, encrypted, without text, or of more than 5,000 pages."""
-    import pypdfium2
-
-    try:
-        document = pypdfium2.PdfDocument(body)
-        try:
-            if len(document) > MAX_PAGES:
-                problem = f"more than {MAX_PAGES:,} pages, the limit of a PDF; split it"
-                raise SkipError(Reason.TOO_LARGE, problem)
-            text = "\n\n".join(filter(None, map(_page_text, document)))
-            title = document.get_metadata_value("Title")
-        finally:
-            document.close()
-    except pypdfium2.PdfiumError as error:
-        problem = f"cannot be read: not a readable PDF ({error})"
-        raise SkipError(Reason.UNREADABLE, problem) from None
-    if not text:
-        problem = "its pages contain no text; recognise the text of scans first (OCR)"
-        raise SkipError(Reason.EMPTY, problem)
-    return title, text
-
-
-def _page_text(page: Any) -> str:
-    text_page = page.get_textpage()
-    try:
-        text: str = text_page.get_text_bounded()
-        return text.replace("\r\n", "\n").strip()
-    finally:
-        text_page.close()
-        page.close()
-
-
 MAX_FILE_BYTES = 256 * 1024 * 1024
 _MARKDOWN = frozenset({".md", ".markdown"})
 _HTML = frozenset({".html", ".htm", ".xhtml"})
@@ -90,6 +54,12 @@ _BINARY = {
 SUFFIXES = frozenset({
     *_MARKDOWN, *_HTML, *_PLAIN, *_TABLE, *_LINES, *_BINARY, *CODE_SUFFIXES, ".json", ".ipynb",
 })  # fmt: skip
+
+
+_FRONT_MATTER = re.compile(
+    r"(---|\+\+\+)[ \t\r]*\n(?:(?!\1)[^\n]*\n){0,50}?title[ \t]*[:=](?P<title>[^\n]*)"
+)
+"""Metadata in YAML or TOML above the text of Markdown, as makers of sites read it."""
 
 
 class _Content(NamedTuple):
@@ -141,12 +111,11 @@ def _item(path: Path, name: str, collection: str, url: str | None) -> Item | lis
         return unread(name, error)
     if content.records is not None:
         return content.records
-    heading = _first_heading(content.text) if content.markdown else None
     return make_document(
         name,
         collection=collection,
         source_id=name,
-        title=usable_title(content.title) or usable_title(heading) or path.stem,
+        title=content.title or path.stem,
         text=content.text,
         url=url or path.resolve().as_uri(),
         metadata={"path": name[:2000]},
@@ -157,7 +126,7 @@ def _item(path: Path, name: str, collection: str, url: str | None) -> Item | lis
 
 
 def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Content:
-    """Title and text of a file's bytes.
+    """Title (its own, that of its front matter, or its first heading) and text of a file's bytes.
 
     Args:
         charset: that a header names, where one does.
@@ -165,8 +134,17 @@ def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Conte
     Raises:
         SkipError, ValueError: there is no text to read.
     """
+    content = _content(body, suffix, charset)
+    titles = [content.title]
+    if content.markdown:
+        front = _FRONT_MATTER.match(content.text)
+        titles += [front and front["title"].strip("\"' \t\r"), _first_heading(content.text)]
+    return content._replace(title=next(filter(None, map(usable_title, titles)), None))
+
+
+def _content(body: bytes, suffix: str, charset: str | None) -> _Content:
     if suffix in _BINARY:
-        return _Content(*_BINARY[suffix](body), markdown=suffix != ".pdf")
+        return _Content(*_BINARY[suffix](body), markdown=True)
     text = decode_text(body, charset, markup=suffix in _HTML)
     if looks_binary(text):
         raise SkipError(Reason.BINARY, f"binary content, although its name ends with {suffix}")
@@ -187,7 +165,10 @@ def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Conte
 
 
 def _first_heading(text: str) -> str | None:
-    for line in text.splitlines()[:50]:
-        if line.startswith("# "):
-            return line[2:].strip()
+    """The first one of the highest level near the beginning, which is not in code."""
+    for heading in find_headings(text, markdown=True):
+        if text.count("\n", 0, heading.start) >= 50:
+            break
+        if not text.startswith("##", heading.start):
+            return heading.title
     return None

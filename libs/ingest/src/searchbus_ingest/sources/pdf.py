@@ -1,0 +1,82 @@
+"""PDF files to text, with their bookmarks as headings."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from .item import Reason, SkipError
+
+MAX_PAGES = 5000
+_MOST_BOOKMARKS = 10_000
+_HYPHEN = re.compile(r"(-?)(\w*)\x02(\w*)(-?)")
+"""pdfium's mark for a hyphen at the end of a line, whose word it joins."""
+_LIKE_A_HEADING = re.compile(r"^(?=#{1,6}[ \t])", re.M)
+
+
+def pdf_to_text(body: bytes) -> tuple[str | None, str]:
+    """Title (where the file has one) and text; pages are separated by blank lines, and its
+    bookmarks are headings as in Markdown. Raises SkipError for what is not a PDF, encrypted,
+    without text, or of more than 5,000 pages."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(body)
+        try:
+            if len(document) > MAX_PAGES:
+                problem = f"more than {MAX_PAGES:,} pages, the limit of a PDF; split it"
+                raise SkipError(Reason.TOO_LARGE, problem)
+            headings: defaultdict[int, list[str]] = defaultdict(list)
+            for mark in islice(document.get_toc(), _MOST_BOOKMARKS):
+                if (place := mark.get_dest()) is not None and (words := mark.get_title().split()):
+                    sign = "#" * min(mark.level + 1, 6)
+                    headings[place.get_index()].append(" ".join((sign, *words)))
+            pages = (_page_text(page, headings[number]) for number, page in enumerate(document))
+            text = _without_hyphens("\n\n".join(filter(None, pages)))
+            title = document.get_metadata_value("Title")
+        finally:
+            document.close()
+    except pypdfium2.PdfiumError as error:
+        problem = f"cannot be read: not a readable PDF ({error})"
+        raise SkipError(Reason.UNREADABLE, problem) from None
+    if not text:
+        problem = "its pages contain no text; recognise the text of scans first (OCR)"
+        raise SkipError(Reason.EMPTY, problem)
+    return title, text
+
+
+def _page_text(page: Any, headings: Sequence[str]) -> str:
+    text_page = page.get_textpage()
+    try:
+        text: str = text_page.get_text_bounded()
+    finally:
+        text_page.close()
+        page.close()
+    # A comment of a shell is no heading.
+    text = _LIKE_A_HEADING.sub(" ", text.replace("\r\n", "\n"))
+    place = 0
+    for heading in headings:
+        words = r"\s+".join(map(re.escape, heading.split()[1:])).replace(r"\-", r"[-\x02]")
+        if found := re.compile(rf"^[ \t]*{words}[ \t]*$", re.M).search(text, place):
+            before, after = text[: found.start()], text[found.end() :]
+            text = f"{before}\n\n{heading}\n\n{after}"
+            place = len(text) - len(after)
+    return text.strip()
+
+
+def _without_hyphens(text: str) -> str:
+    """Without those that only part a word between lines: the text has the whole word elsewhere, or
+    one of its parts nowhere."""
+    known = set(re.findall(r"\w+", _HYPHEN.sub(" ", text).lower()))
+
+    def joined(match: re.Match[str]) -> str:
+        before, first, second, behind = match.groups()
+        parts = {first.lower(), second.lower()}
+        whole = (first + second).lower() in known or not parts <= known
+        mark = "" if whole and not before and not behind else "-"
+        return f"{before}{first}{mark}{second}{behind}"
+
+    return _HYPHEN.sub(joined, text)
