@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import textwrap
 from collections.abc import Callable
@@ -290,14 +291,29 @@ def test_a_command_that_has_the_option_keeps_it():
     assert with_output_option(once) is once
 
 
-def test_an_argument_that_is_not_utf8_is_named(capsys):
-    """Python has such bytes as halves of surrogate pairs, which no message can have."""
+def fails_by(error: Exception, capsys) -> tuple[int, str]:
+    """Exit code and error output of a command that raises."""
 
     def fails() -> None:
-        "a\udcff".encode()
+        raise error
 
     group = CommandGroup(
         name="searchbus", commands={"fails": TyperCommand("fails", callback=fails)}
     )
-    assert group.main(["fails"], standalone_mode=False) == 2
-    assert "error: 'a\\udcff' is not UTF-8." in capsys.readouterr().err
+    return group.main(["fails"], standalone_mode=False), capsys.readouterr().err
+
+
+def test_an_argument_that_is_not_utf8_is_named(capsys):
+    """Python has such bytes as halves of surrogate pairs, which no message can have."""
+    with pytest.raises(UnicodeEncodeError) as raised:
+        "a\udcff".encode()
+    code, said = fails_by(raised.value, capsys)
+    assert (code, "error: 'a\\udcff' is not UTF-8." in said) == (2, True)
+
+
+def test_output_on_a_full_disk_is_an_error_without_a_traceback(capsys):
+    """Other failures of the system are faults of the program, and keep theirs."""
+    code, said = fails_by(OSError(errno.ENOSPC, "No space left on device"), capsys)
+    assert (code, "error: No space left on device: " in said) == (1, True)
+    with pytest.raises(OSError, match="I/O"):
+        fails_by(OSError(errno.EIO, "I/O error"), capsys)

@@ -64,6 +64,15 @@ async def test_service_has_the_given_environment_and_our_process_as_parent(launc
     assert await process.wait() == process.returncode == 3
 
 
+async def test_service_is_our_child_once_its_id_is_known(launcher):
+    """One that is ended at once, by Ctrl-C while a stack starts, could not be waited for."""
+    for _ in range(30):
+        process = await start(launcher, "sleeps")
+        assert psutil.Process(process.pid).ppid() == os.getpid()
+        process.terminate()
+        await process.wait()
+
+
 async def test_signals_reach_the_service(launcher):
     """Until it has ended."""
     process = await start(launcher, "sleeps")

@@ -96,6 +96,16 @@ def test_help_has_panels_and_every_command_of_this_repository_is_in_one():
     assert titles == ["Options", *PANELS]
 
 
+def test_letters_that_an_encoding_lacks_are_escaped():
+    """A locale of one byte a letter costs no search its hits."""
+    code = "from searchbus_cli import main; main.app = lambda **_: print('a › b'); main.main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+    )
+    assert done.stdout == b"a \\u203a b\n"
+
+
 def test_version_is_printed():
     """The one of all packages."""
     done = run_command("--version")

@@ -11,6 +11,7 @@ tracebacks.
 from __future__ import annotations
 
 import ast
+import errno
 import functools
 import inspect
 import re
@@ -64,6 +65,12 @@ class CommandGroup(TyperGroup):
             from .output import fail
 
             raise fail(f"{ascii(error.object)[:80]} is not UTF-8. Type it in UTF-8.", 2) from None
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            from .output import fail
+
+            raise fail(f"{error.strerror}: what was written is not whole. Free some.") from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
             errors = sys.modules.get("searchbus_contracts.errors")

@@ -6,7 +6,9 @@ A package adds a command by an entry point of group `searchbus.commands`; the na
 
 from __future__ import annotations
 
+import sys
 from collections.abc import MutableMapping
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -135,5 +137,8 @@ def main() -> None:
     """Run the command line."""
     # A stack's process and a client's have keys, too.
     hide_environment()
+    # A title may have letters that the encoding of a terminal or a pipe lacks.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     get_completion_inspect_parameters()  # as a side effect, Typer knows the shells
     app(prog_name="searchbus")

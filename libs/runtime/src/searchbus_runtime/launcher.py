@@ -75,12 +75,15 @@ def _serve(requests: socket.socket, parent: int) -> list[str] | None:
         if between == 0:
             # Its child is an orphan as soon as it ends, and then a child of the launcher's parent.
             between = os.getpid()
-            service = os.fork()
-            if service:
-                requests.send(str(service).encode())
+            if os.fork():
                 os._exit(0)
             while os.getppid() == between:
                 time.sleep(_POLL_S)
+            # Not before: who ends it at once could not wait for what is not its child yet.
+            try:
+                requests.send(str(os.getpid()).encode())
+            except OSError:
+                os._exit(1)  # nobody waits for it any more
             _become(request, descriptors[0], parent)
             return list(request["arguments"])
         os.waitpid(between, 0)
