@@ -253,6 +253,21 @@ async def test_key_gives_no_role_that_its_maker_lacks(start, tmp_path):
     assert [key["endpoints"] for key in shown] == [[], [], ["desk"]]
 
 
+async def test_who_makes_and_revokes_a_key_is_in_the_audit_log(start, tmp_path, caplog):
+    """Its calls are those of a caller of another name."""
+    caplog.set_level("INFO", logger="searchbus.audit")
+    http = await start(auth="static")
+    operator, own = KeyFile(tmp_path / "keys.json").add("operator", (OPERATOR,))
+    sent = {"Authorization": f"Bearer {operator}"}
+    made = await http.post(f"{API}/keys", json={"name": "n", "roles": [OPERATOR]}, headers=sent)
+    new = made.json()["id"]
+    await http.post(f"{API}/keys/revoke", json={"id": new}, headers=sent)
+    assert [record.getMessage() for record in caplog.records if "key:" in record.getMessage()] == [
+        f"key:{own.id} made key:{new} with the roles: {OPERATOR}", f"key:{own.id} revoked key:{new}"
+    ]  # fmt: skip
+    assert made.json()["key"] not in caplog.text
+
+
 async def test_stream_ends_with_the_key_of_its_reader(start, tmp_path):
     """A key is revoked because it is in wrong hands: what comes later is not for them."""
     edge = (await start(auth="static")).edge
