@@ -117,6 +117,16 @@ async def test_passage_that_is_far_answers_by_a_near_sentence_with_the_words_and
     assert await found("Why was Pelorus not bought?", None) == []
 
 
+async def test_question_without_a_word_is_answered_by_no_far_passage():
+    """Marks, emoji: no sentence speaks of them, however near it is."""
+
+    async def near(sentences):
+        return [0.8] * len(sentences)
+
+    for question in ("?!... ()", "\U0001f642\U0001f643"):
+        assert await parts(question, "The ferry leaves at noon.", compare=near, sure=False) == []
+
+
 async def test_few_sentences_are_compared_the_likeliest_by_their_words_first():
     """Each takes milliseconds; those of the first passages come before equal ones."""
     seen = []

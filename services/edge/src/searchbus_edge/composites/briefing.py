@@ -152,7 +152,8 @@ def _speaks_of(wanted: Set[str], words: Sequence[str]) -> bool:
     """Whether a sentence has each number of the question, and enough of all of its words."""
     there = wanted & set(words)
     lacking = wanted - there
-    return len(there) >= _LEAST_SHARE * len(wanted) and not any(w[0].isdigit() for w in lacking)
+    enough = len(there) >= max(1, _LEAST_SHARE * len(wanted))
+    return enough and not any(word[0].isdigit() for word in lacking)
 
 
 def _chosen(
