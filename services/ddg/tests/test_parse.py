@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from searchbus_ddg.outcome import REFUSALS, EngineError, Outcome
-from searchbus_ddg.parse import parse_page, target_of
+from searchbus_ddg.parse import MAX_PAGE_BYTES, parse_page, target_of
 from searchbus_upstream.text import plain
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -124,6 +124,16 @@ def test_any_bytes_have_an_outcome(body, status):
     """It is `ok` exactly where there are rows."""
     found = parse_page(status, body)
     assert (found.outcome is Outcome.OK) == bool(found.rows)
+
+
+@pytest.mark.parametrize(
+    "part", ["<div class=result>", "<p>", "</p>", "<!---->", "<table><tr>", "<a b=c d=e "]
+)
+def test_a_page_that_would_hold_the_loop_is_not_parsed(part):
+    """Of the largest size that is fetched. Parsing the first one takes minutes."""
+    row = "<div class=result><a class=result__a href=https://site.example/>t</a></div>"
+    page = row + part * (MAX_PAGE_BYTES // len(part))
+    assert parse_page(200, page.encode()).outcome is Outcome.UNKNOWN_MARKUP
 
 
 @pytest.mark.parametrize("name", ["results.html", "results_with_ad.html", "lite.html"])

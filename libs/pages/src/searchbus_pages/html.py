@@ -72,18 +72,22 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     return HtmlText(title, _text_of(root, without=_SURROUNDING) or _text_of(root))
 
 
-def check_html(html: str) -> int:
+def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: int | None = None) -> int:
     """Refuse what takes a parser quadratic time; returns the number of opening tags.
 
     They walk up all open elements for most tags, and compare each attribute with those before it.
 
+    Args:
+        max_work: steps of the parser; by default it takes a second at most.
+        max_marks: tags, closing ones too, and comments.
+
     Raises:
-        TooComplexError: it would take more than about a second.
+        TooComplexError: it has more of one of them.
     """
     work = tags = 0
     opened: list[str] = []
     counts: Counter[str] = Counter()
-    for match in _TAG.finditer(html):
+    for marks, match in enumerate(_TAG.finditer(html), 1):
         name = (match[3] or "").lower()
         if not name or name in _CLOSED_BY_THE_NEXT:
             tags += bool(name) and not match[2]
@@ -103,8 +107,8 @@ def check_html(html: str) -> int:
                 counts[name] += 1
         if len(match[4] or "") > 1000:
             work += _attributes(match[4]) ** 2 // 2
-        if work > MAX_WORK:
-            raise TooComplexError("the page is nested too deeply or has too many attributes")
+        if work > max_work or marks > (max_marks or marks):
+            raise TooComplexError("the page has too many tags or attributes, or nests too deeply")
     return tags
 
 

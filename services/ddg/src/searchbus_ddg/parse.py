@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_contracts.web import WebResult
+from searchbus_pages import TooComplexError, check_html
 from searchbus_upstream import is_public_url
 from searchbus_upstream.text import plain
 
@@ -28,6 +29,16 @@ _NO_RESULTS = ("div.no-results", ".result--no-result", ".no-results__message")
 _NO_RESULTS_TEXT = re.compile(r"^\W*No (more )?results", re.I)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
 _HIDDEN_FORM_FIELDS = 40
+_MAX_WORK, _MAX_MARKS = 10_000_000, 40_000
+"""Of a page, see `check_html`: parsing holds the event loop. Real ones have 3,000 tags at most."""
+_MAX_ROWS = 100
+"""They may stand in each other, and each is searched whole. Real pages have up to 40."""
+
+
+def parse_html(html: str) -> LexborHTMLParser:
+    """The tree of a page; raises TooComplexError for one that would hold the loop."""
+    check_html(html, max_work=_MAX_WORK, max_marks=_MAX_MARKS)
+    return LexborHTMLParser(html)
 
 
 def parse_page(status: int, body: bytes) -> ResultPage:
@@ -38,7 +49,10 @@ def parse_page(status: int, body: bytes) -> ResultPage:
         return ResultPage(Outcome.RATE_LIMITED)
     if status >= 400:
         return ResultPage(Outcome.UPSTREAM_ERROR)
-    tree = LexborHTMLParser(body.decode("utf-8", "replace"))
+    try:
+        tree = parse_html(body.decode("utf-8", "replace"))
+    except TooComplexError:
+        return ResultPage(Outcome.UNKNOWN_MARKUP)
     rows = tuple(_html_rows(tree)) or tuple(_lite_rows(tree))
     if rows and _last_is_cut(body):
         rows = rows[:-1]
@@ -64,7 +78,7 @@ def _last_is_cut(body: bytes) -> bool:
 
 
 def _html_rows(tree: LexborHTMLParser) -> Iterator[WebResult]:
-    for block in tree.css("div.result"):
+    for block in tree.css("div.result")[:_MAX_ROWS]:
         classes = (block.attributes.get("class") or "").split()
         if any(name.startswith("result--ad") for name in classes):
             continue

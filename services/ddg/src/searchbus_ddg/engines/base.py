@@ -22,15 +22,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
 
 from searchbus_contracts.engines import EngineRequest
 from searchbus_contracts.web import WebResult
+from searchbus_pages import TooComplexError
 from searchbus_upstream import HttpReply, HttpRequest, is_public_url, retry_after_s
 from searchbus_upstream import read_json as upstream_json
 from searchbus_upstream.text import plain
 
 from ..outcome import EngineError, Outcome
+from ..parse import parse_html
 from ..search import USER_AGENT
 
 T = TypeVar("T")
@@ -106,7 +108,10 @@ class PageEngine(Engine):
 
     def parse(self, query: EngineRequest, reply: HttpReply) -> EnginePage:
         """See `Engine`."""
-        tree = LexborHTMLParser(reply.text)
+        try:
+            tree = parse_html(reply.text)
+        except TooComplexError as error:
+            raise changed(str(error)) from None
         blocks = tree.css(self.row)[:_MAX_ROWS]
         rows = tuple(row for block in blocks if (row := self._row(block)) is not None)
         if rows:
