@@ -80,7 +80,7 @@ class Sources:
                 raise Fault(ErrorCode.NOT_FOUND, "There is no document of that id.")
             return Document(
                 collection="books", document_id=request.document_id, title="Whales", text=TEXT,
-                chunk_count=1, metadata={"date": "2024-05-01", "type": "book", "empty": None},
+                chunk_count=1, chars=len(TEXT), metadata={"date": "2024-05-01", "type": "book", "empty": None},
             )  # fmt: skip
 
         # Without a reply type, so that a reply may be garbage.
@@ -140,7 +140,8 @@ def _hit(n: int) -> SearchHit:
     url = [f"https://books.example/{n}", None, "file:///home/me/b.txt"][n]
     return SearchHit(
         collection="books", document_id=key, chunk_id=str(n), title=f"Book {n}",
-        text=f"Chapter {n} says that whales sing.", score=1.0 - n / 10, cosine=0.8, url=url,
+        text=f"Chapter {n} says that whales sing.", score=1.0 - n / 10, cosine=0.8, relevance=0.9,
+        url=url,
     )  # fmt: skip
 
 

@@ -205,7 +205,7 @@ async def test_events_tell_as_much_as_discovery(connect_bus, quiet_directory):
     assert quiet_directory.instances == heard
     (instance,) = heard.values()
     assert instance.started_ms > 0
-    # One of an older version sends no metadata: what is known stays.
+    # An event without metadata: what is known stays.
     subject = bus.subjects.catalog_event("alpha")
     event = CatalogEvent(
         event="changed", service="alpha", instance=serving.instance, catalog="c" * 32

@@ -139,7 +139,7 @@ def test_a_tenant_that_lends_is_not_removed(out):
 
 
 def test_an_edge_without_loans_gets_no_file_of_them(out):
-    """One of an earlier release refuses to start with a file that it does not know."""
+    """Nor one that only borrows."""
     done(out, "--tenant", "red", "--lend", "crm", "--to", "blue")
     assert not (out / "edge" / LOANS).exists()
     assert not (out / "tenants" / "blue" / "edge" / LOANS).exists()

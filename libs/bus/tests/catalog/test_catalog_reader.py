@@ -127,7 +127,7 @@ async def test_small_catalogue_is_packed_into_one_reply(broker):
 
 @pytest.mark.parametrize("count", [40, 2000])
 async def test_worker_that_packs_nothing_is_read(broker, monkeypatch, count):
-    """One of an older version ignores the field; both may serve one catalogue during an update."""
+    """A worker need not pack; both kinds may serve one catalogue."""
     offered = worker(count)
     older = OfferedCatalog.reply
 
@@ -185,7 +185,7 @@ async def test_part_that_no_worker_has_is_a_fault(broker):
 
 
 async def test_worker_without_parts_is_read_whole(broker):
-    """One of an older version ignores the field."""
+    """A worker need not offer parts."""
     bus = broker.connect()
 
     async def describe(message) -> None:

@@ -322,7 +322,7 @@ async def test_an_attempt_whose_reply_would_not_fit_is_not_sent(transport):
 
 
 async def test_parts_without_announcement_are_taken_and_counted(transport):
-    """A worker of an earlier release sends them all at once."""
+    """Their worker sends them all at once."""
     receiving = Receiving(transport, inbox := Inbox(transport), count=3)
     while not transport.published:
         await asyncio.sleep(0)

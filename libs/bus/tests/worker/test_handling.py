@@ -297,7 +297,7 @@ async def test_a_small_reply_is_one_message(transport):
 
 
 async def test_a_receiver_that_gives_no_credit_gets_all_parts_at_once(transport):
-    """One of an earlier release. It can put them together."""
+    """It can put them together."""
     transport.max_payload_bytes = 8 * 1024 + 3
     await Replies(transport, Inbox(transport)).reply(REQUEST, b"abcdefgh")
     marks = [ChunkMark.parse(m.headers["Chunk"]) for m in transport.published]

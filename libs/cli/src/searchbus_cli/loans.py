@@ -173,7 +173,7 @@ def write_loans(
             if lent.lender == lender and lent.toolsets
         ]
         path = folder / "edge" / LOANS
-        if lines or path.exists():  # an edge of an earlier release refuses an unknown name
+        if lines or path.exists():  # one that lends nothing needs no file
             write_atomically(path, "\n".join(lines or [NONE]), mode=0o600)
     if loans or (out / _FILE).exists():
         write_atomically(out / _FILE, msgspec.json.encode(loans))

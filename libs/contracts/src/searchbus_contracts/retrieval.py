@@ -76,8 +76,7 @@ class SearchHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     relevance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
         doc(
-            "The probability that it answers the query, comparable between queries and "
-            "collections; absent: a service of an earlier release."
+            "The probability that it answers the query, comparable between queries and collections."
         ),
     ] = None
     literal: Annotated[

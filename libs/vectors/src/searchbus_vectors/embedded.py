@@ -340,9 +340,8 @@ _READ_AT_ONCE = 250
 
 
 class Rebuilds:
-    """Builds indexes again from the engine, after a crash, or in a store of an earlier release: in
-    small steps of the writing thread (`write`), so that writes take their turn; searches stay exact
-    meanwhile."""
+    """Builds indexes again from the engine after a crash: in small steps of the writing thread
+    (`write`), so that writes take their turn; searches stay exact meanwhile."""
 
     def __init__(self, write: Callable[[str, Callable[[], Any]], Awaitable[Any]]) -> None:
         self._write = write

@@ -1,7 +1,7 @@
 """A Qdrant server or cluster, through the official asynchronous client.
 
 A collection is an alias of a numbered one, `docs` of `docs~1`, so that another can take its place
-without a moment in which there is none. Earlier releases made collections without an alias.
+without a moment in which there is none.
 """
 
 from __future__ import annotations
@@ -135,20 +135,14 @@ class ServerStore(VectorStore):
 
     async def collections(self) -> list[str]:
         """Names of the collections."""
-        found = await self._request("", self._client.get_collections())
-        unnamed = {c.name for c in found.collections if not _NUMBER.search(c.name)}
-        return sorted(unnamed | (await self._aliases()).keys())
+        return sorted(await self._aliases())
 
     async def rename_collection(self, name: str, to: str) -> None:
-        """Point the alias at another collection; where there is only a collection of earlier
-        releases in its place, that is deleted first.
-        """
+        """Point the alias at another collection."""
         aliases = await self._aliases()
         target = aliases.get(name)
         if target is None:
             raise CollectionMissingError(name)
-        if to not in aliases:
-            await self._delete(to)
         await self._change_aliases(
             alias(to, target),
             q.DeleteAliasOperation(delete_alias=q.DeleteAlias(alias_name=name)),

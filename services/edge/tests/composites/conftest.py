@@ -60,13 +60,15 @@ class Retrieval:
                       score=1.0, cosine=self.cosine, relevance=self.relevance,
                       start=7, end=8, content_hash="h"),
             SearchHit(collection="books", document_id="d2", chunk_id="1", title="Two", text="t",
-                      score=0.9, cosine=0.1, url="https://x.example", literal=self.literal),
+                      score=0.9, cosine=0.1, relevance=0.45, url="https://x.example",
+                      literal=self.literal),
         ))  # fmt: skip
 
     @endpoint
     async def get(self, call: Call, request: GetRequest) -> Document:
         return Document(
-            collection=request.collection, document_id=request.document_id, title="", text="all",
+            collection=request.collection, document_id=request.document_id, title="",
+            text="all"[request.start : request.end], start=request.start, chars=3,
             chunk_count=1, metadata={"year": 2024, "empty": None},
         )  # fmt: skip
 

@@ -57,8 +57,8 @@ async def test_document_is_fetched_by_its_id(setup):
         await documents.fetch(IDS.of_document("books", "x" * 513), **OPTIONS)
 
 
-async def test_part_of_a_document_of_an_earlier_service_is_cut_here(setup):
-    """It gives the whole text whatever part is asked for."""
+async def test_part_of_a_document_has_its_place_in_the_whole(setup):
+    """The service gives the part and the length of all."""
     documents, *_ = setup
     found = await documents.fetch(IDS.of_document("books", "d/1"), start=1, end=2, **OPTIONS)
     assert (found.text, found.start, found.chars) == ("l", 1, 3)

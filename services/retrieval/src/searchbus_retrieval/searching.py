@@ -148,7 +148,6 @@ class Searcher:
         with typed(collection):
             whole = await asyncio.gather(*(self._whole(collection, one) for one in shown))
             hits = sorted(chain.from_iterable(whole), key=lambda hit: -hit.score)[:limit]
-            hits = await self._reader.complete(collection, hits)
             probability = await self._probability(
                 collection, queries.embedder, question, ranked, schema.fields, shown
             )
@@ -345,8 +344,8 @@ def _to_hit(
         url=payload.get("url"),
         section=payload.get("section"),
         metadata=payload.get("m") or {},
-        start=payload.get("start"),
-        end=payload.get("end"),
-        content_hash=payload.get("content_hash"),
+        start=payload["start"],
+        end=payload["end"],
+        content_hash=payload["content_hash"],
         explanation=explanation,
     )

@@ -7,7 +7,6 @@ import pytest
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.documents.collections import Models, Schemas, typed
-from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.library import Library
 from searchbus_vectors import (
     MODEL_NAME,
@@ -15,7 +14,6 @@ from searchbus_vectors import (
     CollectionMissingError,
     Embedder,
     ModelNotFoundError,
-    Point,
     QueryVectors,
     StorageFullError,
     StoreUnavailableError,
@@ -87,15 +85,6 @@ async def test_vectors_of_another_embedder_are_refused(store):
     assert (await other.get_from(["c"], key)).text == "Whales sing."
     assert await other.delete("c", ()) == 1
     assert (await other.store("c", document("w", "Dolphins."))).outcome == "stored"
-
-
-async def test_collection_of_an_earlier_release_was_embedded_by_the_model(store):
-    """Its record names none; there was only this one."""
-    await store.ensure_collection("c", {"kind": "keyword"})
-    record = {"kind": "collection", "fields": {"year": "integer"}}
-    await store.upsert("c", [Point(point_id("collection", "c"), record)])
-    schema = await Schemas(store).get("c")
-    assert (schema.model, schema.fields) == (MODEL_NAME, {"year": "integer"})
 
 
 SHORT = "another/short"

@@ -9,11 +9,10 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
-from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.documents.writing import embedded_text
 from searchbus_retrieval.library import Library
 from searchbus_testing import until
-from searchbus_vectors import Equals, Point, StoreUnavailableError
+from searchbus_vectors import Equals, StoreUnavailableError
 
 from ..conftest import document
 
@@ -219,16 +218,3 @@ async def test_commit_that_the_store_interrupted_is_ended_by_the_next_ingest(
     assert "Whales sing in the sea." in {hit.text for hit in hits}
     again = await library.store("c", document("w", "Whales sing in the sea."))
     assert again.outcome == "unchanged"
-
-
-async def test_document_of_an_earlier_release_is_unchanged(library, store):
-    """Its record does not say whether it is live."""
-    new = document("w", "Whales sing.")
-    await library.store("c", new)
-    key = point_id("record", new.document_id)
-    (record,) = await store.get("c", [key])
-    del record.payload["live"]
-    await store.upsert("c", [Point(key, record.payload)])
-    listed, _ = await library.list_documents("c", limit=10)
-    assert listed[0].revision
-    assert (await library.store("c", new)).outcome == "unchanged"

@@ -256,7 +256,7 @@ class Directory:
                     telemetry.count_refused("instance")
                     return  # discovery finds those that there are
                 known = Instance("", time.time_ns() // 10**6)
-            # A worker of an older version sends no metadata with its events.
+            # An event without metadata says nothing new of it.
             metadata = event.metadata or known.metadata
             instance = Instance(event.catalog, started_ms(metadata) or known.started_ms, metadata)
             self._presence.put(event.service, event.instance, instance)

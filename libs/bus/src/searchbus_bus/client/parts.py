@@ -198,7 +198,7 @@ class LargeReply:
         mark = ChunkMark.parse(message.headers[CHUNK])
         if self._assembly is None:
             self._assembly = Assembly(mark.count, mark.size_bytes, mark.sha256)
-            if self._reservation is None:  # a worker of an earlier release announces none
+            if self._reservation is None:  # a worker may announce none
                 self._reserve(mark.size_bytes)
             if mark.size_bytes != self._size_bytes:
                 raise _malformed("A large reply has another size than was announced.")

@@ -72,7 +72,7 @@ class Replies:
             if len(body) <= size_bytes:
                 await self._transport.publish(message.reply, body)
                 return
-            # A receiver of an earlier release takes all parts at once.
+            # A receiver that gives no credit takes all parts at once.
             credit = Credit(given=CREDIT in message.headers)
             async with self._inbox.receive(PART, credit.take) as subject:
                 if CREDIT in message.headers:

@@ -284,20 +284,14 @@ class Logins:
         self, server: Server, provider: AuthorizationProvider, client_id: str
     ) -> OAuthClientInformationFull:
         """The client that began a sign-in, or to which tokens were issued: no other can use them.
-
-        Args:
-            client_id: empty for tokens that an older version kept: the first that there is.
-
-        Raises:
-            LoginRequiredError: it is not known any more.
-        """
+        Raises LoginRequiredError where it is not known any more."""
         known = self.vault.client(server.name)
         for client in (
             provider.declared_client() if provider.auth.client_id else None,
             _registered(known, provider) if known is not None else None,
             create_client_info_from_metadata_url(self.document) if self.document else None,
         ):
-            if client is not None and client_id in ("", client.client_id):
+            if client is not None and client_id == client.client_id:
                 return client
         raise LoginRequiredError("the sign-in has ended: its client is not known any more")
 

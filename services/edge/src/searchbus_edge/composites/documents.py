@@ -39,8 +39,7 @@ from .sources import (
 )  # fmt: skip
 
 _SURE = 0.5
-"""Below this relevance the documents rarely answer, and count half beside other sources. Those of
-a service of an earlier release, which says none, count whole."""
+"""Below this relevance the documents rarely answer, and count half beside other sources."""
 _WEIGHT_OF_FAR = 0.1
 """The weight of a document without a passage that answers: behind the first pages of the web."""
 _MAX_ID_CHARS = 512
@@ -110,8 +109,7 @@ class Documents:
         if passages > 1:  # those that only resemble literal passages are beside the point
             found = [hit for hit in found if hit.literal] or found
             found = sorted(found, key=lambda hit: not _is_sure(hit))
-        said = [hit.relevance for hit in found if hit.relevance is not None]
-        sure = not said or max(said) >= _SURE or any(hit.literal for hit in found)
+        sure = any(hit.literal or (hit.relevance or 0.0) >= _SURE for hit in found)
         of_document: dict[tuple[str, str], list[SearchHit]] = {}
         for hit in found:
             of_document.setdefault((hit.collection, hit.document_id), []).append(hit)
@@ -144,20 +142,17 @@ class Documents:
         if named is None:
             return None
         document = await self.get(*named, actor=actor, timeout_s=timeout_s, start=start, end=end)
-        text = document.text
-        if document.chars is None:  # a service of an earlier release gives the whole text
-            text = text[start:end]
         metadata = {
             key: str(value) for key, value in document.metadata.items() if value is not None
         }
         return FetchedSource(
             id=hit_id,
             title=document.title or document.document_id,
-            text=text,
+            text=document.text,
             url=self._url(document.url, document.collection, document.document_id),
             metadata={"source": "documents", "collection": document.collection, **metadata},
             start=start,
-            length=len(document.text) if document.chars is None else document.chars,
+            length=document.chars,
             content_hash=document.content_hash,
         )
 
@@ -233,7 +228,7 @@ def _title(hit: SearchHit, *, alone: bool) -> str:
 
 
 def _is_sure(hit: SearchHit) -> bool:
-    return hit.literal or hit.relevance is None or hit.relevance >= LEAST_RELEVANCE
+    return hit.literal or (hit.relevance or 0.0) >= LEAST_RELEVANCE
 
 
 def _anchor(hit: SearchHit) -> Anchor | None:

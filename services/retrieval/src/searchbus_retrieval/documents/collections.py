@@ -15,7 +15,6 @@ from msgspec import Struct, convert, structs
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import (
-    MODEL_NAME,
     CollectionDamagedError,
     CollectionMissingError,
     Embedder,
@@ -105,12 +104,12 @@ class Schema(Struct, frozen=True):
 
     Args:
         fields: of its documents' metadata.
-        model: that embedded its passages; earlier releases had only the default one.
+        model: that embedded its passages.
         facts: fields that were read of its documents (facts.py).
     """
 
     fields: dict[str, FieldType]
-    model: str = MODEL_NAME
+    model: str
     facts: dict[str, FieldType] = {}
 
 

@@ -1,24 +1,14 @@
-"""Reads documents back from their points, whole or in part, and finds the places of passages."""
+"""Reads documents back from their points, whole or in part."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-from cachetools import LRUCache
-
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.retrieval import Document, Passage, SearchHit
 from searchbus_vectors import CollectionMissingError, Record, VectorStore
 
 from .records import TEXT_PART_CHARS, point_id, summary_of
-
-_MAX_PLACES = 50_000
-_Place = tuple[int, int, str]
-"""Start and end of a passage, and the hash of its document."""
 
 
 class DocumentReader:
@@ -26,8 +16,6 @@ class DocumentReader:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        # A chunk's id contains its document's revision: what is found stays true.
-        self._places: LRUCache[tuple[str, str], _Place] = LRUCache(_MAX_PLACES)
 
     async def read(
         self, collection: str, document_id: str, *, start: int = 0, end: int | None = None
@@ -77,23 +65,6 @@ class DocumentReader:
         except CollectionMissingError:
             return None
 
-    async def complete(self, collection: str, hits: Sequence[SearchHit]) -> list[SearchHit]:
-        """The hits with `start`, `end` and `content_hash`.
-
-        Passages that an earlier release stored lack them: they are found by their text in their
-        document, once. They stay None where the document was replaced meanwhile.
-        """
-        unknown = [
-            hit for hit in hits
-            if hit.start is None and (collection, hit.chunk_id) not in self._places
-        ]  # fmt: skip
-        for document_id in dict.fromkeys(hit.document_id for hit in unknown):
-            document = await self.read(collection, document_id)
-            if document is not None:
-                own = [hit for hit in unknown if hit.document_id == document_id]
-                self._places.update(await asyncio.to_thread(_locate, collection, document, own))
-        return [self._placed(collection, hit) if hit.start is None else hit for hit in hits]
-
     async def span(self, collection: str, hit: SearchHit, start: int, end: int) -> str | None:
         """The text from `start` to `end` of a hit's document; None where that was replaced."""
         try:
@@ -104,13 +75,6 @@ class DocumentReader:
             return None
         return document.text
 
-    def _placed(self, collection: str, hit: SearchHit) -> SearchHit:
-        place = self._places.get((collection, hit.chunk_id))
-        if place is None:
-            return hit
-        start, end, content_hash = place
-        return msgspec.structs.replace(hit, start=start, end=end, content_hash=content_hash)
-
 
 def _passage(record: Record) -> Passage:
     payload = record.payload
@@ -118,29 +82,14 @@ def _passage(record: Record) -> Passage:
         chunk_id=record.id,
         text=payload["text"],
         section=payload.get("section"),
-        start=payload.get("start"),
-        end=payload.get("end"),
+        start=payload["start"],
+        end=payload["end"],
         fact=str(payload.get("fact", "")),
     )
 
 
-def _locate(
-    collection: str, document: Document, hits: Sequence[SearchHit]
-) -> dict[tuple[str, str], _Place]:
-    """(collection, chunk id) → place; equal passages of a document have the first one's."""
-    found: dict[tuple[str, str], _Place] = {}
-    for hit in hits:
-        start = document.text.find(hit.text)
-        if start >= 0 and document.content_hash is not None:
-            end = start + len(hit.text)
-            found[collection, hit.chunk_id] = (start, end, document.content_hash)
-    return found
-
-
 def _parts(payload: dict[str, Any], start: int, end: int | None) -> range:
     count = payload["text_parts"]
-    if "content_hash" not in payload:  # of an earlier release: it takes the whole text to make it
-        return range(count)
     last = count if end is None else min(count, -(-end // TEXT_PART_CHARS))
     return range(min(start // TEXT_PART_CHARS, last), last)
 
@@ -149,7 +98,7 @@ def _document(
     collection: str, payload: dict[str, Any], text: str, offset: int, start: int, end: int | None
 ) -> Document:
     """The document with a part of its text, of which `text` has the characters from `offset`."""
-    chars = payload.get("chars", len(text))
+    chars = payload["chars"]
     if start and start >= chars:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
@@ -169,5 +118,5 @@ def _document(
         start=start,
         end=stop,
         chars=chars,
-        content_hash=payload.get("content_hash") or hash_of_text(text),
+        content_hash=payload["content_hash"],
     )

@@ -36,11 +36,6 @@ OWN_FIELDS: dict[str, FieldType] = {
 _KINDS: dict[type, FieldType] = {bool: "bool", int: "integer", float: "float"}
 
 
-def is_finished(payload: Mapping[str, Any]) -> bool:
-    """Whether a record's document is the one that is searched; earlier releases did not say so."""
-    return payload.get("live") is not False
-
-
 is_live: Filter = Equals("live", True)
 """For searches: only chunks have vectors, so their kind needs no check at each candidate."""
 is_record: Filter = Equals("kind", "record")
@@ -159,7 +154,7 @@ def summary_of(
             was interrupted, has no revision, so that it is sent again.
     """
     revision, _, own = payload["revision"].partition(_RULES)
-    current = rules in (None, own) and is_finished(payload)
+    current = rules in (None, own) and payload["live"]
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],

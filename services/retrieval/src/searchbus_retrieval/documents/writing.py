@@ -43,7 +43,6 @@ from .records import (
     TEXT_PART_CHARS,
     chunk_payload,
     infer_fields,
-    is_finished,
     is_record,
     of_document,
     point_id,
@@ -123,7 +122,7 @@ class Writer:
         self, collection: str, document_id: str, record: dict[str, Any], locked: AsyncExitStack
     ) -> IngestResult:
         """The result for a document that is there already; its commit may have been interrupted."""
-        if is_finished(record):
+        if record["live"]:
             outcome: Literal["unchanged", "stored"] = "unchanged"
         else:
             switch = self._switch(collection, document_id, record["revision"])
