@@ -48,13 +48,12 @@ class LiveGauge(Generic[T]):
         name: str,
         read: Callable[[T], Iterable[tuple[float, Mapping[str, str]]]],
         *,
-        unit: str = "1",
         description: str = "",
     ) -> None:
         self._read = read
         self._live: WeakSet[T] = WeakSet()
         meter.create_observable_gauge(
-            name, callbacks=[self._observe], unit=unit, description=description
+            name, callbacks=[self._observe], unit="1", description=description
         )
 
     def watch(self, thing: T) -> None:

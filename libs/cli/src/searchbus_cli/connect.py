@@ -146,11 +146,11 @@ def _tell_check(client: Client, entry: Mapping[str, Any]) -> None:
     echo("Start it again, or its list of servers: it reads its settings at the start.")
 
 
-def try_entry(entry: Mapping[str, Any], timeout_s: float = CHECK_S) -> tuple[str, int]:
+def try_entry(entry: Mapping[str, Any]) -> tuple[str, int]:
     """Use an entry as a client; the server's name and its number of tools. Raises McpError with the
     last output."""
     reached = _by_command if "command" in entry else _by_address
-    with reached(entry, timeout_s) as request:
+    with reached(entry) as request:
         client = {"name": "searchbus-connect", "version": VERSION}
         hello = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}
         info = request("initialize", hello).get("serverInfo", {})
@@ -177,13 +177,13 @@ def _result(method: str, reply: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _by_address(entry: Mapping[str, Any], timeout_s: float) -> Iterator[Request]:
+def _by_address(entry: Mapping[str, Any]) -> Iterator[Request]:
     url = str(next(entry[key] for key in ("url", "httpUrl") if key in entry))
     headers = dict(entry.get("headers", {}))
 
     def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = post(url, _message(method, params), headers, timeout_s)
+            answer = post(url, _message(method, params), headers, CHECK_S)
         except (OSError, HTTPException, ValueError) as error:
             raise McpError(
                 f"{url} does not answer ({type(error).__name__}). Is the stack running there? "
@@ -199,7 +199,7 @@ def _by_address(entry: Mapping[str, Any], timeout_s: float) -> Iterator[Request]
 
 
 @contextmanager
-def _by_command(entry: Mapping[str, Any], timeout_s: float) -> Iterator[Request]:
+def _by_command(entry: Mapping[str, Any]) -> Iterator[Request]:
     command = [str(entry["command"]), *map(str, entry.get("args", ()))]
     own = {str(name): str(value) for name, value in entry.get("env", {}).items()}
     with tempfile.TemporaryFile() as log:
@@ -210,7 +210,7 @@ def _by_command(entry: Mapping[str, Any], timeout_s: float) -> Iterator[Request]
             )  # fmt: skip
         except OSError as error:
             raise McpError(f"{command[0]} cannot be started ({error.strerror}).") from None
-        ended = threading.Timer(timeout_s, process.kill)
+        ended = threading.Timer(CHECK_S, process.kill)
         ended.start()
         try:
             yield lambda method, params: _ask(process, method, params, log)

@@ -24,15 +24,7 @@ from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_vectors import Vector
 
-__all__ = [
-    "CatalogueError",
-    "QueryLine",
-    "Report",
-    "ToolLine",
-    "entry_of",
-    "evaluate",
-    "read_catalogue",
-]
+__all__ = ["CatalogueError", "entry_of", "evaluate", "read_catalogue"]
 
 _EVERYBODY = Actor(roles=("*",))
 _DEPTH = 10

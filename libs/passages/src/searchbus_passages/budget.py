@@ -70,25 +70,16 @@ def share(wanted: Sequence[int], most: int) -> list[int]:
     return given
 
 
-def excerpt(
-    text: str,
-    ruler: Ruler,
-    limit: int,
-    relevance: Relevance | None = None,
-    *,
-    start: int = 0,
-    end: int | None = None,
-) -> Span | None:
+def excerpt(text: str, ruler: Ruler, limit: int, relevance: Relevance | None = None) -> Span | None:
     """The best part of a text with at most `limit` tokens: sentences that follow each other.
 
     Without `relevance` it is the first part. Where not even one sentence fits, it is the beginning
     of the best one, cut between words; None where nothing fits.
 
     Args:
-        ruler: of the whole text.
-        start, end: the part of the text to choose from.
+        ruler: of the text.
     """
-    spans = list(sentences(text, start, end))
+    spans = list(sentences(text))
     if not spans:
         return None
     if ruler.between(spans[0].start, spans[-1].end) <= limit:

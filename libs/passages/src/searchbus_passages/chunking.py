@@ -39,13 +39,7 @@ class Piece(NamedTuple):
     section: str | None
 
 
-def cut(
-    text: str,
-    *,
-    markdown: bool = False,
-    code_suffix: str | None = None,
-    target_chars: int = TARGET_CHARS,
-) -> list[Piece]:
+def cut(text: str, *, markdown: bool = False, code_suffix: str | None = None) -> list[Piece]:
     """Cut a text, of code by the suffix of its file; one without a visible character gives no
     chunks."""
     if code_suffix is not None:
@@ -61,17 +55,15 @@ def cut(
         end = headings[position + 1].start if position + 1 < len(headings) else len(text)
         edges.append((heading.title, heading.start, end))
     for section, start, end in edges:
-        chunks.extend(_pack(text, start, end, section, target_chars, tokens))
+        chunks.extend(_pack(text, start, end, section, tokens))
     return chunks
 
 
-def _pack(
-    text: str, start: int, end: int, section: str | None, target: int, tokens: Ruler
-) -> Iterator[Piece]:
+def _pack(text: str, start: int, end: int, section: str | None, tokens: Ruler) -> Iterator[Piece]:
     spans = list(_sentences(text, start, end, tokens))
     total = sum(e - s for s, e in spans)
     # Passages of equal length, instead of full ones with a short rest.
-    count = max(1, round(total / target), math.ceil(tokens.between(start, end) / MAX_TOKENS))
+    count = max(1, round(total / TARGET_CHARS), math.ceil(tokens.between(start, end) / MAX_TOKENS))
     goal = min(_MOST_CHARS, max(_LEAST_CHARS, total / count))
     current: tuple[int, int] | None = None
     for span in spans:

@@ -36,7 +36,6 @@ CONFIG = f"{PREFIX}CONFIG"
 FILE_NAME = "searchbus.toml"
 MAX_BYTES = 1024 * 1024
 EXIT_BAD_SETTINGS = 2
-_SHOWN_CHARS = 40
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')"""
 _NAMES = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
 _TABLE = re.compile(rf"[ \t]*\[[ \t]*({_NAMES})[ \t]*\]")

@@ -17,23 +17,21 @@ _MARGIN_S = 0.05
 """A retry that would start this close to the deadline is not made."""
 _MOST_S = 86_400.0
 
+_SHARE = 0.1
+"""Tokens earned by each request: one retry per ten requests."""
+_MAX_TOKENS = 10.0
+"""Saved up at most; half of them are there at the start."""
+
 
 class RetryBudget:
-    """Tokens for retries, so that failing upstreams do not get many extra requests (Finagle).
+    """Tokens for retries, so that failing upstreams do not get many extra requests (Finagle)."""
 
-    Args:
-        share: tokens earned by each request: 0.1 allows one retry per ten requests.
-        max_tokens: saved up at most; half of them are there at the start.
-    """
-
-    def __init__(self, *, share: float = 0.1, max_tokens: float = 10.0) -> None:
-        self._share = share
-        self._max_tokens = max_tokens
-        self._tokens = max_tokens / 2
+    def __init__(self) -> None:
+        self._tokens = _MAX_TOKENS / 2
 
     def request(self) -> None:
         """Record a request."""
-        self._tokens = min(self._max_tokens, self._tokens + self._share)
+        self._tokens = min(_MAX_TOKENS, self._tokens + _SHARE)
 
     def take(self) -> bool:
         """Take a token for one retry; False where none is left."""

@@ -9,11 +9,9 @@ from .options import Layout, StoreOptions
 from .points import (
     DIMENSIONS,
     Hit,
-    Legs,
     Match,
     Page,
     Point,
-    PointPage,
     QueryVectors,
     Record,
     Sparse,
@@ -21,7 +19,6 @@ from .points import (
     Vectors,
 )
 from .store import (
-    CANDIDATES,
     CollectionDamagedError,
     CollectionMissingError,
     FieldType,
@@ -33,10 +30,10 @@ from .store import (
 )
 
 __all__ = [
-    "CANDIDATES", "DIMENSIONS", "MINILM", "MODEL_NAME", "MULTILINGUAL", "STOPWORDS", "AllOf",
+    "DIMENSIONS", "MINILM", "MODEL_NAME", "MULTILINGUAL", "STOPWORDS", "AllOf",
     "AnyOf", "CollectionDamagedError", "CollectionMissingError", "DateRange", "Embedder",
-    "EmbedderKind", "Equals", "FieldType", "Filter", "Hit", "IsIn", "Layout", "Legs", "Match",
-    "ModelNotFoundError", "Not", "NumberRange", "Page", "Point", "PointPage", "QueryCache",
+    "EmbedderKind", "Equals", "FieldType", "Filter", "Hit", "IsIn", "Layout", "Match",
+    "ModelNotFoundError", "Not", "NumberRange", "Page", "Point", "QueryCache",
     "QueryVectors", "Record", "Sparse", "StorageFullError", "StoreError", "StoreLockedError",
     "StoreOptions", "StoreUnavailableError", "Vector", "VectorStore", "Vectors",
     "load_embedder", "model_of", "open_store", "resolve_model", "terms",

@@ -87,9 +87,7 @@ class Skill:
         return file_contents(uri, path, data)
 
 
-def make_skill(
-    root: str, files: Mapping[str, bytes], required_roles: tuple[str, ...] = ()
-) -> Skill:
+def make_skill(root: str, files: Mapping[str, bytes]) -> Skill:
     """A skill of these files; raises SkillError."""
     size_bytes = sum(map(len, files.values()))
     if len(files) > MAX_FILES or size_bytes > MAX_BYTES:
@@ -98,7 +96,7 @@ def make_skill(
     name = root.rpartition("/")[2]
     if frontmatter["name"] != name:
         raise SkillError(f"its name is {frontmatter['name']!r}, and its folder is {name!r}")
-    return Skill(root, files, frontmatter, required_roles)
+    return Skill(root, files, frontmatter)
 
 
 def read_frontmatter(data: bytes) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from searchbus_contracts import ErrorCode, Failure, Fault
 T = TypeVar("T")
 
 _WINDOW = 200
+_QUANTILE = 0.95
 _LEAST_SAMPLES = 20
 """Fewer replies than this say nothing about the quantile."""
 _NO_REPLY = Failure(
@@ -78,19 +79,18 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[K]], *, k: int) -> dict[K
 
 
 class RecentTimes:
-    """A quantile of the latest times."""
+    """The latest times; `_QUANTILE` of them are not above the usual one."""
 
-    def __init__(self, *, quantile: float) -> None:
-        self._quantile = quantile
+    def __init__(self) -> None:
         self._latest: deque[float] = deque(maxlen=_WINDOW)
 
     @property
     def value_s(self) -> float | None:
-        """The quantile, in seconds; None before there are enough samples."""
+        """The usual one, in seconds; None before there are enough samples."""
         times = sorted(self._latest)
         if len(times) < _LEAST_SAMPLES:
             return None
-        return times[min(len(times) - 1, int(self._quantile * len(times)))]
+        return times[min(len(times) - 1, int(_QUANTILE * len(times)))]
 
     def add(self, seconds: float) -> None:
         """Take a time."""
@@ -104,13 +104,12 @@ class Hedge:
     than it saves.
 
     Args:
-        quantile: quantile of the latest latencies, after which the second request is sent.
         share: limit of second requests, as a share of all requests.
         least_s: the second request is never sent before, in seconds.
     """
 
-    def __init__(self, *, quantile: float = 0.95, share: float = 0.05, least_s: float = 0.02):
-        self._times = RecentTimes(quantile=quantile)
+    def __init__(self, *, share: float = 0.05, least_s: float = 0.02):
+        self._times = RecentTimes()
         self._share = share
         self._least_s = least_s
         self._tokens = 0.0

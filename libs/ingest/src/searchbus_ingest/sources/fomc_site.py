@@ -65,14 +65,10 @@ class FomcSite:
         pause_s: minimum time between two requests.
     """
 
-    def __init__(
-        self, cache: Path, *, base_url: str = BASE_URL, pause_s: float = 1.0,
-        first_year: int = FIRST_HISTORICAL_YEAR,
-    ) -> None:  # fmt: skip
+    def __init__(self, cache: Path, *, base_url: str = BASE_URL, pause_s: float = 1.0) -> None:
         self._cache = cache
         self._base_url = base_url.rstrip("/")
         self._pause_s = pause_s
-        self._first_year = first_year
         self._next_request_s = 0.0
         self._client = httpx.Client(
             headers={"User-Agent": USER_AGENT}, timeout=30, follow_redirects=True, trust_env=False
@@ -109,7 +105,7 @@ class FomcSite:
         this_year = time.gmtime().tm_year
         pages += [
             f"{self._base_url}/monetarypolicy/fomchistorical{year}.htm"
-            for year in range(self._first_year, this_year - 4)
+            for year in range(FIRST_HISTORICAL_YEAR, this_year - 4)
         ]
         found: dict[tuple[date, str], _Link] = {}
         problems: list[Item] = []

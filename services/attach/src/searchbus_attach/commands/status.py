@@ -87,10 +87,8 @@ def _ask(
         raise
 
 
-def state_of(server: Server, found: AttachedServer | None = None) -> str:
-    """In a word or two, by what the service says of it, if anything."""
-    if found is not None:
-        return found.state
+def state_of(server: Server) -> str:
+    """The state of a server of which no service says anything, in a word or two."""
     return _NOT_RUNNING if server.enabled else "disabled"
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,19 +54,11 @@ class EngineSearches:
     Args:
         engines: each with its egress.
         web: the egress of DuckDuckGo's web search, whose state is reported as well.
-        clock: seconds of the epoch.
     """
 
-    def __init__(
-        self,
-        engines: Mapping[str, tuple[Engine, Egress]],
-        web: Egress,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, engines: Mapping[str, tuple[Engine, Egress]], web: Egress) -> None:
         self._used = {name: _Used(*pair) for name, pair in engines.items()}
         self._web = web
-        self._clock = clock
 
     @endpoint
     async def engine(self, call: Call, request: EngineRequest) -> WebSearchReply:
@@ -121,13 +113,13 @@ class EngineSearches:
         )
 
     def _note(self, used: _Used, outcome: Outcome) -> None:
-        used.outcome, used.used_s = outcome, self._clock()
+        used.outcome, used.used_s = outcome, time.time()
 
     def _reply(self, page: EnginePage, name: str) -> WebSearchReply:
         return WebSearchReply(
             results=page.rows,
             provider=name,
-            fetched_at_ms=int(self._clock() * 1000),
+            fetched_at_ms=int(time.time() * 1000),
             more=page.more,
         )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from searchbus_contracts.schemas import DIALECTS, LISTS, MAPS, SCHEMAS, mapped
+from searchbus_contracts.schemas import DIALECTS, LISTS, MAPS, SCHEMAS, mapped, resolved
 
 _TYPE_OF = {
     keyword: kind
@@ -187,11 +187,6 @@ class _Unions:
         found, kind = ["#"], "schema"
         for part in reference[2:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
-            following: Any = None
-            if isinstance(here, dict):
-                following = here.get(name)
-            elif isinstance(here, list) and name.isascii() and name.isdigit():
-                following = here[int(name[:6])] if int(name[:6]) < len(here) else None
             if kind == "schema" and isinstance(here, dict):
                 plan = self._plan(here)
                 if name in plan.branch_of:
@@ -206,7 +201,7 @@ class _Unions:
             else:
                 found.append(part)
                 kind = "schema" if kind in ("map", "list") else "value"
-            here = following
+            here = resolved(f"#/{part}", here)
         return "/".join(found)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from starlette.responses import Response
@@ -232,12 +231,7 @@ class DisconnectWatch:
         self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._start)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()

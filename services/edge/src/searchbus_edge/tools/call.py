@@ -15,7 +15,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -111,12 +110,7 @@ class ForwardedEvents:
     async def __aenter__(self) -> Callable[[ToolEvent], None]:
         return self._on_event
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._queue is None or self._forwarding is None:
             return
         if kind is not None:

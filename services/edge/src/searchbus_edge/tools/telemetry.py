@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 import mcp_types as types
@@ -143,12 +142,7 @@ class MessageSpan:
         self._token = otel_context.attach(context)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
         if raised is not None:
             self.error = _kind(raised)
         self.end()  # while the span is the current one: the duration's exemplar names it

@@ -172,17 +172,10 @@ class Fetcher:
         robots: None: robots.txt is ignored.
     """
 
-    def __init__(
-        self,
-        backend: GuardedBackend,
-        *,
-        robots: Robots | None = None,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
+    def __init__(self, backend: GuardedBackend, *, robots: Robots | None = None) -> None:
         self._backend = backend
         self._client = HttpClient("pages", backend=backend)
         self._robots = robots
-        self._max_bytes = max_bytes
         # A host's semaphore exists while a request uses it or waits for it.
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -267,7 +260,7 @@ class Fetcher:
                 return await self._client.send(
                     HttpRequest("GET", url, headers={**_HEADERS, **headers}),
                     timeout_s=left_s,
-                    max_bytes=self._max_bytes,
+                    max_bytes=MAX_BYTES,
                 )
             except UpstreamTimeoutError:
                 raise FetchError("timeout", "The site did not answer in time.") from None
@@ -301,7 +294,7 @@ class Fetcher:
             "address": ("blocked_by_policy", "The address is not of the public web."),
             "dns": ("dns", "The host has no address."),
             "tls": ("tls", "The site's certificate or TLS is not valid."),
-            "too_large": ("too_large", f"It is larger than {self._max_bytes // 2**20} MiB."),
+            "too_large": ("too_large", f"It is larger than {MAX_BYTES // 2**20} MiB."),
         }
         return FetchError(
             *problems.get(error.kind, ("unreachable", f"The site cannot be reached ({error})."))
