@@ -25,11 +25,12 @@ def clock(monkeypatch):
 
 
 async def test_what_is_read_is_slowed_down_and_not_lost(clock):
-    """A hundred answers of five million bytes take about a minute; the first ones take no time."""
+    """A hundred answers of five million bytes take about a minute; the first ones come in a burst,
+    between whose parts other servers have most of the time."""
     budget, started_s = Budget("x"), clock.now_s
     for _ in range(4):
         await budget.pace(5_000_000)
-    assert clock.now_s == started_s
+    assert 0.25 < clock.now_s - started_s < 0.5
     for _ in range(96):
         await budget.pace(5_000_000)
     assert 50 < clock.now_s - started_s < 70

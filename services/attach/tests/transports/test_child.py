@@ -20,7 +20,9 @@ from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports import child as child_log
 from searchbus_attach.transports import child as module
 from searchbus_attach.transports.child import (
+    MORE_OOM_SCORE,
     NICE,
+    OOM_SCORE,
     ChildLog,
     ServerProcess,
     child_environment,
@@ -80,6 +82,9 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     child = await ServerProcess.start(server, reaper, print)
     found = await ask(child, "environment")
     assert psutil.Process(child.pid).nice() == min(19, psutil.Process().nice() + NICE)
+    if OOM_SCORE.exists():
+        ours, its = OOM_SCORE, Path(f"/proc/{child.pid}/oom_score_adj")
+        assert int(its.read_text()) == min(1000, int(ours.read_text()) + MORE_OOM_SCORE)
     await child.end()
     assert found["limits"] == {"data": 512 * 2**20, "files": 64}
     assert found["group"] == child.pid != os.getpgid(0)

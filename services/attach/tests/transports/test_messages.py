@@ -17,6 +17,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from searchbus_attach.transports import messages
 from searchbus_attach.transports.budget import MAX_EVENT_BYTES, Budget
 from searchbus_attach.transports.messages import (
     MAX_VALUES,
@@ -120,6 +121,32 @@ def test_a_large_message_that_is_not_an_answer_is_dropped(number):
 def test_values_are_counted_without_parsing(value, least, most):
     """Marks in texts are not taken for values, where that matters."""
     assert least <= count_values(json.dumps(value).encode()) <= most
+
+
+def test_the_first_part_of_a_message_with_too_many_values_shows_that(monkeypatch):
+    """The rest of it is not looked through for texts: that takes longer than parsing it."""
+    looked_at: list[int] = []
+
+    def marks(data: bytes) -> int:
+        looked_at.append(len(data))
+        return len(data) - len(data.translate(None, b",[{"))
+
+    monkeypatch.setattr(messages, "_marks", marks)
+    many = MANY * 8
+    assert count_values(many) > MAX_VALUES
+    whole, *parts = looked_at
+    assert whole == len(many)
+    assert max(parts) <= len(many) // 4
+
+
+@pytest.mark.parametrize("first_bytes", range(1, 40))
+def test_a_first_part_may_end_anywhere(monkeypatch, first_bytes):
+    """In a text, or between the two characters of an escape."""
+    monkeypatch.setattr(messages, "MAX_VALUES", 6)
+    monkeypatch.setattr(messages, "_FIRST_BYTES", first_bytes)
+    texts = ["a\\", '\\\\"', '[,[,["[,[,[', [1]]
+    assert count_values(json.dumps(texts).encode()) <= 6
+    assert count_values(json.dumps([*texts, [], [], []]).encode()) > 6
 
 
 caller: ContextVar[str] = ContextVar("caller", default="nobody")

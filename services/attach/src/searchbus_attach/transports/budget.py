@@ -29,8 +29,9 @@ _MESSAGE_COST_BYTES = 2048
 """Our work for one message, in bytes of a long one."""
 _VALUE_COST_BYTES = 32
 """Our work for one value of JSON."""
-_TURN_COST_BYTES = 64 * 1024
-"""After so much, other servers have their turn."""
+_TURN_COST_BYTES, _TURNS_BYTES_PER_S = 64 * 1024, 64 * 2**20
+"""After so much, other servers have their turn. The rate of a burst leaves them most of the loop's
+time: a call of theirs needs several turns, each of which would wait for one of the burst."""
 _EVENTS_PER_S, _EVENTS = 500, 1_000
 _LOG_BYTES_PER_S, _LOG_BYTES = 64 * 1024, 512 * 1024
 MAX_EVENT_BYTES = 64 * 1024
@@ -95,8 +96,9 @@ class Budget:
         wait_s = self._cost.owe(cost)
         self._turn_bytes += cost
         if wait_s or self._turn_bytes > _TURN_COST_BYTES:
+            pause_s = max(wait_s, self._turn_bytes / _TURNS_BYTES_PER_S)
             self._turn_bytes = 0
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(pause_s)
 
     def note_values(self, number: int) -> None:
         """Count the values of a message, before they are parsed."""

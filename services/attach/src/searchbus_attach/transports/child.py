@@ -33,6 +33,10 @@ from .reaping import Reaper
 
 log = logging.getLogger("searchbus.attach")
 
+OOM_SCORE = Path("/proc/self/oom_score_adj")
+MORE_OOM_SCORE = 500
+"""Out of memory, the kernel ends the process that has most; one of a command counts as if it had
+half of all memory more. Its limit is for each process: many small ones would outlast a service."""
 READ_AHEAD_BYTES = 256 * 1024
 """The most that is read of a command's output before it is processed."""
 _CLOSED_GRACE_S = 2.0
@@ -102,6 +106,8 @@ class ServerProcess:
             # Between fork and exec.
             end_with_parent(signal.SIGKILL)
             os.nice(NICE)
+            if OOM_SCORE.exists():
+                OOM_SCORE.write_text(str(min(1000, int(OOM_SCORE.read_text()) + MORE_OOM_SCORE)))
             for kind, most in (
                 (resource.RLIMIT_DATA, server.memory_mib * 2**20),
                 (resource.RLIMIT_NOFILE, server.open_files),

@@ -37,6 +37,7 @@ MAX_VALUES = 200_000
 """The limit of a message: a page of 5,000 tools has as many."""
 MAX_DEPTH = 200
 """Levels of arguments; pydantic writes no more than 254 of a message."""
+_FIRST_BYTES = 512 * 1024
 _LOG = "notifications/message"
 _NULL = b"null"
 T = TypeVar("T")
@@ -132,10 +133,15 @@ def count_values(data: bytes) -> int:
     marks = _marks(data)
     if marks <= MAX_VALUES:
         return marks
-    bare = data.replace(rb"\\", b"").replace(rb"\"", b"")
-    if bare.count(b'"') > 4 * MAX_VALUES:  # a key and a value each
-        return marks
-    return _marks(b"".join(bare.split(b'"')[::2]))
+    # The first part of a message that is nothing but values shows it: the whole takes long.
+    for part in (data[:_FIRST_BYTES], data):
+        bare = part.replace(rb"\\", b"").replace(rb"\"", b"")
+        if bare.count(b'"') > 4 * MAX_VALUES:  # a key and a value each
+            return marks
+        values = _marks(b"".join(bare.split(b'"')[::2]))
+        if values > MAX_VALUES:
+            return marks
+    return values
 
 
 def _marks(data: bytes) -> int:
