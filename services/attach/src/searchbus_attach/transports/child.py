@@ -16,6 +16,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -106,7 +107,7 @@ class ServerProcess:
             # Between fork and exec.
             end_with_parent(signal.SIGKILL)
             os.nice(NICE)
-            if OOM_SCORE.exists():
+            if sys.platform == "linux" and OOM_SCORE.exists():
                 OOM_SCORE.write_text(str(min(1000, int(OOM_SCORE.read_text()) + MORE_OOM_SCORE)))
             for kind, most in (
                 (resource.RLIMIT_DATA, server.memory_mib * 2**20),
