@@ -204,6 +204,20 @@ ROW = "<w:tr>{}</w:tr>"
 TABLE_CELL = "<w:tc>{}</w:tc>"
 
 
+def test_text_of_a_word_document_in_a_part_of_another_type_is_not_read():
+    """Its size was not counted: a small file may unpack to gigabytes."""
+    made = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(make_docx(HEADING))) as parts,
+        zipfile.ZipFile(made, "w") as moved,
+    ):
+        for name in parts.namelist():
+            content = parts.read(name).replace(b"word/document.xml", b"word/document.bin")
+            moved.writestr(name.replace("document.xml", "document.bin"), content)
+    with pytest.raises(SkipError, match="not a readable Word document"):
+        docx_to_text(made.getvalue())
+
+
 def test_headings_lists_and_tables_are_kept():
     """As Markdown; a row of a table is one line."""
     row = ROW.format(TABLE_CELL.format(paragraph("José")) + TABLE_CELL.format(paragraph("Málaga")))

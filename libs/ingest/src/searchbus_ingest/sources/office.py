@@ -38,7 +38,7 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
     try:
         title = check_package(body)
         html = mammoth.convert_to_html(
-            io.BytesIO(body),
+            _without_other_parts(body),
             style_map=_STYLES,
             convert_image=mammoth.images.img_element(lambda image: {}),
         ).value
@@ -48,6 +48,15 @@ def docx_to_text(body: bytes) -> tuple[str | None, str]:
     except Exception as error:  # mammoth raises errors of every kind on broken documents
         problem = f"cannot be read: not a readable Word document ({type(error).__name__})"
         raise SkipError(Reason.UNREADABLE, problem) from None
+
+
+def _without_other_parts(body: bytes) -> io.BytesIO:
+    """The package with those parts only whose size was counted."""
+    kept = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(body)) as parts, zipfile.ZipFile(kept, "w") as copy:
+        for name in filter(is_xml, dict.fromkeys(parts.namelist())):
+            copy.writestr(name, parts.read(name))
+    return kept
 
 
 def check_package(body: bytes) -> str | None:
