@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 from starlette.applications import Starlette
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -405,6 +406,46 @@ async def test_an_endless_answer_does_not_hold_the_end_of_a_session(monkeypatch)
             await write.send(SessionMessage(first))
             await read.receive()
         assert server.requests[-1].startswith(b"DELETE ")
+
+
+async def test_a_stream_that_breaks_off_again_and_again_is_read_on():
+    """From its last event, with the headers of the session. The SDK gives it up the second time."""
+    begins = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    event = b'id: %d\nretry: 0\ndata: {"jsonrpc":"2.0","method":"notifications/far"}\n\n'
+    result = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    asked: list[bytes] = []
+
+    async def answers(reader, writer):
+        request = server.requests[-1].lower()
+        if request.startswith(b"get "):
+            asked.append(request)
+            part = event % len(asked)
+            writer.write(b"%b%x\r\n%b\r\n" % (begins, len(part), part))
+            await writer.drain()
+            writer.close()
+            return
+        length = re.search(rb"content-length: (\d+)", request)
+        if length and b'"id"' in await reader.readexactly(int(length[1])):
+            head = b"HTTP/1.1 200 OK\r\nMcp-Session-Id: 1\r\nContent-Type: application/json\r\n"
+            writer.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(result), result))
+        else:
+            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+
+    async with scripted() as server, asyncio.timeout(60):
+        server.answers = [answers]
+        far = parse_server("far", {"url": server.url})
+        async with module.remote_transport(far, HttpNotes(), DirectRequests()) as (read, write):
+            first = JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params={})
+            await write.send(SessionMessage(first))
+            await read.receive()
+            last = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+            await write.send(SessionMessage(last))
+            for _ in range(5):
+                assert (await read.receive()).message.method == "notifications/far"
+    assert all(b"mcp-session-id: 1\r\n" in request for request in asked)
+    assert all(b"last-event-id: %d\r\n" % n in request for n, request in enumerate(asked) if n)
 
 
 async def test_requests_for_streams_are_spaced_out(monkeypatch):

@@ -8,6 +8,7 @@ it is a transport of ours, or httpx2's where the environment names a proxy.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -31,14 +32,17 @@ from mcp_types import (
 )
 
 from ..declare.servers import Server
-from ..errors import ServerError
+from ..errors import AuthError, ServerError
 from .budget import Budget
 from .direct import DirectRequests
+from .events import EventReader
 from .http import Http1Transport
 from .http.client import BearerClient, origin
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
 from .notes import HttpNotes
 from .posting import Posting
+
+log = logging.getLogger("searchbus.attach")
 
 MAX_ANSWER_BYTES = 8 * 2**20
 """The limit of an event."""
@@ -49,6 +53,10 @@ _PROXIED = {"http", "https", "all"}
 _EVENTS = "text/event-stream"
 _STREAM_PAUSE_S = 0.05
 """Between two requests for a stream: those of all calls of a session may begin anew together."""
+_STREAM_ATTEMPTS = 2
+"""To open it; each one that opens counts anew."""
+_STREAM_RETRY_S = 1.0
+"""Before it is asked for again, where the server names no other time."""
 _END_TIMEOUT_S = 2.0
 """For the request that ends a session, which a server that hangs does not answer."""
 
@@ -126,11 +134,37 @@ class _Transport(StreamableHTTPTransport):
         self._direct = direct
 
     def headers(self) -> dict[str, str]:
-        """What each message of the session has."""
-        found = {"accept": f"application/json, {_EVENTS}", "content-type": "application/json"}
-        if self.session_id:
-            found["mcp-session-id"] = self.session_id
-        return found
+        """What each request of the session has."""
+        return self._prepare_headers()
+
+    async def handle_get_stream(self, client: httpx2.AsyncClient, read_stream_writer: Any) -> None:
+        """Pass on what the server sends of itself; its stream is asked for again when it ends.
+
+        The SDK's reads events for four times the CPU, and gives up a stream that broke off twice.
+        """
+        events, failed = EventReader(max_bytes=MAX_ANSWER_BYTES), 0
+        while self.session_id and failed < _STREAM_ATTEMPTS:
+            last = {} if events.last_id is None else {"last-event-id": events.last_id}
+            failed += 1
+            try:
+                async with sse_within_origin(
+                    client, self.url, headers=self.headers() | last
+                ) as source:
+                    if source.response.has_redirect_location:  # to another host: as the next time
+                        return
+                    found = source.response.raise_for_status()
+                    if not found.headers.get("content-type", "").lower().startswith(_EVENTS):
+                        return
+                    failed = 0
+                    events.begin()
+                    async for part in found.aiter_bytes():
+                        for data in events.read(part):
+                            message = _read(data, self._budget)
+                            if message is not None and not await self._direct.take(message):
+                                await read_stream_writer.send(SessionMessage(message))
+            except (httpx2.HTTPError, httpx2.StreamError, AuthError):
+                log.debug("the stream of a server's own messages ended", exc_info=True)
+            await asyncio.sleep(_STREAM_RETRY_S if events.retry_s is None else events.retry_s)
 
     async def _handle_sse_event(
         self,
