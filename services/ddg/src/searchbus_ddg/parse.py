@@ -30,7 +30,7 @@ _NO_RESULTS_TEXT = re.compile(r"^\W*No (more )?results", re.I)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
 _HIDDEN_FORM_FIELDS = 40
 _MAX_WORK, _MAX_MARKS = 10_000_000, 40_000
-"""Of a page, see `check_html`: parsing holds the event loop. Real ones have 3,000 tags at most."""
+"""What `check_html` lets through: parsing holds the loop. Real pages have 3,000 tags at most."""
 _MAX_ROWS = 100
 """They may stand in each other, and each is searched whole. Real pages have up to 40."""
 
