@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,6 @@ from searchbus_attach.transports import child as module
 from searchbus_attach.transports.child import (
     MORE_OOM_SCORE,
     NICE,
-    OOM_SCORE,
     ChildLog,
     ServerProcess,
     child_environment,
@@ -31,7 +31,7 @@ from searchbus_attach.transports.child import (
 from searchbus_attach.transports.reaper import MARK
 from searchbus_attach.transports.reaping import Reaper
 from searchbus_attach.upstream.connection import HttpNotes, why
-from searchbus_runtime.secrecy import PUBLIC_VARIABLES
+from searchbus_runtime.secrecy import PUBLIC_VARIABLES, hide_environment
 from searchbus_testing import eventually, until
 
 from ..conftest import PROGRAM, plain
@@ -74,6 +74,40 @@ async def ask(child: ServerProcess, name: str) -> dict:
     return answer["result"]["structuredContent"]
 
 
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux may become another"
+)
+def test_a_service_that_is_not_root_and_keeps_secrets_starts_commands():
+    """The files below /proc/self are then root's: such a service has no rights to them."""
+
+    async def start() -> None:
+        server = parse_server("near", {"command": "/bin/sh", "args": ["-c", "echo here; cat"]})
+        # The reaper's own process is a Python, which this user may not be allowed to start.
+        reaper = SimpleNamespace(watch=lambda *_: None)
+        child = await ServerProcess.start(server, reaper, print)
+        assert await child.stdout.readline() == b"here\n"
+        own = int(Path("/proc/self/oom_score_adj").read_text())
+        its = Path(f"/proc/{child.pid}/oom_score_adj").read_text()
+        assert int(its) == min(1000, own + MORE_OOM_SCORE)
+        child.stdin.close()
+        assert await child.exit_code(60) == 0
+
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.chdir("/")
+            os.setuid(65_534)
+            hide_environment()
+            asyncio.run(start())
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     """And of our environment only what it may have."""
     monkeypatch.setenv("SEARCHBUS_SECRET_THING", "x")
@@ -83,7 +117,7 @@ async def test_it_has_limits_and_a_group_of_its_own(reaper, monkeypatch):
     found = await ask(child, "environment")
     assert psutil.Process(child.pid).nice() == min(19, psutil.Process().nice() + NICE)
     if sys.platform == "linux":
-        ours, its = OOM_SCORE, Path(f"/proc/{child.pid}/oom_score_adj")
+        ours, its = (Path(f"/proc/{one}/oom_score_adj") for one in ("self", child.pid))
         assert int(its.read_text()) == min(1000, int(ours.read_text()) + MORE_OOM_SCORE)
     await child.end()
     assert found["limits"] == {"data": 512 * 2**20, "files": 64}

@@ -34,7 +34,6 @@ from .reaping import Reaper
 
 log = logging.getLogger("searchbus.attach")
 
-OOM_SCORE = Path("/proc/self/oom_score_adj")
 MORE_OOM_SCORE = 500
 """Out of memory, the kernel ends the process that has most; one of a command counts as if it had
 half of all memory more. Its limit is for each process: many small ones would outlast a service."""
@@ -107,8 +106,6 @@ class ServerProcess:
             # Between fork and exec.
             end_with_parent(signal.SIGKILL)
             os.nice(NICE)
-            if sys.platform == "linux" and OOM_SCORE.exists():
-                OOM_SCORE.write_text(str(min(1000, int(OOM_SCORE.read_text()) + MORE_OOM_SCORE)))
             for kind, most in (
                 (resource.RLIMIT_DATA, server.memory_mib * 2**20),
                 (resource.RLIMIT_NOFILE, server.open_files),
@@ -142,6 +139,8 @@ class ServerProcess:
         finally:
             if confinement is not None:
                 os.close(confinement)
+        if sys.platform == "linux":
+            _expose_to_oom(process.pid)
         reaper.watch(process.pid, server.processes, mark)
         child = cls(process, reaper)
         child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
@@ -321,3 +320,15 @@ class ChildLog:
         if self._handler is not None:
             self._handler.close()
             self._handler = None
+
+
+def _expose_to_oom(pid: int) -> None:
+    """Raise the score of a process for the lack of memory.
+
+    Not between fork and exec: there it is a process with secrets still, whose files are root's.
+    """
+    ours, its = (Path(f"/proc/{one}/oom_score_adj") for one in ("self", pid))
+    try:
+        its.write_text(str(min(1000, int(ours.read_text()) + MORE_OOM_SCORE)))
+    except OSError as error:
+        log.info("process %d keeps its score for the lack of memory: %s", pid, error)
