@@ -113,6 +113,14 @@ def test_mistakes_are_named(tmp_path, monkeypatch, prepare, arguments, said):
     assert said in " ".join(done.stderr.split())
 
 
+def test_a_refused_name_of_a_server_leaves_no_authority(tmp_path):
+    """By which the next run would take its certificates for there."""
+    assert (
+        run_command("nats-config", "--out", tmp_path, "--tls", "--tls-name", "a b").returncode == 2
+    )
+    assert not (tmp_path / "tls").exists()
+
+
 def test_each_folder_becomes_a_secret(tmp_path):
     """Named after the service, with a key for each file; the accounts beside them."""
     for name in ("web", "ddg", "not-asked-for"):

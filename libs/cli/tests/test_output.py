@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 import typer
@@ -95,3 +96,13 @@ def test_result_in_a_pipe_is_unchanged(capsys):
     """Another program reads it."""
     output.echo("[b]\x07\u202e")
     assert capsys.readouterr().out == "[b]\x07\u202e\n"
+
+
+@pytest.mark.parametrize(("encoding", "printed"), [("utf-8", '"\u00e9"'), ("ascii", r'"\u00e9"')])
+def test_json_stays_json_where_the_encoding_lacks_letters(encoding, printed, monkeypatch):
+    """A program reads it."""
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", pipe)
+    output.echo_json("\u00e9")
+    pipe.flush()
+    assert pipe.buffer.getvalue().decode(encoding).strip() == printed

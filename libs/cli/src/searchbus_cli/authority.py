@@ -52,11 +52,12 @@ def write_certificates(out: Path, clients: Iterable[str], names: Iterable[str]) 
         StackError: the authority's files are damaged, or are not a pair; a name is none.
         OSError: a file cannot be read or written.
     """
+    given = [_general_name(name) for name in names]  # before anything is written
     issuer = _authority(out / "tls")
     for server, peers in SERVERS.items():
         each = [f"{server}-{number}.{peers}" for number in range(_MOST_OF_A_CLUSTER)]
-        reached = [server, *each, "localhost", "127.0.0.1", *names]
-        _issue(out / server, "tls", server, issuer, reached)
+        reached = [_general_name(one) for one in (server, *each, "localhost", "127.0.0.1")]
+        _issue(out / server, "tls", server, issuer, reached + given)
     for client in clients:
         _issue(out / client, "client", client, issuer, [])
 
@@ -91,7 +92,9 @@ def _authority(folder: Path) -> _Issuer:
     return found, signs
 
 
-def _issue(folder: Path, file: str, name: str, issuer: _Issuer, reached: Iterable[str]) -> None:
+def _issue(
+    folder: Path, file: str, name: str, issuer: _Issuer, reached: list[x509.GeneralName]
+) -> None:
     """A key and its certificate as `<file>.key` and `<file>.crt`, and the authority's as ca.crt."""
     authority, signs = issuer
     key = ec.generate_private_key(ec.SECP256R1())
@@ -99,8 +102,8 @@ def _issue(folder: Path, file: str, name: str, issuer: _Issuer, reached: Iterabl
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signs.public_key())
     builder = builder.add_extension(identifier, False)
-    if names := [_general_name(one) for one in reached]:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
+    if reached:
+        builder = builder.add_extension(x509.SubjectAlternativeName(reached), False)
     _write(folder, file, builder.sign(signs, hashes.SHA256()), key)
     write_atomically(folder / "ca.crt", authority.public_bytes(Encoding.PEM))
 

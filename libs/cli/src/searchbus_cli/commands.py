@@ -70,7 +70,7 @@ class CommandGroup(TyperGroup):
                 raise
             from .output import fail
 
-            raise fail(f"{error.strerror}: what was written is not whole. Free some.") from None
+            raise fail(f"{error.strerror}. Free some, then run the command again.") from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
             errors = sys.modules.get("searchbus_contracts.errors")

@@ -6,7 +6,10 @@ text of our own), and their control characters never reach a terminal.
 
 from __future__ import annotations
 
+import codecs
 import io
+import json
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -44,6 +47,12 @@ err = Terminal(stderr=True)
 def echo(text: str) -> None:
     """Print a result: as it is into a pipe or a file, without control characters elsewhere."""
     typer.echo(printable(text) if out.is_terminal else text)
+
+
+def echo_json(value: object, *, indent: int | None = None) -> None:
+    """Print a result as JSON, which stays JSON where the encoding of the output lacks letters."""
+    has_all = codecs.lookup(sys.stdout.encoding or "ascii").name.startswith("utf")
+    echo(json.dumps(value, indent=indent, ensure_ascii=not has_all))
 
 
 def tell(line: str | Text, *, markup: bool = False) -> None:

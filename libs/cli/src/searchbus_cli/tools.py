@@ -15,7 +15,7 @@ from rich.table import Table
 from searchbus_runtime.wording import CommandError, nearest
 
 from .mcp_client import endpoint
-from .output import echo, err, fail, out, print_error, print_table
+from .output import echo, echo_json, err, fail, out, print_error, print_table
 
 _MORE_ARGUMENTS = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
 """Keys of a schema that may allow arguments which its properties do not name."""
@@ -37,7 +37,7 @@ def list_tools(
     """
     found = endpoint(url, data, toolset).pages("tools/list", "tools")
     if as_json:
-        echo(json.dumps(found, ensure_ascii=False))
+        echo_json(found)
         return
     table = Table(box=None)
     for heading in ("tool", "arguments", "what it does"):
@@ -86,7 +86,7 @@ def call(
         if verbose:
             err.print(f"trace {client.trace_id}", highlight=False)
     if as_json:
-        echo(json.dumps(result, ensure_ascii=False))
+        echo_json(result)
     else:
         _print(result)
     if result.get("isError"):
@@ -110,7 +110,7 @@ def _print(result: dict[str, Any]) -> None:
             if out.is_terminal:
                 out.print_json(data=value)
             else:
-                echo(json.dumps(value, indent=2, ensure_ascii=False))
+                echo_json(value, indent=2)
 
 
 def _arguments(pairs: list[str], args_json: str | None, schema: dict[str, Any]) -> dict[str, Any]:

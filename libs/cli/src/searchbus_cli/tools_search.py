@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from searchbus_runtime import data_folder, open_bus
 from searchbus_runtime.services import known_services
 from searchbus_runtime.wording import nearest
 
-from .output import echo, fail, out, print_table
+from .output import echo_json, fail, out, print_table
 
 
 def search(
@@ -58,7 +57,7 @@ def search(
         answer: dict[str, Any] = {"total": reply.total, "matches": matches}
         if reply.explanation is not None:
             answer["explanation"] = to_builtins(reply.explanation)
-        echo(json.dumps(answer, ensure_ascii=False))
+        echo_json(answer)
         return
     _print(reply, request.kind)
     if reply.explanation is not None:

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from .mcp_client import endpoint
-from .output import echo, fail, out
+from .output import echo_json, fail, out
 
 _SHOWN_CHARS = 240
 
@@ -54,7 +54,7 @@ def search(
         raise fail(text)
     answer = result.get("structuredContent") or json.loads(text)
     if as_json:
-        echo(json.dumps(answer, ensure_ascii=False))
+        echo_json(answer)
         return
     _print(answer)
 

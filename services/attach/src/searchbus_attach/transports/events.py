@@ -36,6 +36,7 @@ class EventReader:
         """Expect the start of a stream."""
         self._line = bytearray()
         self._data = bytearray()
+        self._id = self.last_id
         self._is_message = True
         self._size_bytes = 0
         self._after_cr = False
@@ -57,6 +58,7 @@ class EventReader:
             if line:
                 self._take(line)
                 continue
+            self.last_id = self._id  # only now: an event that is cut off is asked for again
             if self._data and self._is_message:
                 yield bytes(self._data)
             self._data, self._is_message, self._size_bytes = bytearray(), True, 0
@@ -76,7 +78,7 @@ class EventReader:
                 self._is_message = value in (b"", b"message")
             # It goes back in a header, which others cannot be in.
             case b"id" if b"\0" not in value and value.isascii():
-                self.last_id = value.decode() or None
+                self._id = value.decode() or None
             case b"retry" if value.isdigit():
                 self.retry_s = int(value[:_MAX_RETRY_DIGITS]) / 1000
 

@@ -162,6 +162,8 @@ class _Transport(StreamableHTTPTransport):
                             message = _read(data, self._budget)
                             if message is not None and not await self._direct.take(message):
                                 await read_stream_writer.send(SessionMessage(message))
+            except (anyio.BrokenResourceError, httpx2.SSEError):
+                return  # the session ends, or an event is too large, which would come again
             except (httpx2.HTTPError, httpx2.StreamError, AuthError):
                 log.debug("the stream of a server's own messages ended", exc_info=True)
             await asyncio.sleep(_STREAM_RETRY_S if events.retry_s is None else events.retry_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 import time
@@ -53,8 +54,8 @@ _CHANGES = (
 SILENT_S = 5.0
 """Without a sign of life of the server during a call; then it gets a ping."""
 _SESSION_NOT_FOUND = -32001
-_STATUS_ONLY = ("Server returned an error response", "Not Found")
-"""How begins what the SDK says for an HTTP status of 400 and more without an answer of MCP."""
+_STATUS_ONLY = re.compile("Not Found|Server returned an error response.*", re.S)
+"""What the SDK says for an HTTP status of 400 and more without an answer of MCP."""
 
 
 @dataclass(slots=True)
@@ -324,7 +325,7 @@ def why(error: BaseException, notes: HttpNotes) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, MCPError):
-        if notes.status >= httpx2.codes.BAD_REQUEST and error.message.startswith(_STATUS_ONLY):
+        if notes.status >= httpx2.codes.BAD_REQUEST and _STATUS_ONLY.fullmatch(error.message):
             return status_problem(notes.status)
         return f"it refuses: {clean_line(error.message, 200)}"
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
