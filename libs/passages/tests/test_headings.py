@@ -67,7 +67,8 @@ def test_markdown_headings_are_sections_outside_of_code():
     [
         ("River life\n==========\n\nText.\n\nNests\n-----\nText.", ["River life", "Nests"]),
         ("=====\r\nNests\r\n=====\r\n\r\nText.", ["Nests"]),
-        ("``sing``\n~~~~~~~~\n\nText.", ["sing"]),
+        ("``sing``\n--------\n\nText.", ["sing"]),
+        ("wren  9\n-----------\nrook  4\n-----------", []),
         ("---\ntitle: Nests\n---\n\nText.", []),
         ("A paragraph above a rule.\n---\n\nText.", []),
         ("Bird   Grams\n=====  =====\nwren   9\n=====  =====", []),
@@ -77,6 +78,20 @@ def test_markdown_headings_are_sections_outside_of_code():
 def test_underlined_titles_are_headings(text, titles, markdown):
     """Of reStructuredText, plain text and Markdown; no front matter, rule or table is one."""
     assert [h.title for h in find_headings(text, markdown=markdown)] == titles
+
+
+@pytest.mark.parametrize("text", ["Sing\n~~~~\nls\n~~~~", "Sing\n****\n\nText."])
+def test_what_else_underlines_is_another_thing_in_markdown(text):
+    """A fence of code, and a break between paragraphs."""
+    assert [h.title for h in find_headings(text)][:1] == ["Sing"]
+    assert find_headings(text, markdown=True) == []
+
+
+def test_an_underlined_title_leaves_the_others():
+    """A text may have both."""
+    text = f"Weather of the Week\n{PARAGRAPH}\n\nVotes\n-----\nAll.\n\nRain and Wind\n{PARAGRAPH}"
+    titles = [heading.title for heading in find_headings(text)]
+    assert titles == ["Weather of the Week", "Votes", "Rain and Wind"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import zlib
 import pytest
 
 from searchbus_upstream import (
+    Cookies,
     GuardedBackend,
     HttpClient,
     HttpRequest,
@@ -172,7 +173,8 @@ def test_proxy_and_backend_exclude_each_other():
 
 
 async def test_no_cookie_is_kept_and_any_text_may_be_a_header():
-    """A cookie would go with the requests of other callers; an ETag is whatever a site sends."""
+    """A cookie would go with the requests of other callers; an ETag is whatever a site sends. Those
+    of one chain of redirects are the caller's."""
     seen = []
 
     async def handle_once(reader, writer):
@@ -189,8 +191,15 @@ async def test_no_cookie_is_kept_and_any_text_may_be_a_header():
     for _ in range(2):
         request = HttpRequest("GET", url, headers={"If-None-Match": '"é"'})
         await client.send(request, timeout_s=30, max_bytes=10)
+    cookies = Cookies()
+    for _ in range(2):
+        request = HttpRequest("GET", url, cookies=cookies)
+        await client.send(request, timeout_s=30, max_bytes=10)
     await client.close()
     server.close()
+    *seen, first, second = seen
+    assert b"alice" not in first
+    assert b"\r\nCookie: who=alice\r\n" in second
     for head in seen:
         assert b"alice" not in head
         assert 'If-None-Match: "é"'.encode() in head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import sys
 from pathlib import Path
@@ -62,7 +63,28 @@ def test_mapped_weights_give_the_same_vectors_and_can_be_left_and_read_again(
         assert np.array_equal(vectors(model), expected)
         # What is written would be lost with its page.
         assert all(written == 0 for _, written in mapped(folder))
-        assert [file.name for file in folder.glob("tmp*")] == []
+        assert [file.name for file in folder.glob("draft-*")] == []
+
+
+def test_a_model_is_loaded_where_the_processor_is_not_described(cache, monkeypatch):
+    """As below systemd's ProcSubset=pid: its weights stay in memory."""
+    monkeypatch.setattr(mapped_model, "_PROCESSOR", cache / "absent")
+    model = DenseModel(resolve(), MODEL_NAME)
+    model.rest()
+    assert len(vectors(model)) == len(TEXTS)
+    assert not mapped(resolve())
+
+
+def test_a_draft_of_a_killed_process_is_removed(cache):
+    """One that may still be written stays."""
+    folder = resolve(name=MINILM)
+    old, new = folder / "draft-old", folder / "draft-new"
+    for draft in (old, new):
+        draft.mkdir()
+        (draft / "weights").write_bytes(b"x")
+    os.utime(old, (0, 0))
+    DenseModel(folder, MINILM)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_an_embedder_without_texts_gives_the_weights_back(cache, monkeypatch):

@@ -10,6 +10,7 @@ from searchbus_ingest.sources import files, pdf
 from searchbus_ingest.sources.files import SUFFIXES, read_files, usable_title
 from searchbus_ingest.sources.item import Reason, SkipError
 from searchbus_ingest.sources.walk import find_files
+from searchbus_testing.waiting import work_ends
 
 from ..conftest import read_path
 from .test_office import BULLET, HEADING, make_docx
@@ -231,12 +232,29 @@ def test_bookmarks_of_a_pdf_are_its_headings(tmp_path):
         ("A migration. A mi-\ngration of mi birds", "A migration. A migration of mi birds"),
         ("To use a day, a re-\nuse", "To use a day, a reuse"),
         ("A run time, a run-\ntime", "A run time, a run-time"),
+        ("COVID-\n19 in 2021", "COVID-19 in 2021"),
     ],
 )
 def test_words_that_a_pdf_parts_between_lines_are_whole(text, whole):
     """A hyphen stays where both parts are words of the text, and their whole is none."""
     _, read = pdf.pdf_to_text(make_pdf(text))
     assert " ".join(read.split()) == whole
+
+
+@pytest.mark.parametrize("unit", ["a", "a\x02", "-", "\x02"])
+def test_time_of_joining_words_grows_with_the_text(unit):
+    """A page may be one line of letters."""
+    work_ends(pdf._without_hyphens, unit, end="\x02")
+
+
+def test_a_bookmark_with_half_a_character_costs_itself_only():
+    """Programs cut titles wherever they like."""
+    body = make_pdf("Songs\nWhales sing", "Whales", ("Songs", "0000"))
+    for name in (b"(0000)", b"(Whales)"):
+        assert body.count(name) == 1
+        body = body.replace(name, b"<d83d>" if len(name) == 6 else b"<FEFFD8>")
+    title, text = pdf.pdf_to_text(body)
+    assert (title, text.split()) == ("", ["#", "Songs", "Whales", "sing"])
 
 
 def test_pdf_and_broken_pdf(tmp_path):

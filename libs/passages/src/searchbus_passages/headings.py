@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -61,16 +62,25 @@ def find_headings(text: str, *, markdown: bool = False) -> list[Heading]:
     """Headings in order of place; none overlaps another."""
     if markdown:
         return _markdown(text)
-    found = _underlined(text) or _on_lines(text)
+    found = _in_order([*_underlined(text), *_on_lines(text)])
     return found if found or text.count("\n") > 20 else _inline(text)
 
 
-def _underlined(text: str) -> list[Heading]:
-    """Titles below which a line is at least as long; front matter and tables have no such line."""
+def _in_order(found: Iterable[Heading]) -> list[Heading]:
+    return sorted(found, key=lambda heading: heading.start)
+
+
+def _underlined(text: str, marks: str = "=-~^\"'*+#") -> list[Heading]:
+    """Titles below which a line of one of the marks is at least as long.
+
+    Front matter has no such line, and a row of a table has more than one blank between its cells.
+    """
     return [
         Heading(match["title"].strip("`* \t\r"), match.start())
         for match in _UNDERLINED.finditer(text)
-        if len(match["title"].rstrip()) <= min(len(match["line"]), MAX_HEADING_CHARS)
+        if match["line"][0] in marks
+        and len(title := match["title"].rstrip()) <= min(len(match["line"]), MAX_HEADING_CHARS)
+        and "  " not in title
     ]
 
 
@@ -82,12 +92,12 @@ def _markdown(text: str) -> list[Heading]:
         before = bisect_right(starts, position)
         return before > 0 and position < code[before - 1][1]
 
-    found = _underlined(text)
+    found = _underlined(text, "=-")
     found += (
         Heading(match[1].rstrip().rstrip("#").strip("`* \t"), match.start())
         for match in _MARKDOWN.finditer(text)
     )
-    return sorted((h for h in found if not in_code(h.start)), key=lambda heading: heading.start)
+    return _in_order(heading for heading in found if not in_code(heading.start))
 
 
 def _code(text: str) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .cache import Cached, Fetched, SharedCache
     from .guard import GuardedBackend
     from .http import (
+        Cookies,
         HttpClient,
         HttpReply,
         HttpRequest,
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from .telemetry import count_limit, upstream_span
 
 __all__ = [
-    "Breaker", "Cached", "Fetched", "GuardedBackend", "HttpClient", "HttpReply", "HttpRequest",
-    "Pace", "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient",
+    "Breaker", "Cached", "Cookies", "Fetched", "GuardedBackend", "HttpClient", "HttpReply",
+    "HttpRequest", "Pace", "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient",
     "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key", "count_limit",
     "is_public_host", "is_public_url", "read_json", "retry_after_s", "upstream_span",
     "with_retries", "without_trackers",
@@ -44,8 +45,8 @@ __getattr__, __dir__ = lazy_exports(
         "cache": ("Cached", "Fetched", "SharedCache"),
         "guard": ("GuardedBackend",),
         "http": (
-            "HttpClient", "HttpReply", "HttpRequest", "UpstreamClient", "UpstreamTimeoutError",
-            "UpstreamUnreachableError",
+            "Cookies", "HttpClient", "HttpReply", "HttpRequest", "UpstreamClient",
+            "UpstreamTimeoutError", "UpstreamUnreachableError",
         ),
         "json_text": ("read_json",),
         "pace": ("Pace", "SharedPace"),

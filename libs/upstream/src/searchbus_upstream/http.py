@@ -37,6 +37,8 @@ if "sniffio" not in sys.modules and find_spec("sniffio") is None:
     # it is not installed.
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+Cookies = httpx.Cookies
+"""What the sites of one chain of redirects have set."""
 
 
 class UpstreamTimeoutError(Exception):
@@ -45,11 +47,12 @@ class UpstreamTimeoutError(Exception):
 
 class UpstreamUnreachableError(Exception):
     """There is no response; the message says why. Kinds: connection, dns, tls, address (not
-    allowed), too_large, encoding."""
+    allowed), too_large, encoding; of the last two the status is known."""
 
-    def __init__(self, message: str, kind: str = "connection") -> None:
+    def __init__(self, message: str, kind: str = "connection", status: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class HttpRequest:
         params: added to the URL's query.
         form: sent as application/x-www-form-urlencoded; excludes `content`.
         content: the body as it is.
+        cookies: sent where they belong, and changed by the response; by default none.
     """
 
     method: str
@@ -68,6 +72,7 @@ class HttpRequest:
     params: Mapping[str, str] | None = None
     form: Mapping[str, str] | None = None
     content: bytes | None = None
+    cookies: Cookies | None = None
 
     @property
     def host(self) -> str:
@@ -151,11 +156,12 @@ class HttpClient:
         with upstream_span(self._name, request.method, request.host) as span:
             try:
                 async with asyncio.timeout(timeout_s):
-                    reply = await self._receive(self._prepared(request, timeout_s), max_bytes)
+                    prepared = self._prepared(request, timeout_s)
+                    reply = await self._receive(prepared, max_bytes, request.cookies)
             except (TimeoutError, httpx.TimeoutException):
                 span.failed("timeout")
                 raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
-            except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, zlib.error) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
                 span.failed(_kind_of(error))
                 raise UpstreamUnreachableError(type(error).__name__, _kind_of(error)) from None
             except UpstreamUnreachableError as error:
@@ -165,7 +171,7 @@ class HttpClient:
             return reply
 
     def _prepared(self, request: HttpRequest, timeout_s: float) -> httpx.Request:
-        return self._client.build_request(
+        prepared = self._client.build_request(
             request.method,
             request.url,
             data=request.form,
@@ -176,10 +182,17 @@ class HttpClient:
             ),
             timeout=httpx.Timeout(timeout_s),
         )
+        if request.cookies is not None:
+            request.cookies.set_cookie_header(prepared)
+        return prepared
 
-    async def _receive(self, request: httpx.Request, max_bytes: int) -> HttpReply:
+    async def _receive(
+        self, request: httpx.Request, max_bytes: int, cookies: Cookies | None
+    ) -> HttpReply:
         response = await self._client.send(request, stream=True, follow_redirects=False)
         try:
+            if cookies is not None:
+                cookies.extract_cookies(response)
             decode = _decoder(response.headers.get("content-encoding", ""))
             body = bytearray()
             raw_bytes = 0
@@ -197,6 +210,12 @@ class HttpClient:
                     raise
                 truncated = True
             return HttpReply(response.status_code, bytes(body), dict(response.headers), truncated)
+        except zlib.error as error:
+            kind = type(error).__name__
+            raise UpstreamUnreachableError(kind, "encoding", response.status_code) from None
+        except UpstreamUnreachableError as error:
+            error.status = response.status_code
+            raise
         finally:
             await response.aclose()
 

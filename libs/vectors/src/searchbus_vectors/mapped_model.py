@@ -17,8 +17,10 @@ import logging
 import os
 import platform
 import re
+import shutil
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,10 @@ from .models import cache_folder
 
 log = logging.getLogger("searchbus.vectors")
 
-_MODEL, _WEIGHTS = "model.onnx", "weights"
+_MODEL, _WEIGHTS, _DRAFT = "model.onnx", "weights", "draft-"
+_LEFT_AFTER_S = 3600.0
+"""A draft that is older is of a process that was killed."""
+_PROCESSOR = Path("/proc/cpuinfo")
 _MADV_DONTNEED = 4
 _UNPACK = {
     "session.optimized_model_external_initializers_file_name": _WEIGHTS,
@@ -45,13 +50,14 @@ def open_session(model: Path) -> Any:
     Elsewhere (`SEARCHBUS_MODEL_DIR`, another system than Linux, a cache that cannot be written)
     they are in the memory of the process.
     """
-    if sys.platform == "linux" and model.parent.parent == cache_folder():
+    in_cache = model.parent.parent == cache_folder()
+    if sys.platform == "linux" and in_cache and _PROCESSOR.is_file():
         try:
             return _session(_unpacked(model))
         except Exception as error:  # onnxruntime's errors have no class of their own
             log.warning(
                 "the weights of a model stay in memory, which takes up to 90 MB more (%s). Free "
-                "space in %s, or delete its folders mapped-*.", error, model.parent
+                "space in %s, or delete its folders draft-* and mapped-*.", error, model.parent
             )  # fmt: skip
     return _session(model)
 
@@ -61,11 +67,11 @@ def leave(model: Path) -> None:
 
     At any time: nothing writes to them, so the system reads them again as they were.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not _PROCESSOR.is_file():
         return
     libc = ctypes.CDLL(None)
-    weights = f"/{_folder(model).name}/{_WEIGHTS}"
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    weights = f" {(_folder(model) / _WEIGHTS).resolve()}"
+    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
         if line.endswith(weights) or (" r-xp " in line and line.endswith(".so")):
             first, last = (int(text, 16) for text in line.partition(" ")[0].split("-"))
             libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
@@ -75,7 +81,10 @@ def _unpacked(model: Path) -> Path:
     """The model with its weights unpacked beside it, which is made where it is missing."""
     folder = _folder(model)
     if not (folder / _MODEL).is_file():
-        with tempfile.TemporaryDirectory(dir=model.parent) as draft:
+        for left in model.parent.glob(f"{_DRAFT}*"):
+            if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_DRAFT, dir=model.parent) as draft:
             made = Path(draft) / folder.name
             made.mkdir()
             whole = _session(model, unpacked=made / _MODEL)
@@ -91,7 +100,7 @@ def _unpacked(model: Path) -> Path:
 
 def _folder(model: Path) -> Path:
     """Unpacked weights suit a release of onnxruntime and the vector instructions of a processor."""
-    described = Path("/proc/cpuinfo").read_text()
+    described = _PROCESSOR.read_text()
     features = sorted(
         set(re.findall(r"\b(?:amx|asimd|avx|bf16|f16c|fma|i8mm|s[mv]e)\w*", described))
     )

@@ -74,6 +74,23 @@ async def test_redirects_are_followed_and_checked():
     assert len(client.sent) == 3
 
 
+async def test_redirects_have_the_cookies_of_their_own_chain():
+    """Some pages redirect to themselves until theirs comes back; the next caller's has none."""
+    fetcher, client = fetcher_of({})
+    chains = []
+
+    async def send(request, *, timeout_s, max_bytes):
+        chains.append(request.cookies)
+        known = request.cookies.get("seen")
+        request.cookies.set("seen", "yes", domain="a.org")
+        return HttpReply(200, b"<p>x", HTML) if known else HttpReply(302, b"", {"location": "/"})
+
+    client.send = send
+    for _ in range(2):
+        await fetcher.fetch("https://a.org/", timeout_s=60.0)
+    assert len(chains) == 4
+
+
 @pytest.mark.parametrize(
     ("location", "status"),
     [
@@ -306,6 +323,9 @@ async def test_one_request_per_origin_and_day(now_s):
         (UpstreamUnreachableError("x"), True, 290),
         (UpstreamUnreachableError("x", "too_large"), False, 290),
         (UpstreamUnreachableError("x", "encoding"), False, 290),
+        (UpstreamUnreachableError("x", "encoding", 200), False, 290),
+        (UpstreamUnreachableError("x", "too_large", 503), False, 290),
+        (UpstreamUnreachableError("x", "encoding", 404), True, 86_000),
     ],
 )
 async def test_missing_and_unreachable_rules(now_s, result, allowed, kept_s):

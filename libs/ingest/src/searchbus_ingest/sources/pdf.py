@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from .item import Reason, SkipError
 
 MAX_PAGES = 5000
-_MOST_BOOKMARKS = 10_000
-_HYPHEN = re.compile(r"(-?)(\w*)\x02(\w*)(-?)")
+_MOST_BOOKMARKS, _MOST_OF_A_PAGE = 10_000, 200
+"""Each is looked for in the text of its page."""
+_HYPHEN = re.compile(r"(-?)((?:(?<!\w)\w++)?)\x02(\w*)(-?)")
 """pdfium's mark for a hyphen at the end of a line, whose word it joins."""
 _LIKE_A_HEADING = re.compile(r"^(?=#{1,6}[ \t])", re.M)
 
@@ -31,12 +33,13 @@ def pdf_to_text(body: bytes) -> tuple[str | None, str]:
                 raise SkipError(Reason.TOO_LARGE, problem)
             headings: defaultdict[int, list[str]] = defaultdict(list)
             for mark in islice(document.get_toc(), _MOST_BOOKMARKS):
-                if (place := mark.get_dest()) is not None and (words := mark.get_title().split()):
-                    sign = "#" * min(mark.level + 1, 6)
-                    headings[place.get_index()].append(" ".join((sign, *words)))
+                if (place := mark.get_dest()) is None or not (words := _title(mark.get_title)):
+                    continue
+                if len(found := headings[place.get_index()]) < _MOST_OF_A_PAGE:
+                    found.append(f"{'#' * min(mark.level + 1, 6)} {words}")
             pages = (_page_text(page, headings[number]) for number, page in enumerate(document))
             text = _without_hyphens("\n\n".join(filter(None, pages)))
-            title = document.get_metadata_value("Title")
+            title = _title(partial(document.get_metadata_value, "Title"))
         finally:
             document.close()
     except pypdfium2.PdfiumError as error:
@@ -46,6 +49,14 @@ def pdf_to_text(body: bytes) -> tuple[str | None, str]:
         problem = "its pages contain no text; recognise the text of scans first (OCR)"
         raise SkipError(Reason.EMPTY, problem)
     return title, text
+
+
+def _title(read: Callable[[], str | None]) -> str:
+    """A title on one line; empty where there is none, or it has half a character."""
+    try:
+        return " ".join((read() or "").split())
+    except UnicodeDecodeError:
+        return ""
 
 
 def _page_text(page: Any, headings: Sequence[str]) -> str:
@@ -76,6 +87,7 @@ def _without_hyphens(text: str) -> str:
         before, first, second, behind = match.groups()
         parts = {first.lower(), second.lower()}
         whole = (first + second).lower() in known or not parts <= known
+        whole = whole and not second[:1].isdigit()  # COVID-19
         mark = "" if whole and not before and not behind else "-"
         return f"{before}{first}{mark}{second}{behind}"
 

@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from searchbus_contracts import VERSION
 from searchbus_pages import TooComplexError, read_robots
 from searchbus_upstream import (
+    Cookies,
     GuardedBackend,
     HttpClient,
     HttpReply,
@@ -107,11 +108,12 @@ class SiteClient:
             SourceUnchangedError: the page still has the stamp.
             PageUnavailableError: it cannot be fetched.
         """
+        cookies = Cookies()  # some pages redirect to themselves until theirs comes back
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
             if polite:
                 await self._require_polite(url)
-            reply = await self._send(url, known, max_bytes)
+            reply = await self._send(url, known, max_bytes, cookies)
             location = reply.headers.get("location", "")
             if reply.status in _REDIRECTS and location:
                 target = _joined(url, location)
@@ -158,7 +160,9 @@ class SiteClient:
             return b"" if error.lasts else str(error)
         return page.body
 
-    async def _send(self, url: str, known: str, max_bytes: int) -> HttpReply:
+    async def _send(
+        self, url: str, known: str, max_bytes: int, cookies: Cookies | None = None
+    ) -> HttpReply:
         host = urlsplit(url).netloc
         if self._failures[host] >= MAX_FAILURES:
             raise PageUnavailableError(f"its host failed {MAX_FAILURES} requests in a row")
@@ -169,8 +173,9 @@ class SiteClient:
         headers = {"User-Agent": USER_AGENT} | {k: v for k, v in validators.items() if v}
         try:
             reply = await self._client.send(
-                HttpRequest("GET", url, headers=headers), timeout_s=TIMEOUT_S, max_bytes=max_bytes
-            )
+                HttpRequest("GET", url, headers=headers, cookies=cookies),
+                timeout_s=TIMEOUT_S, max_bytes=max_bytes,
+            )  # fmt: skip
         except UpstreamTimeoutError as error:
             self._failures[host] += 1
             raise PageUnavailableError(str(error)) from None

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from cachetools import TLRUCache
 
 from searchbus_upstream import (
+    Cookies,
     GuardedBackend,
     HttpClient,
     HttpReply,
@@ -151,6 +152,8 @@ class Robots:
                 raise FetchError("timeout", "The deadline passed before it was fetched.") from None
             return _Rules(False, _ROBOTS_RETRY_S)
         except UpstreamUnreachableError as error:
+            if error.status != 200 and 0 < error.status < 500:
+                return _Rules(True, _ROBOTS_FRESH_S)
             # It is there, but not read; where nothing is, the fetch of the page itself reports why.
             return _Rules(error.kind not in ("too_large", "encoding"), _ROBOTS_RETRY_S)
         if reply.status >= 500 or reply.truncated:
@@ -204,11 +207,13 @@ class Fetcher:
         """
         end_s = asyncio.get_running_loop().time() + timeout_s
         redirects: set[int] = set()
+        cookies = Cookies()  # some pages redirect to themselves until theirs comes back
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
             if visit is not None:
                 await visit.before(url, end_s - asyncio.get_running_loop().time())
-            reply = await self._send(url, end_s, caller, visit.headers if visit else {})
+            headers = visit.headers if visit else {}
+            reply = await self._send(url, end_s, caller, headers, cookies)
             if visit is not None:
                 await visit.after(url, reply)
             location = reply.headers.get("location")
@@ -245,8 +250,9 @@ class Fetcher:
             raise FetchError("blocked_by_policy", f"Port {port} is not allowed.")
 
     async def _send(
-        self, url: str, end_s: float, caller: str, headers: Mapping[str, str]
-    ) -> HttpReply:
+        self, url: str, end_s: float, caller: str, headers: Mapping[str, str],
+        cookies: Cookies,
+    ) -> HttpReply:  # fmt: skip
         host = urlsplit(url).hostname or ""
         async with self._hosts.setdefault(host, asyncio.Semaphore(_PER_HOST)):
             left_s = end_s - asyncio.get_running_loop().time()
@@ -258,7 +264,7 @@ class Fetcher:
                 raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
             try:
                 return await self._client.send(
-                    HttpRequest("GET", url, headers={**_HEADERS, **headers}),
+                    HttpRequest("GET", url, headers={**_HEADERS, **headers}, cookies=cookies),
                     timeout_s=left_s,
                     max_bytes=MAX_BYTES,
                 )
