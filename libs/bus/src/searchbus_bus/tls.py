@@ -8,6 +8,8 @@ from pathlib import Path
 
 from . import telemetry
 
+CUT = BrokenPipeError, ConnectionResetError
+
 
 def _noting(server: str) -> type[ssl.SSLObject]:
     class Noting(ssl.SSLObject):
@@ -61,8 +63,14 @@ class TlsFiles:
             context.sslobject_class = _noting(self.server)
         return context
 
-    def explain(self, server: str, error: BaseException | None) -> str:
-        """One line on why the handshake with a server failed; empty where TLS is not the reason."""
+    def explain(self, server: str, error: BaseException | None, *, demanded: bool = False) -> str:
+        """One line on why the handshake with a server failed; empty where TLS is not the reason.
+
+        Args:
+            demanded: whether the server lets only clients with a certificate in. It may then cut
+                the connection before its alert is read.
+        """
+        cut = isinstance(error, CUT)
         while error is not None and not isinstance(error, ssl.SSLError):
             error = error.__cause__ or error.__context__
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -71,18 +79,10 @@ class TlsFiles:
                 f"The certificate of {server} is not valid for {trusted}: {error.verify_message}. "
                 f"Set SEARCHBUS_{self.of}_CA_FILE to the authority that signed it."
             )
-        if error is not None:
-            if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
-                return self.explain_demand(server)
-            return (
-                f"TLS with {server} failed ({error.reason}). If it demands certificates of "
-                f"clients, set SEARCHBUS_{self.of}_CERT_FILE and SEARCHBUS_{self.of}_KEY_FILE."
-            )
-        return ""
-
-    def explain_demand(self, server: str) -> str:
-        """One line for a server that demands a certificate, where this client has none."""
+        if error is None and not (cut and demanded and self.certificate is None):
+            return ""
+        reason = error.reason if error is not None else "it cut the connection"
         return (
-            f"{server} demands certificates of clients. "
-            f"Set SEARCHBUS_{self.of}_CERT_FILE and SEARCHBUS_{self.of}_KEY_FILE."
+            f"TLS with {server} failed ({reason}). If it demands certificates of "
+            f"clients, set SEARCHBUS_{self.of}_CERT_FILE and SEARCHBUS_{self.of}_KEY_FILE."
         )

@@ -26,7 +26,7 @@ from .. import telemetry
 from ..store.jetstream import NatsKeyValue
 from ..store.keyvalue import TIMEOUT_S
 from ..tasks import end_task, wait_for_event
-from ..tls import TlsFiles
+from ..tls import CUT, TlsFiles
 from ..transport import Callback, DirectCallback, Message, ServiceRecord
 from .overrides import BusClient
 from .sign_in import Seeds
@@ -385,16 +385,13 @@ class NatsTransport:
 
     def _note_tls(self, error: Exception) -> None:
         files = self._tls_files or TlsFiles("NATS")
-        # A server that refuses a certificate may cut the connection before its reason is read.
-        cut = isinstance(error, BrokenPipeError | ConnectionResetError)
-        fault = files.explain(self._where, error)
-        if cut and self._client.demands_certificate and files.certificate is None:
-            fault = files.explain_demand(self._where)
-        elif isinstance(error, ValueError) and not fault:  # files that cannot be used
-            fault = str(error)
+        # A handshake that failed, or files that cannot be used.
+        fault = files.explain(self._where, error, demanded=self._client.demands_certificate)
+        fault = fault or (str(error) if isinstance(error, ValueError) else "")
         if fault and fault != self._tls_fault:
             log.error("%s", fault)
-        if fault or not cut:
+        # A server that refuses a certificate may cut the connection before its reason is read.
+        if fault or not isinstance(error, CUT):
             self._tls_fault = fault
 
 
