@@ -127,7 +127,11 @@ function viewEditor(ask, saved) {
       [stamp, kept] = [found.stamp, text.value];
       save.disabled = true;
       draw(found.view);
-    } catch (error) { faults.replaceChildren(failure(error)); }
+    } catch (error) {
+      faults.replaceChildren(failure(error));
+      // The service may be starting; nothing else would ask again.
+      if (mine === asked && form.isConnected) { clearTimeout(timer); timer = setTimeout(read, 3000); }
+    }
     return undefined;
   }
   const save = h("button", { class: "main", disabled: true }, "Save the view");
