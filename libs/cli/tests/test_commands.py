@@ -314,6 +314,6 @@ def test_an_argument_that_is_not_utf8_is_named(capsys):
 def test_output_on_a_full_disk_is_an_error_without_a_traceback(capsys):
     """Other failures of the system are faults of the program, and keep theirs."""
     code, said = fails_by(OSError(errno.ENOSPC, "No space left on device"), capsys)
-    assert (code, "error: No space left on device: " in said) == (1, True)
+    assert (code, "error: No space left on device. Free some" in said) == (1, True)
     with pytest.raises(OSError, match="I/O"):
         fails_by(OSError(errno.EIO, "I/O error"), capsys)
