@@ -9,6 +9,7 @@ from pathlib import Path
 from . import telemetry
 
 CUT = BrokenPipeError, ConnectionResetError
+"""What is raised where the other side cut the connection."""
 
 
 def _noting(server: str) -> type[ssl.SSLObject]:

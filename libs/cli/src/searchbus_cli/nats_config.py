@@ -133,9 +133,9 @@ def nats_config(
         if worker:
             installation.admit_worker(worker, toolset or (), calls or ())
         installation.change_loans(tenant, borrower, lending or (), withdrawing or (), lent_as)
-        installation.rotate(tenant, rotating or (), retiring or ())
         if tls:
             installation.write_certificates(tls_name or ())
+        installation.rotate(tenant, rotating or (), retiring or ())
         certificate = (tls_cert, tls_key) if tls_cert and tls_key else installation.certificate
         accounts = installation.write_configuration(certificate, verify=tls_verify)
         if kubernetes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from math import inf
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -72,7 +73,7 @@ def read_html(html: str, *, selector: str | None = None) -> HtmlText:
     return HtmlText(title, _text_of(root, without=_SURROUNDING) or _text_of(root))
 
 
-def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: int | None = None) -> int:
+def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: float = inf) -> int:
     """Refuse what takes a parser quadratic time; returns the number of opening tags.
 
     They walk up all open elements for most tags, and compare each attribute with those before it.
@@ -107,7 +108,7 @@ def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: int | None = N
                 counts[name] += 1
         if len(match[4] or "") > 1000:
             work += _attributes(match[4]) ** 2 // 2
-        if work > max_work or marks > (max_marks or marks):
+        if work > max_work or marks > max_marks:
             raise TooComplexError("the page has too many tags or attributes, or nests too deeply")
     return tags
 

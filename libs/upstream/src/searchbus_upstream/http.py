@@ -233,8 +233,6 @@ def _kind_of(error: BaseException | None) -> str:
             return "dns"
         if isinstance(error, ssl.SSLError):
             return "tls"
-        if isinstance(error, zlib.error):
-            return "encoding"
         error = error.__cause__ or error.__context__
     return "connection"
 

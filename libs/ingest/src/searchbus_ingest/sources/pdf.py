@@ -86,8 +86,8 @@ def _without_hyphens(text: str) -> str:
     def joined(match: re.Match[str]) -> str:
         before, first, second, behind = match.groups()
         parts = {first.lower(), second.lower()}
-        whole = (first + second).lower() in known or not parts <= known
-        whole = whole and not second[:1].isdigit()  # COVID-19
+        is_number = second[:1].isdigit()  # COVID-19
+        whole = not is_number and ((first + second).lower() in known or not parts <= known)
         mark = "" if whole and not before and not behind else "-"
         return f"{before}{first}{mark}{second}{behind}"
 

@@ -33,6 +33,7 @@ from .fast import FastWay
 from .fast_search import FastSearch
 from .kernel import Called, Kernel
 from .messages import (
+    LISTEN,
     Invalid,
     Message,
     Notification,
@@ -46,7 +47,6 @@ from .running import RunningRequests
 from .servers import EndpointServer, EndpointServers
 
 _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
-LISTEN = "subscriptions/listen"
 MAX_LISTEN_BYTES = 16 * 1024
 """Limit of a request for changes, which is kept as long as its client listens."""
 MAX_BATCH = 50

@@ -38,7 +38,7 @@ from ..http.head import Head, Received, is_modern
 from ..tasks.store import METHODS as TASK_METHODS
 from ..tools.call import Served
 from ..tools.resolve import Target
-from .messages import BAD_PARAMS, Notification, RpcRequest, encode_error, encode_result
+from .messages import BAD_PARAMS, LISTEN, Notification, RpcRequest, encode_error, encode_result
 
 log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
@@ -159,7 +159,7 @@ class Kernel:
             refused = encode_error(request.id, connection.code, connection.message, connection.data)
             await answer.finish(refused, status=status)
             return
-        if request.method == "subscriptions/listen" and not received.head.accepts_events:
+        if request.method == LISTEN and not received.head.accepts_events:
             refused = encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM)
             await answer.finish(refused, status=406)
             return

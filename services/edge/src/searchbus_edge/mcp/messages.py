@@ -17,6 +17,7 @@ from searchbus_contracts.codec import long_integer
 from ..http.body import NOT_JSON, UNREADABLE, decode_json
 
 RequestId = int | str
+LISTEN = "subscriptions/listen"
 BAD_PARAMS = "params must be an object of named parameters."
 _NO_PARAMS = Raw(b"")
 
