@@ -131,13 +131,15 @@ def test_wrong_options_exit_with_two(run, notes, options, message):
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("source", ["nothing", ""])
-def test_missing_source_exits_with_two(run, tmp_path, monkeypatch, source):
+@pytest.mark.parametrize(
+    ("source", "said"), [("nothing", "no such file or folder"), ("", "The source is empty. Give")]
+)
+def test_missing_source_exits_with_two(run, tmp_path, monkeypatch, source, said):
     """Before anything is sent; an empty one is not the folder where one is."""
     monkeypatch.chdir(tmp_path)
     done = run(source, "--collection", "c")
     assert done.exit_code == 2
-    assert "no such file or folder" in " ".join(done.stderr.split())
+    assert said in " ".join(done.stderr.split())
 
 
 def test_failure_of_the_service_is_shown(run, notes, retrieval):

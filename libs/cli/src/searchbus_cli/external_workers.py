@@ -154,7 +154,8 @@ def check_toolset(
 def check_removed(option: str, name: str, known: Iterable[str]) -> None:
     """Raise ValueError for a name that is not admitted: the one that was meant would stay."""
     if name and name not in known:
-        raise ValueError(f"{option} {name}: there is none.{nearest(name, filter(None, known))}")
+        meant = nearest(name, filter(None, known)) or " Name one that an earlier run admitted."
+        raise ValueError(f"{option} {name}: there is none.{meant}")
 
 
 def write_workers(out: Path, workers: Mapping[str, Service]) -> None:

@@ -165,8 +165,9 @@ def _open(
         cache = folder / "fomc-site"
         return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection)
     path = Path(source)
-    # Empty, e.g. a variable of a shell that is not set, would be the folder where one is.
-    if not source or not path.exists():
+    if not source:  # a variable of a shell that is not set; a path of it is the folder where one is
+        raise fail("The source is empty. Give a file, a folder or an address.", _USAGE)
+    if not path.exists():
         raise fail(f"{source}: there is no such file or folder.", _USAGE)
     files = list(find_files(path, SUFFIXES, include=include))
     if path.is_file() and path.suffix.lower() in (".jsonl", ".ndjson"):
