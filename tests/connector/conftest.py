@@ -34,6 +34,7 @@ from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer, bind
+from searchbus_testing import until
 from searchbus_web.service import build_worker as build_web_worker
 from searchbus_web.tools import WebExtract, WebSearch
 
@@ -178,7 +179,13 @@ async def stack(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Stack
         server = await HttpServer.start(build_app(edge, Health()), listener=listener)
         url = server.url
         servings["connector"] = await edge.bus.serve(edge.connector)
-        await edge.directory.refresh()
+
+        async def all_are_known() -> bool:
+            # One look at a busy machine may miss a worker.
+            await edge.directory.refresh()
+            return {"aaa", "connector", "web"} <= set(edge.registry.toolsets)
+
+        await until(all_are_known)
         yield Stack(url, edge, sources, broker, servings)
         await edge.end_streams()
         await server.stop()
