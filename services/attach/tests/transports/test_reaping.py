@@ -179,6 +179,7 @@ async def test_orphans_end_when_the_service_is_killed(reaper, tmp_path):
     """They belong to somebody else by then."""
     command = await ServerProcess.start(leaving(tmp_path / "one", "marked"), reaper, print)
     (orphan,) = await started(tmp_path / "one")
+    await until(lambda: MARK in orphan.environ())  # empty while it becomes another program
     mark = orphan.environ()[MARK]
     other = Reaper()
     other.watch(command.pid, 9, mark)

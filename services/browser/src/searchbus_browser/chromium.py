@@ -108,7 +108,7 @@ class Chromium:
     async def __aenter__(self) -> Self:
         try:
             # Short: a socket below it may have a path of about 100 characters.
-            self._folder = Path(tempfile.mkdtemp(prefix="page-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="page-")).resolve()
             self._process = await self._started(self._folder)
         except BaseException as error:
             await self._delete_folder()
@@ -141,21 +141,23 @@ class Chromium:
             pass
         try:
             await asyncio.shield(self._process.wait())
-            await self._group_gone(self._process.pid)
+            await self._all_gone(self._process.pid)
         finally:
             self._end("ended")
             await self._delete_folder()
 
-    async def _group_gone(self, group: int) -> None:
+    async def _all_gone(self, group: int) -> None:
         """Wait for the other killed processes: until they are gone, they may write a file."""
+        assert self._folder is not None
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + _GONE_S
         while loop.time() < give_up_s:
-            _reap_orphans()
+            left = _reap_orphans(self._folder)
             try:
                 os.killpg(group, 0)
             except OSError:  # macOS refuses it for processes that have ended
-                return
+                if not left:
+                    return
             await asyncio.sleep(_POLL_S)
         log.warning("processes of a page are not gone %.0f s after they were killed", _GONE_S)
 
@@ -238,17 +240,34 @@ def _processes() -> Iterator[tuple[Path, int]]:
             yield entry, os.getpgid(int(entry.name))
 
 
-def _reap_orphans() -> None:
+def _reap_orphans(folder: Path) -> bool:
     """Wait for processes of Chromiums that have ended and are children of this process now.
 
     Nobody else does where this is the first process of a container. Some, which report crashes,
-    have left the group; they may end a little later, and are for the next page to wait for.
+    have left the group: those that run in `folder` are killed here. Returns whether one is left
+    that may be of this folder; one that is ending has none any more.
     """
+    left = False
     for entry, group in _processes():
         # What this process started itself leads a group, or is of its own.
-        if group not in (int(entry.name), os.getpgrp()):
-            with suppress(ChildProcessError):
-                os.waitpid(int(entry.name), os.WNOHANG)
+        if group in (int(entry.name), os.getpgrp()):
+            continue
+        with suppress(ChildProcessError):
+            if os.waitpid(int(entry.name), os.WNOHANG)[0]:
+                continue
+            found = _folder_of(entry)
+            if found == folder:
+                os.kill(int(entry.name), signal.SIGKILL)
+            left = left or found in (folder, None)
+    return left
+
+
+def _folder_of(entry: Path) -> Path | None:
+    """The folder in which a process runs, or None where it is ending."""
+    try:
+        return (entry / "cwd").readlink()
+    except OSError:
+        return None
 
 
 def _memory_of_group(wanted: int) -> int:
