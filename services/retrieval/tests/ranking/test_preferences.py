@@ -330,3 +330,17 @@ def test_other_questions_ask_for_no_facts(question):
     assert AskedFacts.of(FOMC, FACTS, question) is None
     assert AskedFacts.of(FOMC, {}, "Why did Poe dissent?") is None
     assert AskedFacts.of(Profile(), FACTS, "Why did Poe dissent?") is None
+
+
+def test_figure_of_a_month_is_sought_in_the_months_after_it():
+    """Not what was decided or said in that month."""
+    asked = "What was the unemployment rate in April 2020"
+    fields = {"date": "datetime", "type": "keyword"}
+    (later,) = [p for p in preferences(FOMC, fields, asked) if p.name == "reported later"]
+    (dates,) = later.condition.parts
+    assert (dates.gte, dates.lt, later.lift) == ("2020-05-01", "2020-07-02", DATE_LIFT)
+    for other in (
+        "What was the target rate in April 2020", "unemployment in April 2020",
+        "What was the unemployment rate in 2020", f"{asked} in the minutes",
+    ):  # fmt: skip
+        assert all(p.name != "reported later" for p in preferences(FOMC, fields, other))

@@ -49,6 +49,7 @@ _ASKS_WHETHER = re.compile(
 _DOUBTS = re.compile(
     r"n['\u2019]t\b|\b(?:never|not|rarely|hardly|seldom|if|whether|true\s+that)\b", re.I
 )
+_ASKS_WHO = re.compile(r"\b(?:who|whose|which)\b", re.I)
 _ASKS_MORE = re.compile(r"\b(?:wh(?:y|at|ich|en|ere)|how|grounds|reasons?|explain)\b", re.I)
 
 
@@ -110,12 +111,14 @@ class AskedFacts:
         preference: for the passages that state them.
         fact: name of the facts.
         field: that has one of `values`, where the question says which ones.
+        asks_who: whether it asks who voted against.
     """
 
     preference: Preference
     fact: str
     field: str
     values: tuple[str, ...]
+    asks_who: bool = False
 
     @classmethod
     def of(
@@ -139,6 +142,10 @@ class AskedFacts:
         have = (found,) if isinstance(found, str) else found
         return self.states(hit) and any(v in have for v in self.values)
 
+    def has_dissent(self, hit: Hit) -> bool:
+        """Whether the hit states a vote that somebody was against."""
+        return self.states(hit) and bool((hit.payload.get("f") or {}).get("dissents"))
+
 
 def _votes(question: str) -> AskedFacts:
     """Votes against of those who are named; else votes with so many, or with anybody, against."""
@@ -153,7 +160,8 @@ def _votes(question: str) -> AskedFacts:
     if names:
         named = AllOf((is_vote, IsIn(fact_path("dissenters"), names)))
         preference = Preference(named, NAMED_LIFT, "votes of those named", preference)
-    return AskedFacts(preference, "votes", "dissenters", names)
+    who = _ASKS_WHO.search(question) is not None
+    return AskedFacts(preference, "votes", "dissenters", names, who)
 
 
 def _decision(profile: Profile, question: str) -> AskedFacts:

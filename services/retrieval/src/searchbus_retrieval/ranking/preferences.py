@@ -19,6 +19,7 @@ from ..question.dates import asks_for_change, dates_of
 from ..question.periods import Period
 from ..question.profiles import Profile
 from ..question.quantities import Quantities
+from .sentences import asks_for_number
 
 _WORTH, _WORTH_FAR = (40, 20), (60, 60)
 """Matches to read by score, and by words."""
@@ -161,6 +162,9 @@ def wanted_type(
     if profile.type_field not in fields:
         return None
     named = [value for value, pattern in profile.named.items() if pattern.search(question)]
+    for value, pattern in profile.asked_of_others.items():
+        if any(name != value for name in named) and pattern.search(question):
+            return WantedType(value, named=True)
     if named:  # a name says more than words that ask
         return WantedType(named[0], named=True) if len(named) == 1 else None
     asked = (value for value, pattern in profile.asked.items() if pattern.search(question))
@@ -189,6 +193,8 @@ def preferences(
         elif events := profile.dated_phrases.said_in(question):
             happened = within(path, *dict.fromkeys(events.values()))
             found.append(Preference(happened, EVENT_LIFT, "event"))
+        if reported := reported_in(profile, question, dates.periods):
+            found.append(Preference(within(path, *reported), DATE_LIFT, "reported later"))
         for limit in dates.limits[:1]:
             day = limit.day.isoformat()
             side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)
@@ -199,6 +205,19 @@ def preferences(
         condition = Equals(f"m.{profile.type_field}", wanted.value)
         found.append(Preference(condition, wanted.lift, f"type {wanted.value}"))
     return found
+
+
+_REPORTED_WITHIN = timedelta(days=62)
+
+
+def reported_in(profile: Profile, question: str, periods: Sequence[Period]) -> list[Period]:
+    """The months after those of a question that asks for a figure of them; none where it asks for
+    what was said at the time."""
+    if not asks_for_number(question) or any(p.search(question) for p in profile.named.values()):
+        return []
+    if not any(pattern.search(question) for pattern in profile.reported_later.values()):
+        return []
+    return [Period(p.end, p.end + _REPORTED_WITHIN) for p in periods if p.is_month]
 
 
 def dated(path: str, periods: Sequence[Period]) -> Preference:

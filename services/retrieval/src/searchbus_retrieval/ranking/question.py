@@ -28,7 +28,7 @@ from ..question.words import (
 from .asked_facts import AskedFacts, Premise
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
-from .preferences import dated, in_order, preferences, wanted_type, within
+from .preferences import dated, in_order, preferences, reported_in, wanted_type, within
 from .sentences import Sentences, asks_for_money, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
@@ -118,7 +118,8 @@ class Question:
         self.words = list(dict.fromkeys(words))
         own = beginnings(query).values()
         # The dates have found the documents; their sentences need not repeat them.
-        self.own_words = [w for w in own if not (self._has_dates and DATE_WORD.fullmatch(w))]
+        found = self._has_dates and not reported_in(profile, query, dates.periods)
+        self.own_words = [w for w in own if not (found and DATE_WORD.fullmatch(w))]
         self._sentences = Sentences({})
         self._sentence_lift = NUMBER_LIFT if asks_for_number(query) else SENTENCE_LIFT
         self.may_quote = self._phrase.is_long
@@ -229,7 +230,19 @@ class Question:
             hits = self._order.apply(
                 hits, shares, self._order_rarity, self._order_rare, self._answers
             )
-        return _spread(_without_repeats(hits))
+        return _spread(_without_repeats(self._votes_first(hits)))
+
+    def _votes_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The passage that says who voted against stands for its document, where who is asked."""
+        if self._asked is None or not self._asked.asks_who:
+            return hits
+        best: dict[str, Hit] = {}
+        swapped: dict[str, float] = {}
+        for hit in hits:
+            first = best.setdefault(hit.payload["document_id"], hit)
+            if self._asked.has_dissent(hit) and first.id not in swapped:
+                swapped |= {first.id: hit.score, hit.id: first.score}
+        return in_order(hit.scored(swapped.get(hit.id, hit.score)) for hit in hits)
 
     def is_asked_fact(self, hit: Hit) -> bool:
         """Whether it states facts that the question asks for."""
