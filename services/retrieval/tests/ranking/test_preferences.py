@@ -341,6 +341,6 @@ def test_figure_of_a_month_is_sought_in_the_months_after_it():
     assert (dates.gte, dates.lt, later.lift) == ("2020-05-01", "2020-07-02", DATE_LIFT)
     for other in (
         "What was the target rate in April 2020", "unemployment in April 2020",
-        "What was the unemployment rate in 2020", f"{asked} in the minutes",
+        "What was the unemployment rate in 2020", f"{asked} in the statement",
     ):  # fmt: skip
         assert all(p.name != "reported later" for p in preferences(FOMC, fields, other))

@@ -104,7 +104,8 @@ _NEXT_TO = re.compile(
 """The meeting before or after that of a date; "the statement after" it is its own."""
 _COMPARES = re.compile(
     r"\b(?:compared?|comparison|versus|vs|differ\w*|chang(?:e|es|ed|ing)|new|dropp?(?:ed|ing)|"
-    r"remov(?:e|ed|ing)|add(?:ed|ing)|instead of|rather than|than|"
+    r"remov(?:e|ed|ing)|add(?:ed|ing)|instead|rather than|than|replac(?:e|ed|ing)|"
+    r"in (?:its|their) place|disappear\w*|alter\w*|revis\w*|modif\w*|not there|no longer|(?:left|taken|took) out|"
     r"as (?:big|large|much|many|high|low)|turn(?:s|ed)? into|became|become)\b",
     re.I,
 )

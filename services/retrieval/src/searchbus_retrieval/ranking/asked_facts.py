@@ -137,7 +137,10 @@ class AskedFacts:
         return bool(hit.payload.get("fact") == self.fact)
 
     def answers(self, hit: Hit) -> bool:
-        """Whether the hit states those facts, with one of the values that the question says."""
+        """Whether the hit states those facts, with one of the values that the question says; where
+        it says none and asks who, a vote with anybody against."""
+        if not self.values:
+            return self.asks_who and self.has_dissent(hit)
         found = (hit.payload.get("f") or {}).get(self.field) or ()
         have = (found,) if isinstance(found, str) else found
         return self.states(hit) and any(v in have for v in self.values)

@@ -6,6 +6,7 @@ None is a filter, because a later document may have the answer.
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -208,14 +209,17 @@ def preferences(
 
 
 _REPORTED_WITHIN = timedelta(days=62)
+_FIGURE = re.compile(r"\b(?:figures?|readings?|numbers?|print|12-month|twelve-month)\b", re.I)
 
 
 def reported_in(profile: Profile, question: str, periods: Sequence[Period]) -> list[Period]:
     """The months after those of a question that asks for a figure of them; none where it asks for
-    what was said at the time."""
-    if not asks_for_number(question) or any(p.search(question) for p in profile.named.values()):
+    another type of documents."""
+    reporting = [t for t, pattern in profile.reported_later.items() if pattern.search(question)]
+    named = [t for t, pattern in profile.named.items() if pattern.search(question)]
+    if not reporting or not set(named) <= set(reporting):
         return []
-    if not any(pattern.search(question) for pattern in profile.reported_later.values()):
+    if not (asks_for_number(question) or _FIGURE.search(question)):
         return []
     return [Period(p.end, p.end + _REPORTED_WITHIN) for p in periods if p.is_month]
 
