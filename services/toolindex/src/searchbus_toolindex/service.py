@@ -17,7 +17,7 @@ from .follower import Follower
 from .index import Index
 from .prompts import ResearchPrompts
 from .settings import ToolindexSettings
-from .vector_file import VectorFile
+from .vector_file import VectorFile, shipped_vectors
 
 _entries: LiveGauge[Index] = LiveGauge(
     metrics.get_meter("searchbus.toolindex"),
@@ -54,6 +54,11 @@ async def start(process: Process[ToolindexSettings]) -> None:
         raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=False) from error
     process.resources.push_async_callback(embedder.close)
     services = known_services()
+    vectors = VectorFile(
+        settings.vector_file(embedder.dimensions),
+        embedder.dimensions,
+        shipped_vectors(embedder.model),
+    )
     index = Index(embedder.model)
     _entries.watch(index)
     await process.enter(
@@ -61,7 +66,7 @@ async def start(process: Process[ToolindexSettings]) -> None:
             process.bus,
             index,
             embedder,
-            VectorFile(settings.vector_file(embedder.dimensions), embedder.dimensions),
+            vectors,
             grace_s=settings.grace_s,
             lost_grace_s=settings.lost_grace_s,
             declared=toolset_owners(services),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +18,28 @@ import numpy as np
 from searchbus_runtime.files import write_atomically
 from searchbus_vectors import DIMENSIONS, Vector
 
+from .embedding import unit
+
 log = logging.getLogger("searchbus.toolindex")
 
 _KEY_BYTES = 16
 _MAX_RECORDS = 200_000
 _READ_AT_ONCE = 4096
+SHIPPED = Path(str(files(__package__).joinpath("shipped.npz")))
 
 
 def text_key(model: str, text: str) -> bytes:
     """The key of a text's vector."""
     return hashlib.sha256(f"{model}\0{text}".encode()).digest()[:_KEY_BYTES]
+
+
+def shipped_vectors(model: str) -> dict[bytes, Vector]:
+    """The vectors by this model that are shipped, by key; none for most models."""
+    with np.load(SHIPPED) as arrays:
+        if f"{model}/keys" not in arrays:
+            return {}
+        rows = zip(arrays[f"{model}/keys"], arrays[f"{model}/vectors"], strict=True)
+        return {key.tobytes(): unit(vector.astype(np.float32)) for key, vector in rows}
 
 
 class VectorFile:
@@ -36,10 +49,17 @@ class VectorFile:
 
     Args:
         dimensions: of every vector. A file with others is read as one without a valid record.
+        shipped: vectors that need not be kept.
     """
 
-    def __init__(self, path: Path | None, dimensions: int = DIMENSIONS) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        dimensions: int = DIMENSIONS,
+        shipped: Mapping[bytes, Vector] | None = None,
+    ) -> None:
         self._path = path
+        self._shipped = shipped or {}
         self._record = np.dtype([("key", "V16"), ("vector", "<f4", (dimensions,))])
         self._numbers: dict[bytes, int] = {}
         self._kept: dict[bytes, Vector] = {}
@@ -56,6 +76,8 @@ class VectorFile:
 
     def get(self, key: bytes) -> Vector | None:
         """The vector of a key, or None."""
+        if (vector := self._shipped.get(key)) is not None:
+            return vector
         number = self._numbers.get(key)
         if number is None or self._path is None:
             return self._kept.get(key)
