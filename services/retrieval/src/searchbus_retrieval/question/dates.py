@@ -105,7 +105,8 @@ _NEXT_TO = re.compile(
 _COMPARES = re.compile(
     r"\b(?:compared?|comparison|versus|vs|differ\w*|chang(?:e|es|ed|ing)|new|dropp?(?:ed|ing)|"
     r"remov(?:e|ed|ing)|add(?:ed|ing)|instead|rather than|than|replac(?:e|ed|ing)|"
-    r"in (?:its|their) place|disappear\w*|alter\w*|revis\w*|modif\w*|not there|no longer|(?:left|taken|took) out|"
+    r"in (?:its|their) place|disappear\w*|alter\w*|revis\w*|modif\w*|not there|no longer|"
+    r"(?:left|taken|took) out|"
     r"as (?:big|large|much|many|high|low)|turn(?:s|ed)? into|became|become)\b",
     re.I,
 )
