@@ -107,8 +107,7 @@ class Chromium:
 
     async def __aenter__(self) -> Self:
         try:
-            # Short: a socket below it may have a path of about 100 characters.
-            self._folder = Path(tempfile.mkdtemp(prefix="page-")).resolve()
+            self._folder = _new_folder()
             self._process = await self._started(self._folder)
         except BaseException as error:
             await self._delete_folder()
@@ -231,6 +230,11 @@ class Chromium:
             return (self._folder / "stderr").read_text(errors="replace")[-300:]
         except OSError:
             return ""
+
+
+def _new_folder() -> Path:
+    """A short path: a socket below it may have one of about 100 characters."""
+    return Path(tempfile.mkdtemp(prefix="page-")).resolve()
 
 
 def _processes() -> Iterator[tuple[Path, int]]:
