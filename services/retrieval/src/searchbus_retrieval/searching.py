@@ -54,6 +54,9 @@ from .ranking.preferences import (
 from .ranking.probability import Dated, Probability
 from .ranking.question import Question
 
+_MOST_BEYOND, _READ_BEYOND = 4, 20
+"""Searches for a passage that is earlier than the first one found, or later than the latest; and
+the passages of each that are read."""
 _MOST_BESIDE = 4
 """Dates of one question beside which it looks: each takes nine counts."""
 
@@ -218,8 +221,7 @@ class Searcher:
         ids = worth_reading(
             overall, lists, limit, far=question.looks_far, quotation=question.may_quote
         )
-        records = await self._store.get(collection, ids)
-        payloads = {record.id: record.payload for record in records}
+        payloads = await self._payloads(collection, ids)
 
         def ranked() -> RankedHits:
             question.read([payload["text"] for payload in payloads.values()])
@@ -229,7 +231,24 @@ class Searcher:
             return RankedHits(hits, best, any(of_dates) and all(of_dates), why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
-        return await asyncio.to_thread(ranked)
+        hits = await asyncio.to_thread(ranked)
+        for _ in range(_MOST_BEYOND):
+            beyond = question.beyond(hits.hits)
+            if beyond is None:
+                break
+            found = (await match(AllOf((condition, beyond))))[:_READ_BEYOND]
+            there = await self._payloads(collection, [one.id for one in found])
+            new = {i: payload for i, payload in there.items() if question.says_all(payload)}
+            if not new:
+                break
+            payloads |= new
+            overall = _joined(overall, [one for one in found if one.id in new])
+            hits = await asyncio.to_thread(ranked)
+        return hits
+
+    async def _payloads(self, collection: str, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        records = await self._store.get(collection, ids)
+        return {record.id: record.payload for record in records}
 
     async def _spelled(self, collection: str, embedder: Embedder, query: str) -> str:
         """The query with misspelt words replaced by the most usual near ones of the passages."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import Hit, terms
@@ -36,7 +36,7 @@ _FIRST = re.compile(
     re.I,
 )
 _LATEST = re.compile(
-    r"\b(?:latest|most recent|newest|when was the last time"
+    r"\b(?:latest|most recent|newest|(?:when was|for) the last time"
     r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
@@ -135,7 +135,7 @@ class Order:
         named = [hit for hit in found if all(has_word(hit.payload["text"], y) for y in self.until)]
         found = named or found
         floor = max((hit.score for hit in ranked), default=0.0) - _BEHIND_BEST
-        near = [hit for hit in found if hit.score >= floor or self._has_all_words(hit)]
+        near = [hit for hit in found if hit.score >= floor or self.says_all(hit.payload)]
         stated = [hit for hit in found if answers(hit)]
         found = stated or found
         quoted = self._with_phrases(found)
@@ -153,9 +153,9 @@ class Order:
         least = share * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
 
-    def _has_all_words(self, hit: Hit) -> bool:
+    def says_all(self, payload: Mapping[str, Any]) -> bool:
         """Whether it says what is asked about, in words near each other, and much else beside."""
-        text = " ".join(_texts(hit)).lower()
+        text = f"{payload['title']} {payload['text']}".lower()
         return (
             bool(self.words)
             and all(has_word(text, word) for word in self.words)

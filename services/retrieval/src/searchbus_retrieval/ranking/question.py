@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import Hit
+from searchbus_vectors import DateRange, Filter, Hit
 
 from ..question.date_words import DATE_WORD
 from ..question.dates import dates_of
@@ -28,7 +28,15 @@ from ..question.words import (
 from .asked_facts import AskedFacts, Premise
 from .chronology import order_of
 from .events import Change, choose_within_events, raise_earliest
-from .preferences import dated, in_order, preferences, reported_in, wanted_type, within
+from .preferences import (
+    dated,
+    in_order,
+    metadata,
+    preferences,
+    reported_in,
+    wanted_type,
+    within,
+)
 from .sentences import Sentences, asks_for_money, asks_for_number, beginnings
 
 LITERAL_LIFT = 1.0
@@ -192,6 +200,20 @@ class Question:
     def order(self) -> Literal["first", "latest"] | None:
         """Which document by date the question asks for."""
         return None if self._order is None else self._order.wanted
+
+    def beyond(self, hits: Sequence[Hit]) -> Filter | None:
+        """Documents before the first that says all, or after the latest; None where the question
+        does not ask for either, or none does."""
+        if self._order is None or not hits or not self.says_all(hits[0].payload):
+            return None
+        date = metadata(hits[0], self.date_field)
+        if self._order.wanted == "first":
+            return DateRange(self.date_path, lt=date)
+        return DateRange(self.date_path, gt=date)
+
+    def says_all(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a passage has all that the first or the latest must say."""
+        return self._order is not None and self._order.says_all(payload)
 
     @property
     def asks_in_order(self) -> bool:
