@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -16,14 +14,15 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from searchbus_contracts.services import OPERATOR
-from searchbus_runtime import StackState, read_state, write_state
+from searchbus_runtime import StackState
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import space_for_start
-from searchbus_runtime.state import LOCK_FILE, process_started
+from searchbus_runtime.state import process_started
 
 from .children import Child, LogFile, Processes
-from .errors import AlreadyRunningError, StackError
+from .data_folder import StateFile, claim_folder
+from .errors import StackError
 from .launching import Launcher
 from .output import tell
 from .servers import Edges, check_port, reload_nats, start_fakes, start_nats
@@ -32,9 +31,6 @@ from .stack_services import EDGE, StackService, find_services, needed_services
 if TYPE_CHECKING:
     from .secure import Security
 
-_LOCK_ATTEMPTS = 5
-_WRITE_AGAIN_S = 2.0
-"""Seconds between attempts to write the state file."""
 SOURCES_FILE = "sources.toml"
 """In the data folder: the sources that a stack keeps in sync (`searchbus sync`)."""
 _LOOK_EVERY_S = 2.0
@@ -331,72 +327,3 @@ class Stack:
         self.logs.mkdir(exist_ok=True)
         log = LogFile(self.logs / f"{label}.log")
         return Child(label, command, environment, log=log, verbose=self.verbose, **options)
-
-
-def claim_folder(data: Path) -> IO[str]:
-    """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
-
-    The lock ends when the file is closed.
-
-    Raises:
-        AlreadyRunningError: a stack runs, starts or stops there.
-    """
-    data.parent.mkdir(parents=True, exist_ok=True)
-    data.mkdir(mode=0o700, exist_ok=True)
-    lock = (data / LOCK_FILE).open("a+")
-    if _is_locked(lock):
-        return lock
-    lock.close()
-    state = read_state(data)
-    where = f" at {state.url} (process {state.pid})" if state else ""
-    raise AlreadyRunningError(
-        f"A stack is already running on {data}{where}. Use it, stop it, or choose "
-        "another folder with --data."
-    )
-
-
-def _is_locked(file: IO[str]) -> bool:
-    """Lock a file that no other process holds; one that only looks holds it for a moment."""
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False
-
-
-class StateFile:
-    """`<data>/state.json`, written by the process of the stack; on a full disk, later again."""
-
-    def __init__(self, data: Path) -> None:
-        self._path = data / "state.json"
-        self._again: asyncio.TimerHandle | None = None
-        self._failures = 0
-
-    def write(self, state: StackState) -> None:
-        """Write the newest state; a failure is reported once, and the next success as well."""
-        self._stop_writing()
-        try:
-            write_state(state)
-        except OSError as error:
-            self._failures += 1
-            if self._failures == 1:
-                tell(f"state.json cannot be written ({error.strerror}); it is tried again")
-            loop = asyncio.get_running_loop()
-            self._again = loop.call_later(_WRITE_AGAIN_S, self.write, state)
-        else:
-            if self._failures:
-                tell(f"state.json was written after {self._failures} failed attempts")
-            self._failures = 0
-
-    def remove(self) -> None:
-        """Nobody finds the stack any more."""
-        self._stop_writing()
-        self._path.unlink(missing_ok=True)
-
-    def _stop_writing(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None

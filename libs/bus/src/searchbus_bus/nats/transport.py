@@ -267,11 +267,8 @@ class NatsTransport:
         """Deliver messages of a subject to the callback, in a queue group where one is given."""
 
         async def deliver(msg: Msg) -> None:
-            await callback(
-                Message(
-                    subject=msg.subject, data=msg.data, reply=msg.reply, headers=msg.headers or {}
-                )
-            )
+            headers = msg.headers or {}
+            await callback(Message(msg.subject, msg.data, msg.reply, headers))
 
         return NatsSubscription(
             self._client,
