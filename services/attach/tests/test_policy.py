@@ -18,6 +18,7 @@ from searchbus_contracts import (
     ToolReply,
 )
 from searchbus_contracts.attach import ManageReply, ManageRequest
+from searchbus_runtime.pins import DIGITS
 from searchbus_testing import until
 
 from .conftest import EVERYBODY, plain_keys
@@ -167,6 +168,17 @@ async def test_call_waits_until_an_operator_approves_it(viewed):
         await echo(world, "b")
 
 
+async def test_a_call_is_approved_by_its_whole_id(viewed):
+    """Its caller could find another call whose id begins with the same dozen digits."""
+    world = await viewed(approve=True)
+    with pytest.raises(Fault, match="approve"):
+        await echo(world, "a")
+    (waiting,) = (await manage(world, action="waiting")).waiting
+    assert (await manage(world, action="allow", digits=(waiting.id[:12],))).done == ()
+    assert len(waiting.id) == DIGITS
+    assert (await manage(world, action="allow", digits=(waiting.id,))).done == (waiting.id,)
+
+
 async def test_no_caller_fills_the_waiting_list(viewed):
     """Twenty calls of one wait; another caller's still do."""
     world = await viewed(approve=True)
@@ -206,6 +218,11 @@ async def test_client_that_can_ask_its_user_is_asked(viewed):
     declined = {"approval": {"action": "decline"}}
     with pytest.raises(Fault, match="The user refused"):
         await ask("a", input_responses=declined, state=question.state)
+    question = (await ask("a")).input_required
+    waiting = (await manage(world, action="waiting")).waiting
+    await manage(world, action="deny", digits=tuple(one.id for one in waiting))
+    with pytest.raises(Fault, match="A person refused"):  # an operator decides before the user
+        await ask("a", input_responses=accepted, state=question.state)
 
 
 async def test_no_call_without_approval_while_the_store_is_away(viewed):

@@ -20,6 +20,7 @@ from msgspec import Struct
 from searchbus_bus import Bus, Call, KeyValue
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolCall, ToolReply, decode, encode
 from searchbus_contracts.attach import WaitingCall
+from searchbus_runtime.pins import DIGITS
 
 from .definitions.text import clean
 
@@ -78,19 +79,20 @@ class Consent:
         )  # fmt: skip
         named = [call.actor.subject, server, request.tool, arguments]
         caller = hashlib.sha256(call.actor.subject.encode()).hexdigest()[:16]
-        digest = hashlib.sha256(encode(named)).hexdigest()[:40]
+        digest = hashlib.sha256(encode(named)).hexdigest()[:DIGITS]
         key = f"{caller}.{digest}"
-        if await self._answered(call, request, key):
-            return None
         entry = await self._store.get(key)
         known = None if entry is None else decode(entry.value, _Waiting)
-        if entry is not None and known is not None:
-            if known.state == "refused":
-                raise Fault(ErrorCode.FORBIDDEN, "A person refused this call. Use another tool.")
-            if known.state == "allowed" and known.used_by in ("", call.req_id):
-                used = msgspec.structs.replace(known, used_by=call.req_id)
-                if await self._store.update(key, encode(used), entry.revision) is not None:
-                    return None
+        if known is not None and known.state == "refused":  # also where the client's user accepts
+            raise Fault(ErrorCode.FORBIDDEN, "A person refused this call. Use another tool.")
+        if await self._answered(call, request, key):
+            return None
+        if entry is not None and known is not None and known.state == "allowed":
+            used = msgspec.structs.replace(known, used_by=call.req_id)
+            if known.used_by in ("", call.req_id) and (
+                await self._store.update(key, encode(used), entry.revision) is not None
+            ):
+                return None
         if known is None or known.state != "waiting":
             keys = await self._store.keys()
             own = sum(one.startswith(f"{caller}.") for one in keys)
@@ -98,15 +100,16 @@ class Consent:
                 raise Fault(
                     ErrorCode.OVERLOADED, "Too many calls wait for approval. Try again later."
                 )
-            waiting = msgspec.structs.replace(waiting, id=digest[:12])
+            waiting = msgspec.structs.replace(waiting, id=digest)
             await self._store.put(key, encode(_Waiting(waiting)))
         if "elicitation" not in call.client_capabilities:
             raise Fault(
                 ErrorCode.FORBIDDEN,
-                f"A person has to approve this call first; it waits as {digest[:12]}. Send it "
+                f"A person has to approve this call first; it waits as {digest}. Send it "
                 "again, unchanged, after that.",
             )
-        return _question(request.tool, shown, _State(key, secrets.token_hex(8), self._until_s))
+        state = _State(key, secrets.token_hex(8), self._clock() + TTL_S)
+        return _question(request.tool, shown, state)
 
     async def waiting(self) -> list[WaitingCall]:
         """The calls that wait, the oldest first."""
@@ -123,7 +126,7 @@ class Consent:
         """Allow or refuse calls that wait; the ids of those that waited."""
         done = []
         for key in await self._store.keys():
-            if key.partition(".")[2][:12] not in ids:
+            if key.partition(".")[2] not in ids:
                 continue
             entry = await self._store.get(key)
             known = None if entry is None else decode(entry.value, _Waiting)
@@ -132,10 +135,6 @@ class Consent:
                 if await self._store.update(key, encode(known), entry.revision) is not None:
                     done.append(known.call.id)
         return done
-
-    @property
-    def _until_s(self) -> float:
-        return self._clock() + TTL_S
 
     async def _answered(self, call: Call, request: ToolCall, key: str) -> bool:
         """Whether the client's user accepted; raises Fault(forbidden) where the user did not."""

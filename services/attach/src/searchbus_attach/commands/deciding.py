@@ -148,7 +148,7 @@ def waiting(data: DataOption = None) -> None:
 def allow(ids: IdsArgument, data: DataOption = None) -> None:
     """Approve calls that wait: each may be made once, unchanged, within ten minutes.
 
-    Example: searchbus attach allow 1a2b3c4d5e6f
+    Example: searchbus attach allow 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     _decide_calls("allow", ids, data, "approved")
 
@@ -157,7 +157,7 @@ def allow(ids: IdsArgument, data: DataOption = None) -> None:
 def deny(ids: IdsArgument, data: DataOption = None) -> None:
     """Refuse calls that wait.
 
-    Example: searchbus attach deny 1a2b3c4d5e6f
+    Example: searchbus attach deny 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
     _decide_calls("deny", ids, data, "refused")
 
