@@ -43,6 +43,7 @@ def test_a_long_text_is_cut():
     """With a sign that something is missing."""
     assert clean("x" * 30, 10) == "x" * 9 + "…"
     assert clean("x" * 10, 10) == "x" * 10
+    assert clean("x" + "\u200b" * 30 + "hidden", 10) == "x…"
 
 
 def test_one_line():

@@ -30,8 +30,10 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 def clean(text: str, max_chars: int) -> str:
     """The text that a person sees, cut after `max_chars` characters with an ellipsis."""
     # Twice the limit is looked at: a text of megabytes costs no more than a page.
-    kept = "".join(filter(_is_visible, text[: 2 * max_chars + 1])).strip()
-    return kept if len(kept) <= max_chars else f"{kept[: max_chars - 1]}…"
+    looked_at = text[: 2 * max_chars + 1]
+    kept = "".join(filter(_is_visible, looked_at)).strip()
+    is_whole = len(kept) <= max_chars and looked_at == text
+    return kept if is_whole else f"{kept[: max_chars - 1]}…"
 
 
 def clean_line(text: str, max_chars: int) -> str:
