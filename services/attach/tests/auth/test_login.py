@@ -110,6 +110,43 @@ async def test_a_refused_refresh_ends_the_sign_in(protected, sign_ins, server, v
     assert vault.get("safe", "ann") is None
 
 
+async def test_a_sign_in_during_a_refused_refresh_stays(
+    protected, sign_ins, server, vault, monkeypatch
+):
+    """The refusal is of the one before."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    old = vault.get("safe", "ann")
+    new = msgspec.structs.replace(old, access_token="new", refresh_token="newer")
+
+    async def refuse(*_):
+        vault.put("safe", "ann", new)
+        raise TokenRefusedError("refused", "invalid_grant")
+
+    monkeypatch.setattr(login.AuthorizationProvider, "tokens", refuse)
+    assert await sign_ins.logins.tokens(server, "ann", old.access_token) == new
+    assert vault.get("safe", "ann") == new
+
+
+async def test_who_signs_out_during_a_refresh_stays_signed_out(
+    protected, sign_ins, server, vault, monkeypatch
+):
+    """The tokens that come then are not kept; those of a new sign-in are."""
+    await sign_in(sign_ins.logins.ticket("safe", "ann"))
+    old = vault.get("safe", "ann")
+    renewed, new = (msgspec.structs.replace(old, access_token=one) for one in ("renewed", "new"))
+    meanwhile = [lambda: vault.put("safe", "ann", new), lambda: vault.remove("safe", "ann")]
+
+    async def tokens(*_):
+        meanwhile.pop(0)()
+        return renewed
+
+    monkeypatch.setattr(login.AuthorizationProvider, "tokens", tokens)
+    assert await sign_ins.logins.tokens(server, "ann", old.access_token) == new
+    with pytest.raises(LoginRequiredError, match="nobody signed in"):
+        await sign_ins.logins.tokens(server, "ann", new.access_token)
+    assert vault.get("safe", "ann") is None
+
+
 async def test_a_sign_in_at_another_authorization_server_does_not_count(
     protected, sign_ins, server, vault
 ):

@@ -118,6 +118,20 @@ async def test_a_new_token_that_is_rejected_is_not_replaced(world):
     assert len(world.asked) == 1
 
 
+async def test_a_clock_that_is_set_back_keeps_no_failure(world):
+    """Neither a rejected token for as long; the clock of a machine that sleeps may be ahead."""
+    token = await world.source.token()
+    world.now_s -= 500
+    assert await world.source.token(token) == "t2"
+    world.fault = AuthError("it is away")
+    world.now_s += 200
+    with pytest.raises(AuthError):
+        await world.source.token("t2")
+    world.fault = None
+    world.now_s -= 100
+    assert await world.source.token("t2") == "t4"
+
+
 async def test_a_failure_is_the_answer_for_two_seconds(world):
     """Then there is another request."""
     world.fault = AuthError("no")

@@ -227,9 +227,10 @@ class TokenSource:
             self._tokens = self._failure = None
         now_s = self._clock()
         kept = self._tokens
-        failed = self._failure is not None and now_s < self._failed_s + _FAILED_S
+        # A clock that is set back makes nothing new again.
+        failed = self._failure is not None and abs(now_s - self._failed_s) < _FAILED_S
         if kept is not None and kept.access_token == rejected:
-            if now_s <= kept.issued_s + _FRESH_S:
+            if abs(now_s - kept.issued_s) <= _FRESH_S:
                 return rejected
         elif kept is not None and not kept.expired(now_s) and (failed or not kept.ends_soon(now_s)):
             return kept.access_token

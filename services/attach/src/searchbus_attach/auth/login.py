@@ -226,8 +226,12 @@ class Logins:
                 is_forgotten = self._forget_refused(server, client, refused)
                 if refused.code != "invalid_grant" and not is_forgotten:
                     raise
+                if (newer := self._kept(server, caller)) != kept:  # the person signed in meanwhile
+                    return newer
                 self.vault.remove(server.name, caller)
                 raise LoginRequiredError("the sign-in has ended") from None
+            if (newer := self._kept(server, caller)) != kept:  # or signed out: that stays
+                return newer
             # Not every authorization server sends a new one (RFC 6749, 6).
             refresh_token = renewed.refresh_token or kept.refresh_token
             renewed = msgspec.structs.replace(renewed, refresh_token=refresh_token)
