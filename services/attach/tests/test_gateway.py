@@ -50,6 +50,46 @@ async def test_the_file_is_applied_while_it_runs(new_world):
     assert (await world.call("other", "echo", text="x")).content[0].text == "x"
 
 
+async def test_a_restart_undoes_no_change_of_the_file(new_world):
+    """What is removed while a server takes its time to end stays removed."""
+    world = await new_world(plain=plain_keys(), other=plain_keys())
+    for name in ("plain", "other"):
+        await world.until_up(name)
+    attached, ended = world.gateway._attached, asyncio.Event()
+    stop = attached["plain"].stop
+
+    async def stop_late() -> None:
+        await ended.wait()
+        await stop()
+
+    attached["plain"].stop = stop_late
+    restart = asyncio.ensure_future(world.gateway.restart("plain"))
+    await until(lambda: "plain" not in attached)
+    seen = world.gateway._file_stamp
+    world.write(plain=plain_keys())
+    await until(lambda: world.gateway._file_stamp != seen)
+    ended.set()
+    await restart
+    await until(lambda: [*attached] == ["plain"])
+    await world.until_up()
+
+
+async def test_a_restart_that_nobody_waits_for_is_ended(new_world):
+    """The server is not gone with the request."""
+    world = await new_world(plain=plain_keys())
+    await world.until_up()
+    attached = world.gateway._attached
+    before, ended = attached["plain"], asyncio.Event()
+    stop, before.stop = before.stop, ended.wait
+    restart = asyncio.ensure_future(world.gateway.restart("plain"))
+    await until(lambda: "plain" not in attached)
+    restart.cancel()
+    await asyncio.gather(restart, return_exceptions=True)
+    await stop()
+    assert attached["plain"] is not before
+    await world.until_up()
+
+
 async def test_a_broken_file_changes_nothing(new_world):
     """The last valid one counts, and the operator is told."""
     world = await new_world(plain=plain_keys())

@@ -78,6 +78,8 @@ class Gateway:
         self._emptied = False
         self._pins_stamp: object = approvals.stamp()
         self._logins_stamp: object = None
+        # A server that is restarted takes seconds to end; the file may change meanwhile.
+        self._applying = asyncio.Lock()
         self._dirty = asyncio.Event()
         self._changed: set[str] = set()
         self._announce: Callable[[], Awaitable[None]] | None = None
@@ -153,12 +155,15 @@ class Gateway:
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it anew; raises Fault(not_found)."""
-        attached = self._find(name)
-        views = {one: found.view for one, found in self._attached.items()}
-        servers = {one: found.server for one, found in self._attached.items()}
-        others = {one: server for one, server in servers.items() if server is not attached.server}
-        await self._apply(others, views)
-        await self._apply(servers, views)
+        async with self._applying:
+            attached = self._find(name)
+            views = {one: found.view for one, found in self._attached.items()}
+            servers = {one: found.server for one, found in self._attached.items()}
+            others = {o: server for o, server in servers.items() if server is not attached.server}
+            try:
+                await self._apply(others, views)
+            finally:  # also where the operator does not wait for its end
+                await self._apply(servers, views)
 
     def _find(self, name: str) -> Attached:
         found = self._attached.get(name)
@@ -199,7 +204,8 @@ class Gateway:
         self._emptied = False
         self._offering.declare(declared.selections)
         servers = {name: s for name, s in declared.servers.items() if s.enabled}
-        await self._apply(servers, declared.views)
+        async with self._applying:
+            await self._apply(servers, declared.views)
         if self._announce is None:
             self._offering.offer_selections(self._attached)
         self._dirty.set()
