@@ -108,6 +108,14 @@ async def test_process_that_ends_at_once_is_given_up(monkeypatch):
     assert waits == sorted(waits)
 
 
+async def test_what_cannot_be_started_is_given_up():
+    """As one that ends at once: the other processes of a stack may work without it."""
+    process = Child("worker", ["/no/such/program"])
+    with pytest.raises(GaveUpError, match=r"worker cannot be started \(.*No such file") as error:
+        await process.keep_running(print)
+    assert error.value.code == 1
+
+
 async def test_wrong_settings_are_given_up_at_once():
     """Exit code 2: another start would end in the same way."""
     starts = []

@@ -114,7 +114,11 @@ class Child:
         """
         self._deaths_s = []
         while not self.stopping:
-            await self._start()
+            try:
+                await self._start()
+            except OSError as error:  # no process, e.g., or no descriptor is left
+                remedy = "End other processes, or raise the limits of this user."
+                raise GaveUpError(f"{self.name} cannot be started ({error}). {remedy}", 1) from None
             if self._is_stopping():  # `stop` found none
                 await self.stop()
                 return
