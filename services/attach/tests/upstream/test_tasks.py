@@ -129,7 +129,8 @@ async def test_other_ends_of_a_task_are_failures(monkeypatch, step, error, messa
             await session.ask("tools/call", CALL)
 
 
-async def test_a_task_without_an_id_is_a_failure():
-    """Nothing can be asked about it."""
-    with pytest.raises(Fault, match="without an id"):
-        await tasks.follow(lambda *_: None, {"resultType": "task", "taskId": ""})
+@pytest.mark.parametrize("task_id", ["", 3, "x" * 10_000])
+async def test_a_task_without_a_usable_id_is_a_failure(task_id):
+    """Nothing can be asked about it; one of megabytes would be sent with each question."""
+    with pytest.raises(Fault, match="without a usable id"):
+        await tasks.follow(lambda *_: None, {"resultType": "task", "taskId": task_id})

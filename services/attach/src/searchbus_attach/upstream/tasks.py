@@ -23,6 +23,8 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 MIN_PAUSE_S, MAX_PAUSE_S = 0.2, 10.0
 """Between two questions, whatever the server suggests."""
 _CANCEL_TIMEOUT_S = 1.0
+_MAX_ID_CHARS = 1024
+"""It is sent with each question, in the head of the request as well."""
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -41,8 +43,8 @@ async def follow(
         Fault: upstream_failed, it was cancelled, asks for input or is malformed.
     """
     task_id, task, steps, shown = given.get("taskId"), given, 0, None
-    if not isinstance(task_id, str) or not task_id:
-        raise _unusable("began a task without an id")
+    if not isinstance(task_id, str) or not 0 < len(task_id) <= _MAX_ID_CHARS:
+        raise _unusable("began a task without a usable id")
     params = {"taskId": task_id}
     try:
         while task.get("status") == "working" or task is given:
