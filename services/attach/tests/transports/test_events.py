@@ -38,6 +38,8 @@ def test_what_is_said_without_data_counts():
     reader = EventReader(max_bytes=1000)
     assert read(reader, b"id: 4\nretry: 20\n\n") == []
     assert (reader.last_id, reader.retry_s) == ("4", 0.02)
+    assert read(reader, b"id: " + b"9" * 100_000 + b"\n\n") == []
+    assert reader.last_id == "4"
 
 
 def test_a_stream_that_begins_anew_keeps_its_place():
@@ -72,3 +74,19 @@ def test_many_small_events_are_not_too_large():
     """The limit is of each."""
     reader = EventReader(max_bytes=100)
     assert len(read(reader, *[b"data: " + b"x" * 60 + b"\n\n"] * 20)) == 20
+
+
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_what_is_larger_than_what_is_kept_is_dropped(step):
+    """As a whole, also of several lines, and it is not in memory; the next event is read."""
+    dropped: list[int] = []
+    reader = EventReader(max_bytes=10_000, kept_bytes=100, on_dropped=dropped.append)
+    large = b"data: " + b"x" * 500 + b"\ndata: y\nevent: message\ndata: {}\nid: 1\n\n"
+    text = large + b"data: next\n\n" + b"data: z\n" * 45 + b"\nid: 2\ndata: last\n\n"
+    seen = []
+    for start in range(0, len(text), step):
+        seen += reader.read(text[start : start + step])
+        assert len(reader._line) + len(reader._data) <= 200
+    assert seen == [b"next", b"\n".join([b"z"] * 45), b"last"]
+    assert [500 <= size_bytes < 550 for size_bytes in dropped] == [True]
+    assert reader.last_id == "2"

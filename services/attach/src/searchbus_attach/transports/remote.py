@@ -33,7 +33,7 @@ from mcp_types import (
 
 from ..declare.servers import Server
 from ..errors import AuthError, ServerError
-from .budget import Budget
+from .budget import MAX_EVENT_BYTES, Budget
 from .direct import DirectRequests
 from .events import EventReader
 from .http import Http1Transport
@@ -142,7 +142,12 @@ class _Transport(StreamableHTTPTransport):
 
         The SDK's reads events for four times the CPU, and gives up a stream that broke off twice.
         """
-        events, failed = EventReader(max_bytes=MAX_ANSWER_BYTES), 0
+        # It has no answers: what is larger than a notice is dropped before it is in memory.
+        events = EventReader(
+            max_bytes=MAX_ANSWER_BYTES, kept_bytes=MAX_EVENT_BYTES,
+            on_dropped=lambda size_bytes: self._budget.drop("event", size_bytes),
+        )  # fmt: skip
+        failed = 0
         while self.session_id and failed < _STREAM_ATTEMPTS:
             last = {} if events.last_id is None else {"last-event-id": events.last_id}
             failed += 1

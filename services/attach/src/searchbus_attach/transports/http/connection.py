@@ -124,7 +124,8 @@ class Http1Connection(asyncio.Protocol):
         return data
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close it at once; what was not received is given back."""
+        self._body.clear()
         self._transport.abort()
 
     async def _change(self, timeout_s: float | None, late: type[httpx2.TimeoutException]) -> None:
