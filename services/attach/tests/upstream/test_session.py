@@ -133,6 +133,19 @@ async def test_a_list_that_is_too_large_is_an_error(monkeypatch):
     assert error.group_contains(ServerError, match="larger than")
 
 
+async def test_values_of_a_list_count_by_what_they_take(monkeypatch):
+    """An empty list is two bytes of JSON, and sixty in memory."""
+    monkeypatch.setattr(module, "MAX_LIST_BYTES", 16 * 1024)
+
+    async def use(session):
+        return await session.list_all()
+
+    tools = [{**GOOD, "name": f"t{n}", "x": [[]] * 100} for n in range(8)]
+    with pytest.raises(ExceptionGroup) as error:
+        await opened({"tools": tools, "page_size": 1}, use)
+    assert error.group_contains(ServerError, match="larger than")
+
+
 def test_the_sdk_has_what_is_used_of_it():
     """Some of it is not public; the SDK is pinned to one minor version."""
     from mcp import ClientSession

@@ -27,7 +27,7 @@ _COST_BYTES_PER_S, _COST_BYTES = 8 * 2**20, 32 * 2**20
 """The rate and the burst of all that a server sends, with what the costs below add."""
 _MESSAGE_COST_BYTES = 2048
 """Our work for one message, in bytes of a long one."""
-_VALUE_COST_BYTES = 32
+VALUE_COST_BYTES = 32
 """Our work for one value of JSON."""
 _TURN_COST_BYTES, _TURNS_BYTES_PER_S = 64 * 1024, 64 * 2**20
 """After so much, other servers have their turn. The rate of a burst leaves them most of the loop's
@@ -102,7 +102,7 @@ class Budget:
 
     def note_values(self, number: int) -> None:
         """Count the values of a message, before they are parsed."""
-        cost = number * _VALUE_COST_BYTES
+        cost = number * VALUE_COST_BYTES
         self._turn_bytes += cost
         self._cost.owe(cost)
 

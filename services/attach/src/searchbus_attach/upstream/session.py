@@ -7,6 +7,7 @@ are read here instead. Sampling, elicitation and roots are not offered to server
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import msgspec
 from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
+from mcp.shared.inbound import MCP_NAME_HEADER, X_MCP_HEADER_KEY, encode_header_value
 from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, Implementation, ListToolsResult, Tool
 from pydantic import ValidationError
 
@@ -28,8 +29,9 @@ from ..definitions.describe import ListedContents, ServerTools
 from ..definitions.skills import EXTENSION as SKILLS
 from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerError
+from ..transports.budget import VALUE_COST_BYTES
 from ..transports.direct import DirectRequests, NotDirectError
-from ..transports.messages import MAX_DEPTH, MessageStream, is_deeper
+from ..transports.messages import MAX_DEPTH, MessageStream, count_values, is_deeper
 from . import tasks
 
 log = logging.getLogger("searchbus.attach")
@@ -133,7 +135,9 @@ class ServerSession(ClientSession):
             if declares_tools or error.code != METHOD_NOT_FOUND:
                 raise
             found = []
-        self._know(found)
+        if self.discover_result is not None:
+            # Thousands of tools take seconds; the calls of other servers go on meanwhile.
+            await asyncio.to_thread(self._know, found)
         return found
 
     async def list_contents(self) -> ListedContents:
@@ -204,7 +208,8 @@ class ServerSession(ClientSession):
             raw = await self._send(method, {} if cursor is None else {"cursor": cursor})
             items = raw.get(key)
             found += items if isinstance(items, list) else []
-            size_bytes += len(msgspec.json.encode(items))
+            data = msgspec.json.encode(items)
+            size_bytes += len(data) + VALUE_COST_BYTES * count_values(data)
             if size_bytes > MAX_LIST_BYTES:
                 raise ServerError(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
             cursor = raw.get("nextCursor")
@@ -213,11 +218,12 @@ class ServerSession(ClientSession):
         raise ServerError(f"its list of {key} has more than {MAX_PAGES} pages")
 
     def _know(self, tools: list[Any]) -> None:
-        """Tell the SDK the tools that it can parse, for arguments that are sent as headers."""
+        """Tell the SDK the tools that it can parse, with arguments that are sent as headers."""
         parsed = []
         for tool in tools:
             try:
-                parsed.append(Tool.model_validate(tool))
+                if X_MCP_HEADER_KEY.encode() in msgspec.json.encode(tool):
+                    parsed.append(Tool.model_validate(tool))
             except ValidationError:
                 continue  # describe.py says why it is not listed
         self._absorb_tool_listing(ListToolsResult(tools=parsed), complete=True)
