@@ -344,3 +344,15 @@ async def test_a_cancelled_request_is_given_up():
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         assert world.abandoned == [FIRST_ID]
+
+
+@pytest.mark.parametrize("progress", [b"1" + b"0" * 400, b"-1e999"])
+async def test_progress_that_is_no_number_of_the_bus_is_left_out(caplog, progress):
+    """A line of the log for each would be a flood."""
+    async with opened() as world:
+        notice = b'{"jsonrpc":"2.0","method":"notifications/progress","params":%b}'
+        params = b'{"progressToken":%d,"progress":%b}' % (FIRST_ID, progress)
+        world.server.answers = [STREAM + event(notice % params) + event(RESULT) + END]
+        assert await call(world) == {"content": []}
+        assert world.told == []
+    assert caplog.text == ""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeGuard
@@ -39,6 +40,7 @@ log = logging.getLogger("searchbus.attach")
 
 FIRST_ID = 1_000_000_000
 """The ids before are of the SDK's requests; some servers keep ids in 32 bits."""
+_MOST = sys.float_info.max
 Answer = JSONRPCResponse | JSONRPCError
 Send = Callable[[int, bytes, dict[str, str]], Awaitable[Answer]]
 """Sends the JSON of a request with this id, and headers where there are some; its answer."""
@@ -152,4 +154,5 @@ def _start_span(method: str, params: dict[str, Any], request_id: int) -> Span:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it fits into a float; JSON has longer integers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
