@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
@@ -171,10 +172,34 @@ async def test_one_that_prints_without_end_is_read_slowly(monkeypatch):
         pauses.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    process = SimpleNamespace(pid=1, stdin=object(), stdout=object(), stderr=stderr)
-    await ServerProcess(process, Reaper())._read_stderr(texts.append)
+    await ServerProcess(SimpleNamespace(pid=1), Reaper())._read_stderr(stderr, texts.append)
     assert "\n".join(texts) == "\n".join(["x"] * 50_000)
     assert sum(pauses) == pytest.approx(50_000 / module._STDERR_LINES_PER_S)
+
+
+async def test_the_loop_goes_on_while_a_command_is_started(reaper, monkeypatch):
+    """Until its program runs it needs a CPU, for which it may wait."""
+    threads = []
+    popen = subprocess.Popen
+
+    def start(arguments, **options):
+        if arguments[0] == "cat":
+            threads.append(threading.get_ident())
+        return popen(arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    child = await ServerProcess.start(parse_server("x", {"command": "cat"}), reaper, print)
+    await child.end()
+    assert threading.get_ident() not in threads != []
+
+
+async def test_what_it_printed_is_not_kept_after_its_end(reaper):
+    """What refers to a lost connection is collected late."""
+    server = parse_server("x", {"command": "yes"})
+    child = await ServerProcess.start(server, reaper, print)
+    await until(lambda: child.stdout._buffer)
+    await child.end()
+    assert not child.stdout._buffer
 
 
 async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
@@ -196,7 +221,7 @@ async def test_what_it_prints_before_its_end_is_kept(reaper, monkeypatch):
      ({"command": "true", "cwd": "/no/such/folder"}, "there is no folder /no/such/folder")],
 )  # fmt: skip
 def test_what_does_not_exist_is_named(reaper, loop, keys, said):
-    """The program, or the folder that it should start in; uvloop does not say which."""
+    """The program, or the folder that it should start in."""
     server = parse_server("x", keys)
     with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(OSError) as raised:
         runner.run(ServerProcess.start(server, reaper, print))
@@ -297,6 +322,18 @@ def test_a_file_that_cannot_be_written_is_reported_once(tmp_path, caplog):
     log.write("one")
     log.write("two")
     assert caplog.text.count("cannot be written") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device stands for a full disk")
+def test_a_full_disk_is_reported_once(tmp_path, caplog, capsys):
+    """Not with a traceback for whatever a command prints."""
+    (tmp_path / "attach-files.log").symlink_to("/dev/full")
+    log = ChildLog("files", tmp_path)
+    log.write("one")
+    log.write("two")
+    log.close()
+    assert caplog.text.count("cannot be written") == 1
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", " \n "])

@@ -70,7 +70,7 @@ def test_refused_credentials_are_named_first():
 def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
     """A group of exceptions is looked into."""
     connection = ServerConnection()
-    connection.cause = ExceptionGroup("", [httpx2.ConnectError("x")])
+    connection.note_end(ExceptionGroup("", [httpx2.ConnectError("x")]))
     assert connection.never_reached
     url = "http://x.example/mcp"
     subscribed = httpx2.Request("POST", url, headers={"Mcp-Method": "subscriptions/listen"})
@@ -80,7 +80,7 @@ def test_only_an_address_that_was_never_reached_is_safe_to_ask_again():
     connection.notes.note_unreached([])
     assert not connection.never_reached  # that call may have been received
     connection.notes = HttpNotes()
-    connection.cause = httpx2.ReadError("x")
+    connection.note_end(httpx2.ReadError("x"))
     assert not connection.never_reached
 
 

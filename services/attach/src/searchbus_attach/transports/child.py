@@ -22,6 +22,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
+from typing import IO
+
+import uvloop
 
 from searchbus_runtime.parent import end_with_parent
 from searchbus_runtime.secrecy import public_environment
@@ -29,7 +32,7 @@ from searchbus_runtime.wording import printable
 
 from ..declare.servers import Server
 from .confinement import restrict, rules
-from .reaper import MARK, NICE
+from .reaper import MARK, NICE, hold_back
 from .reaping import Reaper
 
 log = logging.getLogger("searchbus.attach")
@@ -70,15 +73,14 @@ def has_program(server: Server) -> bool:
 class ServerProcess:
     """A running command; made by `start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reaper: Reaper) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def __init__(self, process: subprocess.Popen[bytes], reaper: Reaper) -> None:
         self.pid = process.pid
-        self.stdin = process.stdin
-        self.stdout = process.stdout
+        self.stdin: asyncio.StreamWriter
+        self.stdout: asyncio.StreamReader
         self._process = process
         self._reaper = reaper
         self._reading: asyncio.Task[None] | None = None
+        self._pipes: list[asyncio.BaseTransport] = []
 
     @classmethod
     async def start(
@@ -118,38 +120,40 @@ class ServerProcess:
                 restrict(confinement)
 
         try:
-            process = await asyncio.create_subprocess_exec(
-                server.command,
-                *server.args,
+            # In a thread: uvloop's own way holds the loop until the new process has a CPU, and runs
+            # its program. The thread lives as long as the service: its end would end the process.
+            process = await asyncio.to_thread(
+                subprocess.Popen,
+                [server.command, *server.args],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
                 cwd=server.cwd or None,
-                limit=READ_AHEAD_BYTES,
                 start_new_session=True,
                 preexec_fn=limit,
             )
         except FileNotFoundError as error:
-            # uvloop does not say which file.
-            if server.cwd and not await asyncio.to_thread(os.path.isdir, server.cwd):
+            if error.filename == server.cwd:
                 message = f"there is no folder {server.cwd}"
                 raise NotADirectoryError(error.errno, message) from None
-            raise FileNotFoundError(error.errno, error.strerror, server.command) from None
+            raise
         finally:
             if confinement is not None:
                 os.close(confinement)
         if sys.platform == "linux":
             _expose_to_oom(process.pid)
+            hold_back(process.pid)
         reaper.watch(process.pid, server.processes, mark)
         child = cls(process, reaper)
-        child._reading = asyncio.get_running_loop().create_task(child._read_stderr(on_stderr))
+        await child._open(on_stderr)
         return child
 
     @property
     def code(self) -> int | None:
         """Its exit code; None while it runs."""
-        return self._process.returncode
+        return self._process.poll()
 
     async def exit_code(self, timeout_s: float) -> int | None:
         """Its exit code, as soon as it has ended, and what it printed to standard error is read;
@@ -184,14 +188,37 @@ class ServerProcess:
         if self._reading is not None:
             await asyncio.wait([self._reading], timeout=_STDERR_GRACE_S)
             self._reading.cancel()
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:
-            with suppress(ProcessLookupError):
-                transport.close()
+        # Objects of a lost connection refer to each other until they are collected, seldom: of half
+        # a megabyte for each this was the largest part.
+        self.stdout.feed_eof()
+        with suppress(OSError):
+            await self.stdout.read()
+        for pipe in self._pipes:
+            pipe.close()
 
-    async def _read_stderr(self, on_lines: Callable[[str], None]) -> None:
-        stream = self._process.stderr
-        assert stream is not None
+    async def _open(self, on_stderr: Callable[[str], None]) -> None:
+        """Open its pipes, and read what it prints to standard error."""
+        loop, process = asyncio.get_running_loop(), self._process
+        self.stdout = await self._reader(process.stdout)
+        stderr = await self._reader(process.stderr)
+        writer, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), _taken(process.stdin)
+        )
+        self._pipes.append(writer)
+        self.stdin = asyncio.StreamWriter(writer, protocol, None, loop)
+        self._reading = loop.create_task(self._read_stderr(stderr, on_stderr))
+
+    async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=READ_AHEAD_BYTES)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), _taken(pipe)
+        )
+        self._pipes.append(transport)
+        return reader
+
+    async def _read_stderr(
+        self, stream: asyncio.StreamReader, on_lines: Callable[[str], None]
+    ) -> None:
         rest = ""
         while chunk := await stream.read(65_536):
             *lines, rest = (rest + chunk.decode("utf-8", "replace")).split("\n")
@@ -236,6 +263,16 @@ class ServerProcess:
         return True
 
 
+def _taken(pipe: IO[bytes] | None) -> IO[bytes]:
+    """A pipe for the loop, which closes it. uvloop would close the descriptor, and then the file,
+    when the descriptor may already be one of another thread."""
+    assert pipe is not None
+    with pipe:
+        descriptor = os.dup(pipe.fileno())
+    closes = not isinstance(asyncio.get_running_loop(), uvloop.Loop)
+    return open(descriptor, pipe.mode, buffering=0, closefd=closes)
+
+
 _MAX_BYTES = 2**20
 _SHOWN_LINES = 5
 _SHOWN_CHARS = 200
@@ -259,6 +296,10 @@ class _SharedFile(WatchedFileHandler):
         if path.exists() and path.stat().st_ino == self.ino:
             path.replace(f"{path}.1")
         self.reopenIfNeeded()
+
+    def handleError(self, _: logging.LogRecord) -> None:
+        """Raise what `write` reports once; a full disk would be a traceback for each record."""
+        raise
 
 
 class ChildLog:
@@ -318,7 +359,8 @@ class ChildLog:
     def close(self) -> None:
         """Close the file."""
         if self._handler is not None:
-            self._handler.close()
+            with suppress(OSError):  # what a full disk did not take is tried once more
+                self._handler.close()
             self._handler = None
 
 

@@ -145,10 +145,7 @@ class Groups:
     def _hold_back(self, pids: set[int]) -> None:
         """Give the sessions of these processes less CPU time, also those that undid it."""
         for pid in {self._processes[pid].session: pid for pid in pids}.values():
-            path = f"/proc/{pid}/autogroup"  # "/autogroup-25 nice 0", or no such file
-            found = _read(path, 100)
-            if found and not found.endswith(b" nice %d\n" % NICE):
-                _write(path, b"%d" % NICE)
+            hold_back(pid)
 
     def _look_at_adopted(self) -> None:
         """Children of the starter that are not commands; each at the second sight: one that starts
@@ -200,6 +197,14 @@ def main() -> None:
         left = groups.end(0)
     if left:
         groups.end(signal.SIGKILL)
+
+
+def hold_back(pid: int) -> None:
+    """Give the session of a process less CPU time, unless it has that already."""
+    path = f"/proc/{pid}/autogroup"  # "/autogroup-25 nice 0", or no such file
+    found = _read(path, 100)
+    if found and not found.endswith(b" nice %d\n" % NICE):
+        _write(path, b"%d" % NICE)
 
 
 def _processes() -> dict[int, Process]:

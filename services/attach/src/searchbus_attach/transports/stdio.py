@@ -71,8 +71,9 @@ async def stdio_transport(
         waiting[request_id] = answer
         try:
             with suppress(OSError, RuntimeError):  # as below
-                child.stdin.write(body + b"\n")
+                # Before: what is written to one that does not read stays in memory.
                 await child.stdin.drain()
+                child.stdin.write(body + b"\n")
             return await answer
         finally:
             del waiting[request_id]
@@ -138,8 +139,7 @@ async def _messages(
         ServerError: it ended, or what it prints is not MCP.
     """
     garbage = 0
-    async for line in _lines(child.stdout):
-        await budget.pace(len(line))
+    async for line in _lines(child.stdout, budget):
         try:
             message = read_message(line, budget)
         except ValueError:
@@ -159,8 +159,8 @@ async def _messages(
     raise ServerError(ended, log.told)
 
 
-async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """Lines of any length up to the limit; little is read ahead of them.
+async def _lines(output: asyncio.StreamReader, budget: Budget) -> AsyncGenerator[bytes]:
+    """Lines of any length up to the limit, as fast as the budget allows; little is read ahead.
 
     Raises:
         ServerError: a line is too long.
@@ -169,9 +169,15 @@ async def _lines(output: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     while chunk := await output.read(READ_AHEAD_BYTES):
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            yield bytes(line) + part if line else part
-            line.clear()
-        line += rest
+            await budget.pace(len(part))
+            if line:
+                line += part
+                part = bytes(line)
+                line.clear()
+            yield part
+        if rest:
+            await budget.pace(len(rest), 0)
+            line += rest
         if len(line) > MAX_LINE_BYTES:
             line.clear()  # the fault is kept with this frame
             raise ServerError(f"it printed a line of more than {MAX_LINE_BYTES // 2**20} MiB")

@@ -98,8 +98,8 @@ class ServerConnection:
         doubtful: set when a call has no answer, so that the server may hang.
         hung: whether it is over because the server answered neither a call nor a ping.
         given_up: set when it is over.
-        ended: set when it is closed, after `cause`.
-        cause: the exception that ended it.
+        ended: set when it is closed, after `unreached`.
+        unreached: whether it ended because no connection could be made.
         notes: what its transport noted.
         shared: whether calls of more than one caller were sent.
     """
@@ -116,7 +116,7 @@ class ServerConnection:
         self.hung = False
         self.given_up = asyncio.Event()
         self.ended = asyncio.Event()
-        self.cause: BaseException | None = None
+        self.unreached = False
         self.notes = HttpNotes()
         self.shared = False
         self._caller: str | None = None
@@ -185,9 +185,11 @@ class ServerConnection:
         """Whether it ended because the server could not be reached, and no other request that it
         had sent was without an answer then: none of the calls that ended with it were done.
         """
-        if self.notes.unanswered or self.cause is None:
-            return False
-        return isinstance(first_of(self.cause), httpx2.ConnectError | httpx2.ConnectTimeout)
+        return self.unreached and not self.notes.unanswered
+
+    def note_end(self, error: BaseException) -> None:
+        """Note what ended it; the exception itself would keep all that its frames hold."""
+        self.unreached = isinstance(first_of(error), httpx2.ConnectError | httpx2.ConnectTimeout)
 
     async def follow_changes(self) -> None:
         """Follow the lists of a server that reports changes on request (2026-07-28)."""

@@ -354,7 +354,7 @@ class Upstream:
             return f"it did not {step} in time"
         except Exception as error:
             if connection is not None:
-                connection.cause = error
+                connection.note_end(error)
             log.debug("the connection to %s failed", self.server.name, exc_info=True)
             self._away = is_away(error, notes)
             if isinstance(first_of(error), ItselfError) and not self.lists.given_up:
