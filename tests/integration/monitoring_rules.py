@@ -26,6 +26,12 @@ def monitoring_faults(manifests: Manifests) -> Iterator[str]:
             for service in watched:
                 if endpoint["port"] not in {p["name"] for p in service["spec"]["ports"]}:
                     yield f"ServiceMonitor {name_of(monitor)}: {name_of(service)} has no port {endpoint['port']}"
+    for scaler in manifests.of("ScaledObject"):
+        here = f'namespace="{scaler["metadata"]["namespace"]}"'
+        for trigger in scaler["spec"]["triggers"]:
+            query = trigger["metadata"]["query"]
+            if query.count(here) != query.count("{"):
+                yield f"ScaledObject {name_of(scaler)} counts other installations, too"
     expressions = [
         (f"PrometheusRule {rule['alert']}", rule["expr"])
         for rules in manifests.of("PrometheusRule")

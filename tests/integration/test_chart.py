@@ -172,6 +172,24 @@ def test_a_route_leads_browsers_to_the_pages_of_attached_servers():
     assert rule["backendRefs"][0]["port"] == service["spec"]["ports"][0]["port"]
 
 
+def test_a_release_is_scaled_by_its_own_load():
+    """Not by that of an installation in another namespace."""
+    queries = [
+        trigger["metadata"]["query"]
+        for d in rendered_chart("prod", "--namespace=other")
+        if d["kind"] == "ScaledObject"
+        for trigger in d["spec"]["triggers"]
+    ]
+    assert len(queries) == 5
+    assert all(query.count('namespace="other"') == query.count("{") for query in queries)
+
+
+def test_an_attached_server_may_have_a_name_that_no_object_can_have():
+    """Names of toolsets have capitals and underscores."""
+    documents = rendered_chart("attached", "--set=attach.egress.My_Wiki_[0].ports[0].port=443")
+    assert of(documents, "NetworkPolicy", "attached-my-wiki")
+
+
 def test_images_are_named_by_digest_where_one_is_given():
     """The others keep their tag."""
     digest = "sha256:" + "a" * 64

@@ -69,6 +69,14 @@ def test_documents_are_in_one_place():
     assert "qdrant.enabled and documents.enabled exclude each other" in done.stderr
 
 
+def test_the_engine_inside_retrieval_has_one_owner():
+    """Neither the usual number of pods nor KEDA gives it a second one; no server is looked for."""
+    documents = rendered_chart("prod", "--set=documents.enabled=true")
+    assert named(documents, "Deployment")["retrieval"]["spec"]["replicas"] == 1
+    assert "retrieval" not in named(documents, "ScaledObject")
+    assert named(documents, "ConfigMap")["retrieval"]["data"]["SEARCHBUS_QDRANT_URL"] == ""
+
+
 def test_both_servers_are_reached_by_tls_unless_it_is_turned_off():
     """Every URL of a server is one of TLS; without it, no object mentions it."""
     maps = named(rendered_chart("defaults", SIGN_IN), "ConfigMap")

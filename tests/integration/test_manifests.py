@@ -19,7 +19,7 @@ from searchbus_cli.nats_config import nats_config
 from searchbus_contracts import VERSION
 from searchbus_runtime.services import bus_users
 
-from .documents import name_of
+from .documents import name_of, parsed
 from .engine import ROOT, SERVICES
 from .manifests import VERSIONS, Manifests, render, renderer, schema_faults
 from .pod_rules import MADE_ELSEWHERE
@@ -144,6 +144,8 @@ FAULTS = {
         "prod", at("PrometheusRule", "searchbus", "spec", "groups", 0, "rules", 3, "expr"), "rate(searchbus_worker_sheds_total[5m]) > 1"),
     "ScaledObject of nobody": (
         "prod", at("ScaledObject", "ddg", "spec", "scaleTargetRef", "name"), "dgd"),
+    "ScaledObject that counts every installation": (
+        "prod", at("ScaledObject", "web", "spec", "triggers", 0, "metadata", "query"), 'sum(searchbus_worker_in_flight{worker="web"})'),
     "ScaledObject with an unknown field": (
         "prod", at("ScaledObject", "ddg", "spec", "maxReplicas"), 3),
 }  # fmt: skip
@@ -211,6 +213,36 @@ def test_a_pinned_digest_keeps_the_registry(tmp_path):
     )
     assert f"image: registry.example.org/searchbus/edge@{digest}\n" in done.stdout
     assert f"image: registry.example.org/searchbus/web:{VERSION}\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("overlay", "image", "policy"),
+    [
+        ("dev", "searchbus/cli:dev", "IfNotPresent"),
+        ("prod", f"registry.example.org/searchbus/cli:{VERSION}", "Always"),
+    ],
+)
+def test_the_backup_takes_its_image_from_where_the_others_are(tmp_path, overlay, image, policy):
+    """It is a CronJob, and a component that an overlay may add."""
+    shutil.copytree(ROOT / "deploy" / "k8s", tmp_path / "k8s")
+    file = tmp_path / "k8s" / "overlays" / overlay / "kustomization.yaml"
+    content = yaml.safe_load(file.read_text())
+    content.setdefault("components", []).append("../../components/backup")
+    file.write_text(yaml.safe_dump(content))
+    done = subprocess.run(
+        [*renderer(), str(file.parent)], capture_output=True, text=True, timeout=60, check=True
+    )
+    (job,) = (d for d in parsed(done.stdout) if d["kind"] == "CronJob")
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == (image, policy)
+
+
+def test_an_edge_without_sign_in_is_reached_from_its_namespace_only():
+    """A policy that admits every pod of the cluster is for edges that check who calls."""
+    (policy,) = (
+        d for d in render("dev") if (d["kind"], name_of(d)) == ("NetworkPolicy", "edge")
+    )
+    assert [rule["from"] for rule in policy["spec"]["ingress"]] == [[{"podSelector": {}}]]
 
 
 def test_prometheus_reads_the_same_alerts_everywhere():

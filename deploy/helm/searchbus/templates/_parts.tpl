@@ -53,6 +53,8 @@ capabilities: {drop: [ALL]}
 {{- $_ := set $settings "SEARCHBUS_NATS_CERT_FILE" "/run/secrets/searchbus/client.crt" -}}
 {{- $_ := set $settings "SEARCHBUS_NATS_KEY_FILE" "/run/secrets/searchbus/client.key" -}}
 {{- end -}}
+{{- else if and (eq .name "retrieval") .root.Values.documents.enabled -}}
+{{- $_ := set $settings "SEARCHBUS_QDRANT_URL" "" -}}
 {{- else if and (eq .name "retrieval") (include "authority" (dict "root" .root "name" "qdrant")) -}}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_URL" (replace "http://" "https://" $settings.SEARCHBUS_QDRANT_URL) -}}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_CA_FILE" "/etc/searchbus-tls/qdrant/ca.crt" -}}
