@@ -21,6 +21,7 @@ from searchbus_ingest.backup.archive import (
     add_file,
     keep_newest,
     new_backup,
+    remove_cut_off,
 )
 
 FILES = {
@@ -211,6 +212,7 @@ def test_newest_dated_backups_are_kept(tmp_path):
         (tmp_path / f".{name}.partial.tar").touch()
     with (tmp_path / ".searchbus-20260102T030000Z.tar.lock").open() as running:
         fcntl.flock(running, fcntl.LOCK_EX)
+        remove_cut_off(tmp_path)
         keep_newest(tmp_path, 2)
     running_one = ".searchbus-20260102T030000Z.tar"
     assert sorted(path.name for path in tmp_path.iterdir()) == [

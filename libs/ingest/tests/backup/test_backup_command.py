@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 
+import pytest
+import typer
+
 from searchbus_contracts.ingest import CollectionCopy, ExportReply, PointCopy
-from searchbus_ingest.backup.archive import new_backup
+from searchbus_ingest.backup import backup_command as module
+from searchbus_ingest.backup.archive import Manifest, new_backup
 from searchbus_ingest.backup.backup_command import _copy_files, _Written
 
 COPY = CollectionCopy(fields={}, model="m", dimensions=4)
@@ -68,3 +73,39 @@ def test_files_are_copied_from_where_the_settings_have_them(tmp_path, monkeypatc
         "pins.json": str(elsewhere / "pins.json"),
         "profiles/hr.toml": str(elsewhere / "profiles" / "hr.toml"),
     }
+
+
+OLD = "searchbus-20260101T020000Z.tar"
+
+
+def test_a_backup_that_lacks_collections_takes_the_place_of_none(tmp_path, monkeypatch):
+    """Else a damaged collection would soon be in no backup."""
+
+    async def fill(*_: object) -> Manifest:
+        found = Manifest(
+            format=1, version="1", protocol="v1", made="", entries=(), left_out=("rivers",)
+        )
+        return found.signed()
+
+    monkeypatch.setattr(module, "find_bus", lambda folder: folder)
+    monkeypatch.setattr(module, "_fill", fill)
+    (tmp_path / OLD).touch()
+    with pytest.raises(typer.Exit):
+        module.backup(tmp_path, keep=1)
+    assert len(list(tmp_path.glob("searchbus-*.tar"))) == 2
+    assert (tmp_path / OLD).exists()
+
+
+def test_what_was_cut_off_does_not_fill_the_disk_for_ever(tmp_path, monkeypatch):
+    """It is removed before the next backup is written, which may need its place."""
+
+    async def fill(*_: object) -> Manifest:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "find_bus", lambda folder: folder)
+    monkeypatch.setattr(module, "_fill", fill)
+    (tmp_path / f".{OLD}.lock").touch()
+    (tmp_path / f".{OLD}.partial").mkdir()
+    with pytest.raises(typer.Exit):
+        module.backup(tmp_path, keep=1)
+    assert list(tmp_path.iterdir()) == []

@@ -143,9 +143,13 @@ def new_backup(dest: Path) -> Iterator[Path]:
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Delete all dated backups but the newest, and what is left of those that were cut off."""
+    """Delete all dated backups but the newest."""
     for old in sorted(folder.glob(_DATED))[:-count]:
         old.unlink()
+
+
+def remove_cut_off(folder: Path) -> None:
+    """Delete what is left of dated backups that were cut off."""
     for lock_path in folder.glob(f".{_DATED}.lock"):
         with lock_path.open("w") as lock, suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

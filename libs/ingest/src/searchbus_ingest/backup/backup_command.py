@@ -36,6 +36,7 @@ from .archive import (
     entry_of,
     keep_newest,
     new_backup,
+    remove_cut_off,
 )
 
 PROTOCOL = "v1"
@@ -68,6 +69,8 @@ def backup(
     if keep is not None:
         dest /= datetime.now(UTC).strftime(DATED)
     try:
+        if keep is not None:
+            remove_cut_off(dest.parent)  # first: they may fill the disk
         with StepProgress() as progress, new_backup(dest) as draft:
             manifest = asyncio.run(_fill(draft, folder, progress))
             add_file(draft, MANIFEST, encode(manifest))
@@ -77,7 +80,8 @@ def backup(
         raise fail(f"{dest} cannot be written ({error}). No backup was made.", 2) from None
     except KeyboardInterrupt:
         raise fail("Interrupted. No backup was made.", 130) from None
-    if keep is not None:
+    # Older ones may have the collections that this one lacks.
+    if keep is not None and not manifest.left_out:
         keep_newest(dest.parent, keep)
     _print(dest, manifest, as_json)
     if manifest.left_out:
