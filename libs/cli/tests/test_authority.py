@@ -95,6 +95,18 @@ def test_the_authority_is_kept_and_its_key_is_the_owners(tmp_path):
     )
 
 
+def test_a_key_whose_certificate_was_not_written_any_more_signs_on(tmp_path):
+    """A run that is cut off may leave the key alone."""
+    run(tmp_path, "--tls")
+    key = (tmp_path / "tls" / "ca.key").read_bytes()
+    before = x509.load_pem_x509_certificate((tmp_path / "nats" / "tls.crt").read_bytes())
+    (tmp_path / "tls" / "ca.crt").unlink()
+    run(tmp_path, "--tls")
+    assert (tmp_path / "tls" / "ca.key").read_bytes() == key
+    authority = x509.load_pem_x509_certificate((tmp_path / "tls" / "ca.crt").read_bytes())
+    before.verify_directly_issued_by(authority)
+
+
 @pytest.mark.parametrize("file", ["ca.crt", "ca.key"])
 def test_a_damaged_authority_is_named(tmp_path, file):
     """Its certificates would be worthless for those who trust the old one: none is made anew."""
@@ -102,4 +114,7 @@ def test_a_damaged_authority_is_named(tmp_path, file):
     (tmp_path / "tls" / file).write_text("x")
     done = run_command("nats-config", "--out", tmp_path, "--tls")
     assert done.returncode == 2
+    assert "put ca.crt and ca.key back" in done.stderr
+    (tmp_path / "tls" / "ca.key").unlink()
+    done = run_command("nats-config", "--out", tmp_path, "--tls")
     assert "put ca.crt and ca.key back" in done.stderr

@@ -86,6 +86,10 @@ def test_compose_and_kubernetes_get_what_they_need(tmp_path):
     [
         (["--worker", "web", "--toolset", "x"], "is a name of searchbus"),
         (["--worker", "connector", "--toolset", "x"], "is a name of searchbus"),
+        *(
+            (["--worker", name, "--toolset", "x"], "is a name of searchbus")
+            for name in ("tls", "tenants", "qdrant")
+        ),
         (["--worker", "Dice", "--toolset", "x"], "lower-case letters"),
         (["--worker", "dice"], "needs --toolset"),
         (["--worker", "dice", "--toolset", "web"], "belongs to web"),

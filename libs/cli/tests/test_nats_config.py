@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import stat
+from contextlib import suppress
+from itertools import count
 
 import pytest
+import typer
 import yaml
 
-from searchbus_bus import ActorSigner
+from searchbus_bus import ActorSigner, public_actor_key
 from searchbus_bus.identity import Sent
+from searchbus_cli import installation
 from searchbus_cli.installation import secret_manifests
+from searchbus_cli.nats_config import nats_config
 from searchbus_cli.secure import public_key
 from searchbus_contracts import Actor, encode
 from searchbus_contracts.services import Service
+from searchbus_runtime.files import write_atomically
 from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command
 
@@ -168,6 +175,7 @@ def test_a_key_is_rotated_in_two_steps(tmp_path):
         (("--retire", "web"), "web has one value only"),
         (("--rotate", "ddg", "--rotate", "nobody"), "nobody is not a secret that can be rotated"),
         (("--rotate", "retrieval/qdrant_api_key"), "is not a secret that can be rotated"),
+        (("--rotate", "web/brave_api_keys"), "The new value of web/brave_api_keys is empty."),
     ],
 )
 def test_a_name_that_cannot_be_rotated_changes_nothing(tmp_path, arguments, said):
@@ -178,6 +186,44 @@ def test_a_name_that_cannot_be_rotated_changes_nothing(tmp_path, arguments, said
     assert done.returncode == 2
     assert said in done.stderr
     assert before == {path: path.read_text() for path in tmp_path.glob("*/*")}
+
+
+class CutError(BaseException):
+    """The command is killed."""
+
+
+@pytest.mark.parametrize("step", ["rotating", "retiring"])
+def test_a_change_of_the_key_that_signs_may_be_cut_off_anywhere(tmp_path, monkeypatch, step):
+    """The same two steps afterwards end with one new key, by which all are verified."""
+    first = tmp_path / "first"
+    nats_config(first)
+    old = (first / "edge" / PRIVATE).read_text()
+    if step == "retiring":
+        nats_config(first, rotating=["actor"])
+    for writes in count():
+        out = shutil.copytree(first, tmp_path / f"{writes}")
+        left = iter(range(writes))
+
+        def write(path, text, *, mode=None, left=left):
+            if next(left, None) is None:
+                raise CutError
+            write_atomically(path, text, mode=mode)
+
+        with monkeypatch.context() as patch, suppress(CutError):
+            patch.setattr(installation, "write_atomically", write)
+            nats_config(out, **{step: ["actor"]})
+            break
+        for change in ({"rotating": ["actor"]}, {"retiring": ["actor"]}):
+            with suppress(typer.Exit):  # done already, which it says
+                nats_config(out, **change)
+        (private,) = (out / "edge" / PRIVATE).read_text().split()
+        assert private != old
+        for name, service in bus_users().items():
+            public = (out / name / "SEARCHBUS_ACTOR_PUBLIC_KEY").read_text()
+            assert public == public_actor_key(private), (writes, name)
+            if service.signs_callers:
+                assert (out / name / PRIVATE).read_text() == private
+    assert writes > 10
 
 
 def test_keys_of_other_servers_are_added_to_their_list(tmp_path):

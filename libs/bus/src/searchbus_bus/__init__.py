@@ -43,8 +43,9 @@ __all__ = [
     "SECONDS", "ActorSigner", "ActorVerifier", "Bus", "Call", "DeclarationError", "Directory",
     "Gathered", "Hedge", "InstanceGoneError", "KeyValue", "LiveGauge", "MemoryBroker",
     "Request", "Seeds", "Serving", "TlsFiles", "Toolset", "WithMeta", "Worker", "WorkerInfo",
-    "connect", "declared_tools", "end_task", "endpoint", "new_actor_keys", "prompt", "resource",
-    "resource_list", "resource_search", "resource_template", "spend", "tool", "wait_for_event",
+    "connect", "declared_tools", "end_task", "endpoint", "new_actor_keys", "prompt",
+    "public_actor_key", "resource", "resource_list", "resource_search", "resource_template",
+    "spend", "tool", "wait_for_event",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
@@ -55,7 +56,7 @@ __getattr__, __dir__ = lazy_exports(
         "client.discovery": ("WorkerInfo",),
         "client.fanout": ("Gathered", "Hedge",),
         "client.request": ("InstanceGoneError", "Request",),
-        "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys",),
+        "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys", "public_actor_key",),
         "memory": ("MemoryBroker",),
         "nats.sign_in": ("Seeds",),
         "store.keyvalue": ("KeyValue",),

@@ -97,6 +97,11 @@ def new_actor_keys() -> tuple[str, str]:
     return _pair(Ed25519PrivateKey.generate())
 
 
+def public_actor_key(private: str) -> str:
+    """The public key of a private one; raises ValueError where it is none."""
+    return _pair(Ed25519PrivateKey.from_private_bytes(_raw(private)))[1]
+
+
 class ActorSigner:
     """Signs `Actor` headers. Raises ValueError where a text is not a valid private key.
 

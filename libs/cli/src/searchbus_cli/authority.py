@@ -71,25 +71,30 @@ def tls_block(certificate: Path, key: Path | None, *, verify: bool) -> str:
 def _authority(folder: Path) -> _Issuer:
     """The authority of the folder, which is made where there is none."""
     certificate, private = folder / "ca.crt", folder / "ca.key"
-    if not certificate.exists() and not private.exists():
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder("searchbus", _CA_DAYS, key).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
-        )
-        _write(
-            folder, "ca", builder.issuer_name(_name("searchbus")).sign(key, hashes.SHA256()), key
-        )
     try:
+        if certificate.exists() or private.exists():
+            key = _signing_key(private)
+        else:
+            key = ec.generate_private_key(ec.SECP256R1())
+        if not certificate.exists():  # also where a run was cut off when it had written the key
+            builder = _builder("searchbus", _CA_DAYS, key).add_extension(
+                x509.BasicConstraints(ca=True, path_length=0), critical=True
+            )
+            own = builder.issuer_name(_name("searchbus")).sign(key, hashes.SHA256())
+            _write(folder, "ca", own, key)
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
-        signs = load_pem_private_key(private.read_bytes(), None)
-    except ValueError:
+    except (ValueError, TypeError, FileNotFoundError):
         raise StackError(f"{folder} is damaged: put ca.crt and ca.key back from a copy.") from None
-    if (
-        not isinstance(signs, ec.EllipticCurvePrivateKey)
-        or found.public_key() != signs.public_key()
-    ):
+    if found.public_key() != key.public_key():
         raise StackError(f"{private} is not the key of {certificate}: put both back from a copy.")
-    return found, signs
+    return found, key
+
+
+def _signing_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError("not a key of an elliptic curve")
+    return key
 
 
 def _issue(

@@ -27,6 +27,8 @@ from searchbus_contracts.subjects import is_token
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.wording import nearest
 
+from .authority import SERVERS
+
 _FILE = Path("nats") / "workers.json"
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 """Also the name of a container, of a Secret and of a Deployment."""
@@ -122,7 +124,8 @@ def declare_worker(
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"--worker {name}: use up to 50 lower-case letters, digits and hyphens.")
-    if name in others or name in {service.group for service in others.values()} | {"nats", "keys"}:
+    groups = {service.group for service in others.values()}
+    if name in {*others, *groups, *SERVERS, "keys", "tenants", "tls"}:
         raise ValueError(f"--worker {name} is a name of searchbus. Use another one.")
     if not toolsets:
         raise ValueError(f"--worker {name} needs --toolset: the toolset that it serves.")

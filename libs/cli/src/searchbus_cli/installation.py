@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from searchbus_bus import new_actor_keys
+from searchbus_bus import new_actor_keys, public_actor_key
 from searchbus_contracts.services import Service
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix, is_token
 from searchbus_runtime.files import write_atomically
@@ -42,6 +42,7 @@ from .secure import (
     new_seed,
     public_keys,
     rotated,
+    signing_key,
     with_buckets,
 )
 
@@ -217,8 +218,7 @@ def _write_secrets(out: Path, services: Mapping[str, Service]) -> dict[str, str]
     Raises:
         OSError: a file cannot be written.
     """
-    signers = [name for name, service in services.items() if service.signs_callers]
-    private, public = _actor_keys(out, signers)
+    private, public = _actor_keys(signing_key(out, services))
     keys = {}
     for name, service in services.items():
         folder = out / name
@@ -245,13 +245,15 @@ def _own_key(path: Path) -> str:
         raise StackError(f"{path} is {error}. Delete it to make a new one.") from None
 
 
-def _actor_keys(out: Path, signers: list[str]) -> tuple[str, str]:
-    """The private and the public key of the Actor header; those of an earlier run are kept."""
-    for name in signers:
-        private, public = out / name / ACTOR_PRIVATE, out / name / ACTOR_PUBLIC
-        if private.exists() and public.exists():
-            return private.read_text(), public.read_text()
-    return new_actor_keys()
+def _actor_keys(path: Path) -> tuple[str, str]:
+    """The private and the public key of the Actor header; that of an earlier run is kept."""
+    if not path.exists():
+        return new_actor_keys()
+    private = path.read_text()
+    try:
+        return private, "\n".join(map(public_actor_key, private.split()))
+    except ValueError:
+        raise StackError(f"{path} has no key that signs. Put it back from a copy.") from None
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -321,17 +321,20 @@ def _files(
         for variable in (SEED, STORE_SEED) if services[name].buckets else (SEED,):
             yield out / name / variable, new_seed
     elif name == "actor":
-        private, public = new_actor_keys()
-        for service in services.values():
-            yield out / service.name / ACTOR_PUBLIC, lambda: public
-            if service.signs_callers:
-                yield out / service.name / ACTOR_PRIVATE, lambda: private
+        yield signing_key(out, services), lambda: new_actor_keys()[0]
     elif name == "state" and "edge" in services:
         yield out / "edge" / STATE_KEY, partial(secrets.token_hex, 32)
     elif name == "vault" and "attach" in services:
         yield out / "attach" / VAULT_KEY, lambda: base64.b64encode(os.urandom(32)).decode()
     else:
         yield _given(out, name, services), partial(_asked, name)
+
+
+def signing_key(out: Path, services: Mapping[str, Service]) -> Path:
+    """The file of the key that signs callers. Its copies and the public keys are written from it,
+    so that a run that is cut off leaves nothing that does not fit together."""
+    files = [out / name / ACTOR_PRIVATE for name, one in services.items() if one.signs_callers]
+    return next(filter(Path.exists, files), files[0])
 
 
 def _given(out: Path, name: str, services: Mapping[str, Service]) -> Path:
@@ -348,9 +351,12 @@ def _given(out: Path, name: str, services: Mapping[str, Service]) -> Path:
 
 
 def _asked(name: str) -> str:
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().strip()
-    value: str = typer.prompt(f"New value of {name}", hide_input=True, err=True)
+    if sys.stdin.isatty():
+        value: str = typer.prompt(f"New value of {name}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.readline()
+    if not value.strip():
+        raise StackError(f"The new value of {name} is empty. Give it on standard input.")
     return value.strip()
 
 
