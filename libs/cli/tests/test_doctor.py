@@ -224,6 +224,17 @@ async def test_open_breakers_and_waiting_servers_are_rows(nats_server):
     assert not any("\x1b" in name + text for name, _, text in found)
 
 
+def test_services_of_an_installation_elsewhere_have_to_answer(monkeypatch):
+    """Those that are declared and always started, or those that the setting names."""
+    monkeypatch.setenv("SEARCHBUS_NATS_URL", "nats://127.0.0.1:1")
+    found = module._expected(None)
+    assert found["connector"] == "edge"
+    assert {"retrieval", "toolindex", "web", "ddg"} <= set(found)
+    assert "attach" not in found
+    monkeypatch.setenv("SEARCHBUS_REQUIRED_SERVICES", '["toolindex"]')
+    assert module._expected(None) == {"toolindex": "toolindex"}
+
+
 async def test_workers_that_answer_and_those_that_do_not(nats_server):
     """By the names of the declarations."""
     found = await seen(nats_server.url, Worker("present"), present="present", others="other")

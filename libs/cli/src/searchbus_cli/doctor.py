@@ -35,7 +35,8 @@ from searchbus_runtime import (
 )
 from searchbus_runtime.config_file import WrongSettingsError, find_config, use_config
 from searchbus_runtime.secret import values_of
-from searchbus_runtime.settings import check_seed
+from searchbus_runtime.services import known_services
+from searchbus_runtime.settings import FollowingSettings, check_seed
 from searchbus_runtime.waits import waits_of_attached
 from searchbus_runtime.wording import printable
 
@@ -201,12 +202,14 @@ def _edge(url: str) -> Check:
 
 
 def _expected(state: StackState | None) -> dict[str, str]:
-    """Worker → service that the stack on this machine runs; none where it runs elsewhere."""
-    if state is None or os.environ.get("SEARCHBUS_NATS_URL"):
-        return {}
+    """Worker → service of the stack on this machine, or of the installation elsewhere."""
     try:
+        if state is None or os.environ.get("SEARCHBUS_NATS_URL"):
+            declared = known_services()
+            wanted = load_settings(FollowingSettings).expected(declared.values())
+            return {one.group: name for name, one in declared.items() if one.group in wanted}
         services = find_services({})
-    except StackError:  # reported by the check "services"
+    except (StackError, *LOADING_ERRORS):  # reported by "services" or "configuration"
         return {}
     return {s.worker: name for name, s in services.items() if s.worker and name in state.processes}
 
@@ -257,7 +260,7 @@ async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Che
         checks.append(("workers", False, "no worker answers; see logs/ in the data folder"))
     answered = {w.service for w in workers}
     checks += [
-        (f"worker {worker}", False, f"{service} does not answer; see logs/ in the data folder")
+        (f"worker {worker}", False, f"{service} does not answer; see its log")
         for worker, service in expected.items()
         if worker not in answered
     ]
