@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
+echo "$@" >> pip-calls
 for number in $(seq 45); do echo "Collecting package-$number==1.0"; done
 echo "Installing collected packages: package-1"
 [ ! -e pip-fails ] || { echo "ERROR: no connection" >&2; exit 1; }
@@ -50,6 +51,13 @@ def test_progress_is_counted(checkout):
     assert counts == ["20", "40", "installing", "done"]
     assert lines[-1] == "setup: done"
     assert setup(checkout).stdout == ""
+
+
+def test_one_wheel_of_everything_does_not_hide_the_checkout(checkout):
+    """`pip install .`, as the README says, puts it into the same environment."""
+    assert setup(checkout).returncode == 0
+    calls = (checkout / "pip-calls").read_text()
+    assert 0 < calls.find(" uninstall -qq --yes searchbus\n") < calls.find(" -e libs/one ")
 
 
 def test_failure_of_pip_ends_it(checkout):
