@@ -503,9 +503,87 @@ async def test_view_that_somebody_goes_on_changing_while_it_is_saved_can_be_save
     assert (texts[1:], refused) == (["deny = []", "deny = [1]"], [])
 
 
+async def test_view_of_a_server_without_tools_is_edited_too(serve_console, visit):
+    """Of what is empty a reply has nothing, as here the preview."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+
+    async def answer(route: Any) -> None:
+        if route.request.post_data_json["action"] not in ("view", "preview"):
+            return await route.continue_()
+        return await route.fulfill(json={"stamp": "1"})
+
+    await page.route("**/console/api/attached", answer)
+    await tab.go("attached/odd")
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    await view.get_by_text("This is what callers see now.").wait_for()
+    await page.fill("#view", "deny = []")
+    await view.get_by_text("No tool changes. Nothing is saved yet.").wait_for()
+    await tab.check()
+
+
+async def test_saved_view_counts_where_reading_it_again_failed_once(serve_console, visit):
+    """The service may start again meanwhile."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    page = tab.page
+    texts, failed = [""], []
+
+    async def answer(route: Any) -> None:
+        request = route.request.post_data_json
+        if request["action"] == "save_view":
+            texts.append(request["text"])
+        elif request["action"] == "view" and len(texts) == 2 and not failed:
+            failed.append(request)
+            return await route.fulfill(status=503, json={"detail": "It starts."})
+        elif request["action"] not in ("view", "preview"):
+            return await route.continue_()
+        found = {"text": texts[-1], "stamp": str(len(texts)), "view": {}}
+        return await route.fulfill(json=found)
+
+    await page.route("**/console/api/attached", answer)
+    await tab.go("attached/odd")
+    view = page.locator("section", has=page.get_by_role("heading", name="What callers see"))
+    await view.get_by_text("This is what callers see now.").wait_for()
+    await page.fill("#view", "deny = []")
+    await view.get_by_text("Nothing is saved yet.").wait_for()
+    await view.get_by_role("button", name="Save the view").click()
+    await until(lambda: bool(failed))
+    await view.get_by_text("This is what callers see now.").wait_for()
+    assert await page.input_value("#view") == "deny = []"
+
+
 def _is_view(response: Any) -> bool:
     asked = response.request.post_data_json
     return isinstance(asked, dict) and asked.get("action") == "view"
+
+
+async def test_page_is_live_again_after_a_new_sign_in(serve_console, visit, tmp_path):
+    """A token expires while the page is open; the next one is given in the same tab."""
+    key, _ = KeyFile(tmp_path / "keys.json").add("admin", ("*",))
+    console = await serve_console(auth="static")
+    tab = await visit(console.url)
+    page = tab.page
+    refused = {"events", "entry"}
+
+    async def answer(route: Any) -> None:
+        name = route.request.url.partition("?")[0].rpartition("/")[2]
+        if name not in refused:
+            return await route.continue_()
+        return await route.fulfill(status=401, json={"detail": "Expired. Sign in again."})
+
+    await page.route("**/console/api/*", answer)
+    await page.fill("#key", key)
+    async with page.expect_response("**/console/api/events"):
+        await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_selector(".page.overview h1")
+    await page.evaluate("location.hash = '#/catalogue/tool/say'")
+    await page.get_by_role("heading", name="Sign in").wait_for()
+    refused.clear()
+    await page.fill("#key", key)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.locator("#state", has_text="for you").wait_for()
 
 
 async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):

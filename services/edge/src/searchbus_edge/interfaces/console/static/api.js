@@ -114,7 +114,7 @@ export class Live extends EventTarget {
           this.dispatchEvent(new Event("change"));
         } });
       } catch (error) {
-        if (error.status === 401 || error.status === 403) return;
+        if (error.status === 401 || error.status === 403) { this.following = null; return; } // until somebody signs in again
       }
       this.connected = false;
       this.dispatchEvent(new Event("change"));

@@ -97,7 +97,7 @@ function viewEditor(ask, saved) {
   const said = h("span", { role: "status", class: "muted" });
   const faults = h("div", { "aria-live": "polite" });
   let timer, stamp = "", kept = "", asked = 0;
-  function draw(view) {
+  function draw(view = {}) { // where no tool is known there is none in the reply
     list.update(view.tools ?? []);
     faults.replaceChildren(...(view.problems ?? []).map((problem) => h("div", { class: "note warn" }, words(problem))));
     const changed = view.changed ?? 0;
@@ -130,7 +130,7 @@ function viewEditor(ask, saved) {
     } catch (error) {
       faults.replaceChildren(failure(error));
       // The service may be starting; nothing else would ask again.
-      if (mine === asked && form.isConnected) { clearTimeout(timer); timer = setTimeout(read, 3000); }
+      if (mine === asked && form.isConnected) { clearTimeout(timer); timer = setTimeout(() => read(anew, before), 3000); }
     }
     return undefined;
   }
