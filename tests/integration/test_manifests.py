@@ -239,9 +239,7 @@ def test_the_backup_takes_its_image_from_where_the_others_are(tmp_path, overlay,
 
 def test_an_edge_without_sign_in_is_reached_from_its_namespace_only():
     """A policy that admits every pod of the cluster is for edges that check who calls."""
-    (policy,) = (
-        d for d in render("dev") if (d["kind"], name_of(d)) == ("NetworkPolicy", "edge")
-    )
+    (policy,) = (d for d in render("dev") if (d["kind"], name_of(d)) == ("NetworkPolicy", "edge"))
     assert [rule["from"] for rule in policy["spec"]["ingress"]] == [[{"podSelector": {}}]]
 
 
