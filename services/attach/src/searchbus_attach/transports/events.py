@@ -62,8 +62,9 @@ class EventReader:
         if self._after_cr and part.startswith(b"\n"):
             part = part[1:]
         self._after_cr = part.endswith(b"\r")
-        lines = part.splitlines()
-        rest = b"" if part.endswith((b"\n", b"\r")) or not lines else lines.pop()
+        # Most of a large event has no end of a line: to look for one is cheap, to split is not.
+        lines = part.splitlines() if b"\n" in part or b"\r" in part else [part]
+        rest = b"" if part.endswith((b"\n", b"\r")) else lines.pop()
         for line in lines:
             if self._line:
                 if self._size_bytes <= self._kept_bytes:
