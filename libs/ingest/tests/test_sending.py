@@ -68,10 +68,27 @@ async def test_prune_keeps_what_could_not_be_read(bus):
     await send(bus, "c", items("a", "b"))
     summary = await send(bus, "c", [Item("a", problem="locked"), *items("b")], prune=True)
     assert summary.deleted == 0
-    faulty = Item("d.jsonl:1", problem="not valid JSON", reason=Reason.BAD_LINE)
-    summary = await send(bus, "c", [faulty, *items("b")], prune=True)
+    page = Item("https://a.org/1", problem="not fetched", source_id="a")
+    assert (await send(bus, "c", [page, *items("b")], prune=True)).deleted == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "reason"),
+    [
+        ("d.jsonl:1", Reason.BAD_LINE), ("d.jsonl:2", Reason.TOO_LARGE), ("d.ndjson", Reason.CHANGED),
+        ("D.JSON", Reason.UNREADABLE), ("d/", Reason.NOT_LISTED), ("https://a.org/", Reason.NOT_LISTED),
+    ],
+)  # fmt: skip
+async def test_prune_deletes_nothing_where_unknown_documents_were_not_read(bus, origin, reason):
+    """Of files of many documents, and of folders: only their content tells the ids."""
+    await send(bus, "c", items("a", "b"))
+    summary = await send(
+        bus, "c", [Item(origin, problem="x", reason=reason), *items("b")], prune=True
+    )
     assert summary.deleted == 0
     assert "Nothing was deleted" in summary.notes[0]
+    unasked = Item(origin, problem="x", reason=reason, left_out=True)
+    assert (await send(bus, "c", [unasked, *items("b")], prune=True)).deleted == 1
 
 
 async def test_second_document_of_an_id_is_skipped(bus, retrieval):

@@ -121,6 +121,7 @@ async def send(
             if rebuild or SYNCED_FROM not in d.metadata  # that its own source deletes
         }
     seen: set[str] = set()
+    hidden = False
     slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def deliver(batch: list[NewDocument]) -> None:
@@ -154,7 +155,8 @@ async def send(
                 if item.document is None:
                     summary.skipped.append(item)
                     # What cannot be read now may be stored since an earlier run: it is not pruned.
-                    seen.add(document_id(collection, item.origin))
+                    seen.add(document_id(collection, item.source_id or item.origin))
+                    hidden = hidden or item.hides_documents
                     on_progress(summary)
                     continue
                 if item.note is not None:
@@ -184,10 +186,10 @@ async def send(
         raise failed.exceptions[0] from None
     if prune:
         gone = tuple(sorted(set(present) - seen))
-        if gone and any(item.reason is Reason.BAD_LINE for item in summary.skipped):
+        if gone and hidden:
             summary.notes.append(
-                "Nothing was deleted: the faulty lines may belong to stored documents. "
-                "Correct them, then run the ingest again."
+                "Nothing was deleted: what could not be read may be of stored documents. "
+                "Correct it, then run the ingest again."
             )
         elif gone:
             summary.deleted = await delete(service, collection, gone, rebuild)

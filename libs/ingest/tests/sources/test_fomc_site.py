@@ -11,6 +11,7 @@ import pytest
 
 from searchbus_contracts import Fault
 from searchbus_ingest.sources.fomc_site import FomcSite
+from searchbus_ingest.sources.item import Reason
 from searchbus_testing import free_port
 
 CALENDAR = """<html><body><div id="article">
@@ -102,6 +103,9 @@ def test_site_is_read_politely_and_resumed(site, tmp_path):
     assert year.origin == f"{site}/monetarypolicy/fomchistorical1994.htm"
     assert "403" in year.problem
     assert page.problem == "not fetched: robots.txt forbids it"
+    # By these a prune knows what was not read.
+    assert year.reason is Reason.NOT_LISTED
+    assert page.source_id.startswith(("statement-", "minutes-"))
     first = Counter(Replica.requests)
     again = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
     assert [i.document for i in again if i.document] == [i.document for i in items if i.document]

@@ -31,7 +31,7 @@ def test_lone_surrogate_is_replaced():
 def test_text_without_a_word_is_a_problem(text):
     """Not an exception: the next document is read."""
     assert make(text) == item.Item(
-        "origin", problem="it contains no text", reason=item.Reason.EMPTY
+        "origin", problem="it contains no text", reason=item.Reason.EMPTY, source_id="s"
     )
 
 

@@ -95,7 +95,7 @@ def test_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", scandir)
     read, skipped = found(tmp_path)
-    assert (read, skipped) == (["a.md"], {"locked/": Reason.UNREADABLE})
+    assert (read, skipped) == (["a.md"], {"locked/": Reason.NOT_LISTED})
 
 
 LIMIT_BYTES = 1024 * 1024

@@ -23,7 +23,7 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_pages import TooComplexError, decode_text, read_html, read_robots
 from searchbus_runtime.files import write_atomically
 
-from .item import Item, make_document
+from .item import Item, Reason, make_document
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -83,16 +83,17 @@ class FomcSite:
         yield from problems
         for link in links:
             title = f"FOMC {link.kind.capitalize()}, {link.day:%B} {link.day.day}, {link.day.year}"
+            source_id = f"{link.kind}-{link.day.isoformat()}"
             try:
                 page = self._fetch(link.url, keep=True)
                 _, text = read_html(decode_text(page, markup=True), selector=_CONTENT)
             except (httpx.HTTPError, PermissionError, ValueError) as error:
-                yield Item(link.url, problem=f"not fetched: {error}")
+                yield Item(link.url, problem=f"not fetched: {error}", source_id=source_id)
                 continue
             yield make_document(
                 link.url,
                 collection=collection,
-                source_id=f"{link.kind}-{link.day.isoformat()}",
+                source_id=source_id,
                 title=title,
                 text=text,
                 url=link.url,
@@ -114,7 +115,8 @@ class FomcSite:
                 page = self._fetch(page_url, keep=page_url != pages[0])
             except (httpx.HTTPError, PermissionError, ValueError) as error:
                 if not _is_missing(error):  # a year may have no page yet
-                    problems.append(Item(page_url, problem=f"not fetched: {error}"))
+                    problem = f"not fetched: {error}"
+                    problems.append(Item(page_url, problem=problem, reason=Reason.NOT_LISTED))
                 continue
             for href in _HREF.findall(decode_text(page, markup=True)):
                 link = self._link(urljoin(page_url, href))

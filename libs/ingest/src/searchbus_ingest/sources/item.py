@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +25,7 @@ class Reason(StrEnum):
     EMPTY = "no text"
     CHANGED = "changed while it was read"
     UNREADABLE = "unreadable"
+    NOT_LISTED = "folder or list that cannot be read"
     BAD_LINE = "faulty line"
     DUPLICATE = "duplicate id"
     REFUSED = "refused by the service"
@@ -38,6 +40,9 @@ class SkipError(Exception):
         self.problem = problem
 
 
+_RECORDS = re.compile(r"\.(?:json|jsonl|ndjson)(?::\d+)?$", re.I)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A document, or the problem that prevented it.
@@ -47,6 +52,8 @@ class Item:
         problem: a sentence; `None` beside a document.
         left_out: nobody asked for it: an unsupported or hidden file of a folder. No failure.
         note: what was lost of a document that is stored.
+        source_id: beside a problem, what the id of its document is made of; empty: `origin`, or
+            only its content tells.
     """
 
     origin: str
@@ -55,6 +62,13 @@ class Item:
     reason: Reason = Reason.UNREADABLE
     left_out: bool = False
     note: str | None = None
+    source_id: str = ""
+
+    @property
+    def hides_documents(self) -> bool:
+        """Whether there may be documents of it whose ids are not known."""
+        of_many = self.reason is Reason.NOT_LISTED or _RECORDS.search(self.origin) is not None
+        return of_many and not self.source_id and not self.left_out
 
     def __str__(self) -> str:
         return f"{self.origin}: {self.problem or self.note}"
@@ -93,11 +107,12 @@ def make_document(
     # A lone surrogate cannot be encoded, so it could be neither stored nor sent.
     text = text.encode("utf-8", "replace").decode()
     if not text.strip():
-        return Item(origin, problem="it contains no text", reason=Reason.EMPTY)
+        problem = "it contains no text"
+        return Item(origin, problem=problem, reason=Reason.EMPTY, source_id=source_id)
     if len(text.encode()) > MAX_DOCUMENT_BYTES:
         limit = f"{MAX_DOCUMENT_BYTES // 1024 // 1024} MiB"
         problem = f"its text is larger than {limit}, the limit of a document; split it"
-        return Item(origin, problem=problem, reason=Reason.TOO_LARGE)
+        return Item(origin, problem=problem, reason=Reason.TOO_LARGE, source_id=source_id)
     document = NewDocument(
         document_id=document_id(collection, source_id),
         title=" ".join(title.split())[:1000] or source_id[:1000],

@@ -129,7 +129,8 @@ def _walk(root: Path, below: str) -> Iterator[str | Item]:
         with os.scandir(root / below) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        yield Item(below or str(root), problem=f"cannot be listed: {error.strerror}")
+        problem = f"cannot be listed: {error.strerror}"
+        yield Item(below or str(root), problem=problem, reason=Reason.NOT_LISTED)
         return
     folders = []
     for entry in entries:
