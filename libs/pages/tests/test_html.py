@@ -19,9 +19,49 @@ def test_html_keeps_structure_and_drops_the_rest():
 
 
 def test_row_of_a_table_is_one_line():
-    """Also where each cell has a paragraph; a cell of several keeps them, as layouts have."""
-    page = "<table><tr><td><p>a <b>b</b></p></td>\n<td> <p>c</p> </td></tr><tr><td><p>d</p><p>e</p></table>"
-    assert read_html(page).text.split("\n\n") == ["| a b | c |", "d", "e"]
+    """Also where cells have paragraphs, lists and blank lines; a layout keeps its paragraphs."""
+    page = (
+        "<table><tr><td><p>a <b>b</b></p><p>B</p></td>\n\n<td> c<br><br>C<ul><li>1<li>2</ul></td></tr>"
+        "<tr><td><p>d</p><p>e</p></tr><tr><td>menu</td><td><h1>f</h1><p>g</p></td></tr></table>"
+    )
+    assert read_html(page).text.split("\n\n") == [
+        "| a b B | c C 1 2 |", "d", "e", "| menu |", "# f", "g",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            "<ul><li><p>One.</p><p>Two.</p></li><li> <div>a</div></li><li></li></ul>",
+            "- One.\n\nTwo.\n\n- a",
+        ),
+        ("<h2><div>Title</div></h2><h3></h3><p>One\n\ntwo.</p>", "## Title\n\nOne two."),
+        ("<ul><li><h3>Title</h3><li>- <b>b</b></ul>", "### Title\n\n- - b"),
+        ("One<br>two<br>\n<br>three", "One two\n\nthree"),
+    ],
+)
+def test_marks_stand_before_their_text(page, text):
+    """Whatever is around that; a blank line of the source is a space."""
+    assert read_html(page).text == text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            "<pre>\ndef f():\n    return 1\n\n\n# end</pre>",
+            "```\ndef f():\n    return 1\n\n\n# end\n```",
+        ),
+        ("<pre><code>a<br><b>b</b>\n</code></pre>", "```\na\nb\n```"),
+        ("<pre><div>a</div><div>b\tc</div></pre>", "```\na\nb    c\n```"),
+        ("<pre>```\n</pre>", "~~~\n```\n~~~"),
+        ("<pre> \n</pre>a", "a"),
+    ],
+)
+def test_listing_keeps_its_lines(page, text):
+    """Between fences, where no line is a heading."""
+    assert read_html(page).text == text
 
 
 def test_page_inside_of_a_form_is_read():

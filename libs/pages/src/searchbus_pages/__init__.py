@@ -2,7 +2,7 @@
 
 from .charset import decode_text, detect_charset, looks_binary
 from .feeds import FeedEntry, FeedError, read_feed
-from .html import HtmlText, TooComplexError, check_html, read_html
+from .html import HtmlText, TooComplexError, check_html, fenced, read_html
 from .robots import read_robots
 from .sitemaps import Sitemap, read_sitemap
 
@@ -15,6 +15,7 @@ __all__ = [
     "check_html",
     "decode_text",
     "detect_charset",
+    "fenced",
     "looks_binary",
     "read_feed",
     "read_html",

@@ -1,4 +1,4 @@
-"""HTML to Markdown-like text: headings, paragraphs, lists, tables; no scripts, menus or footers."""
+"""HTML to Markdown-like text: headings, paragraphs, lists, tables, code; no scripts or menus."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button"
 _SURROUNDING = ("nav", "header", "footer", "aside")
 """What is around the content of a page; some pages have nothing else."""
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_MAX_ROW_CHARS = 2000
+"""A longer row of a table is a layout, and so is one that has these."""
+_OF_LAYOUTS = "table, pre, h1, h2, h3, h4, h5, h6"
+_SPACES = re.compile(r"\s+")
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_CODE_LINE = "\0"
+"""Ends a line of a listing until all other white space is read; no page has a NUL."""
+_CODE = {ord("\n"): _CODE_LINE, ord(" "): "\1", ord("\t"): "\1\1\1\1"}
+_MARK_ALONE = re.compile(r"(\n\n(?:-|#{1,6}) )\s++(?!- |#|\| |\x02)")
+"""The mark of an item or a heading whose text is in a block; a control character ends both."""
 _BLOCKS = frozenset(
     "p div section article main ul ol table blockquote pre dl dt dd figure figcaption form "
     "header footer nav aside".split()
@@ -120,14 +130,36 @@ def _attributes(text: str) -> int:
 
 
 def _text_of(root: LexborNode, *, without: tuple[str, ...] = ()) -> str:
-    lines: list[str] = []
-    _walk(root, lines, frozenset(without))
-    paragraphs = (" ".join(line.split()) for line in "".join(lines).split("\n\n"))
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph.strip("| "))
+    text = _MARK_ALONE.sub(r"\1", _inner(root, frozenset(without))).replace("\2", "")
+    paragraphs = (" ".join(lines.split()) for lines in _PARAGRAPH.split(text))
+    kept = "\n\n".join(one for one in paragraphs if one != "-" and one.strip("|# "))
+    return kept.replace(_CODE_LINE, "\n").replace("\1", " ")
 
 
-def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
-    """Iterative, since a page may nest deeper than Python's stack."""
+def fenced(text: str) -> str:
+    """A listing between fences, as in Markdown."""
+    fence = "~~~" if "```" in text else "```"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _listing_or_row(node: LexborNode, skipped: frozenset[str]) -> str:
+    """A listing between fences, or a row of a table on one line; empty for everything else."""
+    if node.tag == "pre":
+        text = _inner(node, skipped, _CODE_LINE).strip(_CODE_LINE)
+        listing = fenced(text).replace("\n", _CODE_LINE)
+        return f"\n\n{listing}\n\n" if text.strip("\0\1") else ""
+    cells = [cell for cell in node.iter() if cell.tag in ("td", "th")] if node.tag == "tr" else []
+    if len(cells) < 2 or node.css_first(_OF_LAYOUTS) or len(node.text()) > _MAX_ROW_CHARS:
+        return ""
+    return f"\n\n| {' | '.join(_inner(cell, skipped, ' ') for cell in cells)} |\n\n"
+
+
+def _inner(root: LexborNode, skipped: frozenset[str], line_end: str = "\n") -> str:
+    """The text of a node: paragraphs, else lines that end so.
+
+    Iterative, since a page may nest deeper than Python's stack.
+    """
+    out: list[str] = []
     stack: list[tuple[LexborNode | None, str]] = [(root, "")]
     while stack:
         node, closing = stack.pop()
@@ -136,18 +168,26 @@ def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
             continue
         tag = node.tag
         if tag == "-text":
-            out.append(node.text_content or "")
+            text = node.text_content or ""
+            in_code = line_end == _CODE_LINE
+            out.append(text.translate(_CODE) if in_code else _SPACES.sub(" ", text))
             continue
         if tag in skipped:
             continue
         if tag == "br":
-            out.append("\n")
+            out.append(line_end)
+            continue
+        if line_end == "\n" and (whole := _listing_or_row(node, skipped)):
+            out.append(whole)
             continue
         opening = ending = ""
-        if tag in _HEADINGS:
-            opening, ending = f"\n\n{_HEADINGS[tag]} ", "\n\n"
+        if line_end != "\n":
+            if tag in _BLOCKS or tag in _HEADINGS or tag in ("li", "tr"):
+                opening, ending = line_end.strip(_CODE_LINE), line_end
+        elif tag in _HEADINGS:
+            opening, ending = f"\n\n{_HEADINGS[tag]} ", "\2\n\n"
         elif tag == "li":
-            opening, ending = "\n\n- ", "\n\n"
+            opening, ending = "\n\n- ", "\2\n\n"
         elif tag == "tr":
             opening, ending = "\n\n| ", "\n\n"
         elif tag in _BLOCKS:
@@ -156,10 +196,5 @@ def _walk(root: LexborNode, out: list[str], skipped: frozenset[str]) -> None:
             ending = " | "
         out.append(opening)
         stack.append((None, ending))
-        children = list(node.iter(include_text=True))
-        if tag in ("td", "th"):
-            # A row stays one line also where each cell has a paragraph, as editors write it.
-            visible = [c for c in children if c.tag != "-text" or (c.text_content or "").strip()]
-            if len(visible) == 1 and visible[0].tag == "p":
-                children = list(visible[0].iter(include_text=True))
-        stack.extend((child, "") for child in reversed(children))
+        stack.extend((child, "") for child in reversed(list(node.iter(include_text=True))))
+    return "".join(out)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from searchbus_contracts.retrieval import Metadata
-from searchbus_pages import detect_charset
+from searchbus_pages import detect_charset, fenced
 
 from .item import Item, Reason, SkipError, make_document, unread
 from .walk import open_regular
@@ -235,7 +235,7 @@ def _cell(cell: dict[str, Any]) -> list[str]:
     source = _joined(cell.get("source", cell.get("input"))).strip()
     if cell.get("cell_type") != "code":
         return [source] if source else []
-    found = [_fenced(source)] if source else []
+    found = [fenced(source)] if source else []
     outputs = cell.get("outputs")
     texts = (_output(output) for output in outputs) if isinstance(outputs, list) else ()
     printed = ""
@@ -244,7 +244,7 @@ def _cell(cell: dict[str, Any]) -> list[str]:
             printed += text[: MAX_OUTPUT_CHARS + 1]
     if len(printed) > MAX_OUTPUT_CHARS:
         printed = f"{printed[:MAX_OUTPUT_CHARS]}…"
-    return [*found, _fenced(printed.strip())] if printed.strip() else found
+    return [*found, fenced(printed.strip())] if printed.strip() else found
 
 
 def _output(output: Any) -> str:
@@ -259,8 +259,3 @@ def _joined(value: Any) -> str:
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
-
-
-def _fenced(text: str) -> str:
-    fence = "~~~" if "```" in text else "```"
-    return f"{fence}\n{text}\n{fence}"
