@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import zlib
 
 import pytest
 
@@ -33,9 +32,17 @@ async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     try:
         if path == "/plain":
             writer.write(head(len(PLAIN)) + PLAIN)
-        elif path in ("/gzip", "/deflate"):
-            body = gzip.compress(PLAIN) if path == "/gzip" else zlib.compress(PLAIN)
-            writer.write(head(len(body), f"Content-Encoding: {path[1:]}") + body)
+        elif path == "/gzip":
+            assert b"accept-encoding: gzip\r\n" in request.lower()
+            body = gzip.compress(PLAIN)
+            writer.write(head(len(body), "Content-Encoding: gzip") + body)
+        elif path == "/members":
+            parts = [gzip.compress(PLAIN[start : start + 100]) for start in range(0, 600, 100)]
+            writer.write(head(None, "Content-Encoding: gzip") + parts[0] + parts[1] + parts[2][:1])
+            await writer.drain()
+            writer.write(parts[2][1:] + b"".join(parts[3:]) + b"\0" * 100)
+        elif path == "/empty-members":
+            writer.write(head(None, "Content-Encoding: gzip") + gzip.compress(b"") * 5000)
         elif path == "/bomb":
             body = gzip.compress(b"\0" * 50_000_000)
             writer.write(head(len(body), "Content-Encoding: gzip") + body)
@@ -82,9 +89,9 @@ async def get(client, url, *, timeout_s=30.0, max_bytes=1_000_000):
     return await client.send(HttpRequest("GET", url), timeout_s=timeout_s, max_bytes=max_bytes)
 
 
-@pytest.mark.parametrize("path", ["/plain", "/gzip", "/deflate"])
+@pytest.mark.parametrize("path", ["/plain", "/gzip", "/members"])
 async def test_body_arrives_decoded(url, client, path):
-    """Whatever encoding the upstream uses."""
+    """Also gzip of several members (RFC 1952, 2.2), with padding behind the last."""
     reply = await get(client, url + path)
     assert (reply.status, reply.body, reply.truncated) == (200, PLAIN, False)
 
@@ -102,6 +109,14 @@ async def test_body_over_the_limit_is_refused(url, client, path):
         await get(client, url + path)
 
 
+@pytest.mark.parametrize("path", ["/bomb", "/large"])
+async def test_body_over_the_limit_is_cut_where_that_is_asked_for(url, client, path):
+    """Of some files the beginning is enough."""
+    request = HttpRequest("GET", url + path, cut=True)
+    reply = await client.send(request, timeout_s=30.0, max_bytes=1000)
+    assert (len(reply.body), reply.truncated) == (1000, False)
+
+
 async def test_cut_off_body_is_returned_and_marked(url, client):
     """A page without its end may still hold complete rows."""
     reply = await get(client, url + "/cut")
@@ -115,7 +130,13 @@ async def test_redirects_are_not_followed(url, client):
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"), [("/reset", "connection"), ("/odd", "encoding"), ("/broken", "encoding")]
+    ("path", "kind"),
+    [
+        ("/reset", "connection"),
+        ("/odd", "encoding"),
+        ("/broken", "encoding"),
+        ("/empty-members", "encoding"),
+    ],
 )
 async def test_broken_responses_are_unreachable(url, client, path, kind):
     """The error has a type, and its text names no address."""

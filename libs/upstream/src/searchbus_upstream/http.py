@@ -37,6 +37,8 @@ if "sniffio" not in sys.modules and find_spec("sniffio") is None:
     # it is not installed.
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
+_GZIP = 31
+_MAX_MEMBERS = 1000
 Cookies = httpx.Cookies
 """What the sites of one chain of redirects have set."""
 
@@ -64,6 +66,7 @@ class HttpRequest:
         form: sent as application/x-www-form-urlencoded; excludes `content`.
         content: the body as it is.
         cookies: sent where they belong, and changed by the response; by default none.
+        cut: a body over the limit is cut there, and no failure.
     """
 
     method: str
@@ -73,6 +76,7 @@ class HttpRequest:
     form: Mapping[str, str] | None = None
     content: bytes | None = None
     cookies: Cookies | None = None
+    cut: bool = False
 
     @property
     def host(self) -> str:
@@ -157,7 +161,7 @@ class HttpClient:
             try:
                 async with asyncio.timeout(timeout_s):
                     prepared = self._prepared(request, timeout_s)
-                    reply = await self._receive(prepared, max_bytes, request.cookies)
+                    reply = await self._receive(prepared, max_bytes, request)
             except (TimeoutError, httpx.TimeoutException):
                 span.failed("timeout")
                 raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
@@ -177,9 +181,7 @@ class HttpClient:
             data=request.form,
             params=request.params,
             content=request.content,
-            headers=httpx.Headers(
-                {"Accept-Encoding": "gzip, deflate", **request.headers}, encoding="utf-8"
-            ),
+            headers=httpx.Headers({"Accept-Encoding": "gzip", **request.headers}, encoding="utf-8"),
             timeout=httpx.Timeout(timeout_s),
         )
         if request.cookies is not None:
@@ -187,12 +189,12 @@ class HttpClient:
         return prepared
 
     async def _receive(
-        self, request: httpx.Request, max_bytes: int, cookies: Cookies | None
+        self, prepared: httpx.Request, max_bytes: int, request: HttpRequest
     ) -> HttpReply:
-        response = await self._client.send(request, stream=True, follow_redirects=False)
+        response = await self._client.send(prepared, stream=True, follow_redirects=False)
         try:
-            if cookies is not None:
-                cookies.extract_cookies(response)
+            if request.cookies is not None:
+                request.cookies.extract_cookies(response)
             decode = _decoder(response.headers.get("content-encoding", ""))
             body = bytearray()
             raw_bytes = 0
@@ -202,6 +204,8 @@ class HttpClient:
                     raw_bytes += len(chunk)
                     body += decode(chunk, max_bytes + 1 - len(body))
                     if len(body) > max_bytes or raw_bytes > max_bytes:
+                        if request.cut:
+                            break
                         raise UpstreamUnreachableError(
                             f"the answer is over {max_bytes} bytes", "too_large"
                         )
@@ -209,7 +213,8 @@ class HttpClient:
                 if not body:
                     raise
                 truncated = True
-            return HttpReply(response.status_code, bytes(body), dict(response.headers), truncated)
+            headers = dict(response.headers)
+            return HttpReply(response.status_code, bytes(body[:max_bytes]), headers, truncated)
         except zlib.error as error:
             kind = type(error).__name__
             raise UpstreamUnreachableError(kind, "encoding", response.status_code) from None
@@ -242,7 +247,17 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
     kind = encoding.strip().lower()
     if kind in ("", "identity"):
         return lambda chunk, limit: chunk[:limit]
-    if kind not in ("gzip", "x-gzip", "deflate"):
+    if kind not in ("gzip", "x-gzip"):
         raise UpstreamUnreachableError(f"the answer has the encoding {kind[:20]!r}", "encoding")
-    engine = zlib.decompressobj(47 if "gzip" in kind else 15)  # 47: gzip or zlib by its header
-    return lambda chunk, limit: engine.decompress(chunk, max(1, limit))
+    members = [zlib.decompressobj(_GZIP)]
+
+    def decode(chunk: bytes, limit: int) -> bytes:
+        found = members[-1].decompress(chunk, max(1, limit))
+        while (rest := members[-1].unused_data)[:1] == b"\x1f" and len(found) < limit:
+            if len(members) == _MAX_MEMBERS:  # each copies what follows it
+                raise zlib.error("too many members")
+            members.append(zlib.decompressobj(_GZIP))
+            found += members[-1].decompress(rest, limit - len(found))
+        return found
+
+    return decode
