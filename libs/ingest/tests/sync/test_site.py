@@ -344,6 +344,15 @@ async def test_robots_txt_that_takes_gigabytes_allows_nothing(run, internet, ret
     assert "robots.txt: it has too many rules" in str(summary.failed[0])
 
 
+async def test_robots_txt_over_500_kib_is_read_to_there(run, internet, retrieval):
+    """RFC 9309, 2.5: its first rules count."""
+    internet.files = {"/map": sitemap((f"{internet.url}/a", ""), (f"{internet.url}/b", ""))}
+    internet.files |= {"/a": PAGE.format("a"), "/b": PAGE.format("b")}
+    internet.robots = Response("User-agent: *\nDisallow: /b\n" + "Allow: /nothing\n" * 50_000)
+    await run("/map")
+    assert list(texts(retrieval)) == ["a"]
+
+
 async def test_robots_txt_of_few_origins_are_kept(run, internet, retrieval, monkeypatch):
     """A feed may lead to thousands of them, each with half a megabyte."""
     monkeypatch.setattr(fetching, "_MAX_ORIGINS", 2)

@@ -3,10 +3,11 @@
 from .charset import decode_text, detect_charset, looks_binary
 from .feeds import FeedEntry, FeedError, read_feed
 from .html import HtmlText, TooComplexError, check_html, fenced, read_html
-from .robots import read_robots
+from .robots import MAX_ROBOTS_BYTES, read_robots
 from .sitemaps import Sitemap, read_sitemap
 
 __all__ = [
+    "MAX_ROBOTS_BYTES",
     "FeedEntry",
     "FeedError",
     "HtmlText",

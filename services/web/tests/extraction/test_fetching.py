@@ -321,10 +321,8 @@ async def test_one_request_per_origin_and_day(now_s):
         (HttpReply(200, RULES, truncated=True), False, 290),
         (UpstreamTimeoutError("x"), False, 290),
         (UpstreamUnreachableError("x"), True, 290),
-        (UpstreamUnreachableError("x", "too_large"), False, 290),
         (UpstreamUnreachableError("x", "encoding"), False, 290),
         (UpstreamUnreachableError("x", "encoding", 200), False, 290),
-        (UpstreamUnreachableError("x", "too_large", 503), False, 290),
         (UpstreamUnreachableError("x", "encoding", 404), True, 86_000),
     ],
 )
@@ -339,6 +337,25 @@ async def test_missing_and_unreachable_rules(now_s, result, allowed, kept_s):
     now_s[0] += kept_s
     await robots.allows("https://a.org/x", 5)
     assert len(client.sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("location", "allowed"),
+    [("https://b.org/r", False), ("/r", True), ("http://10.0.0.1/r", True), ("http://[", True)],
+)
+async def test_rules_are_followed_behind_redirects(now_s, location, allowed):
+    """RFC 9309, 2.3.1.2: those count that five redirects lead to; without any all is allowed."""
+    robots, client = robots_of(None, now_s)
+
+    async def send(request, *, timeout_s, max_bytes):
+        client.sent.append(request.url)
+        if request.url == "https://b.org/r":
+            return HttpReply(200, b"User-agent: *\nDisallow: /")
+        return HttpReply(301, b"", {"location": location})
+
+    client.send = send
+    assert await robots.allows("https://a.org/x", 5) is allowed
+    assert len(client.sent) == {"https://b.org/r": 2, "/r": 6}.get(location, 1)
 
 
 async def test_a_caller_with_little_time_does_not_close_a_site_to_the_others(now_s):

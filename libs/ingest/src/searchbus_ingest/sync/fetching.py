@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from searchbus_contracts import VERSION
-from searchbus_pages import TooComplexError, read_robots
+from searchbus_pages import MAX_ROBOTS_BYTES, TooComplexError, read_robots
 from searchbus_upstream import (
     Cookies,
     GuardedBackend,
@@ -39,7 +39,6 @@ MAX_PAUSE_S = 120.0
 _DEFAULT_PAUSE_S = 30.0
 MAX_FAILURES = 5
 """Requests in a row that a host may fail; each may take a minute, or two with its pause."""
-_MAX_ROBOTS_BYTES = 512 * 1024
 _MAX_ORIGINS = 64
 """Whose robots.txt is kept, as bytes: with hostile rules one takes 70 MB."""
 _MAX_STAMP_CHARS = 1000
@@ -96,13 +95,14 @@ class SiteClient:
         await self._client.close()
 
     async def get(
-        self, url: str, *, max_bytes: int, known: str = "", polite: bool = False
+        self, url: str, *, max_bytes: int, known: str = "", polite: bool = False, cut: bool = False
     ) -> FetchedPage:
         """Fetch a page, following its redirects.
 
         Args:
             known: the stamp of what is stored; a request with it is conditional.
             polite: whether robots.txt is obeyed, as for pages that no operator has named.
+            cut: whether a larger page is cut.
 
         Raises:
             SourceUnchangedError: the page still has the stamp.
@@ -113,7 +113,7 @@ class SiteClient:
             self._require_allowed(url)
             if polite:
                 await self._require_polite(url)
-            reply = await self._send(url, known, max_bytes, cookies)
+            reply = await self._send(url, known, max_bytes, cookies, cut)
             location = reply.headers.get("location", "")
             if reply.status in _REDIRECTS and location:
                 target = _joined(url, location)
@@ -153,7 +153,7 @@ class SiteClient:
 
     async def _rules(self, origin: str) -> bytes | str:
         try:
-            page = await self.get(f"{origin}/robots.txt", max_bytes=_MAX_ROBOTS_BYTES)
+            page = await self.get(f"{origin}/robots.txt", max_bytes=MAX_ROBOTS_BYTES, cut=True)
         except PageUnavailableError as error:
             # RFC 9309, 2.3.1: without the file everything is allowed; where the server fails to
             # give it, nothing.
@@ -161,7 +161,7 @@ class SiteClient:
         return page.body
 
     async def _send(
-        self, url: str, known: str, max_bytes: int, cookies: Cookies | None = None
+        self, url: str, known: str, max_bytes: int, cookies: Cookies, cut: bool
     ) -> HttpReply:
         host = urlsplit(url).netloc
         if self._failures[host] >= MAX_FAILURES:
@@ -173,7 +173,7 @@ class SiteClient:
         headers = {"User-Agent": USER_AGENT} | {k: v for k, v in validators.items() if v}
         try:
             reply = await self._client.send(
-                HttpRequest("GET", url, headers=headers, cookies=cookies),
+                HttpRequest("GET", url, headers=headers, cookies=cookies, cut=cut),
                 timeout_s=TIMEOUT_S, max_bytes=max_bytes,
             )  # fmt: skip
         except UpstreamTimeoutError as error:

@@ -2,7 +2,7 @@
 
 robots.txt (RFC 9309) is cached, and parsed by Protego in a reader process. A response is kept for
 24 hours; 4xx allows everything. 5xx and timeouts forbid everything for five minutes, and so does a
-file that is too large or encoded in another way than was asked for.
+file that is encoded in another way than was asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import TLRUCache
 
+from searchbus_pages import MAX_ROBOTS_BYTES
 from searchbus_upstream import (
     Cookies,
     GuardedBackend,
@@ -35,6 +36,7 @@ from .reading import PageBytes, PageReply, RobotsAnswer, RobotsQuestion
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PER_HOST = 2
 _MAX_VALIDATOR_CHARS = 200
 _MAX_ROBOTS_CHARS = 1_000
@@ -55,7 +57,6 @@ TOKEN = "searchbus"  # noqa: S105  (the product token of our User-Agent)
 _ROBOTS_FRESH_S = 24 * 3600.0
 _ROBOTS_RETRY_S = 300.0
 _ROBOTS_TIMEOUT_S = 5.0
-_ROBOTS_MAX_BYTES = 512 * 1024
 _MAX_CACHED_BYTES = 32 * 2**20
 _ENTRY_BYTES = 1000
 """Memory of an origin beside its file."""
@@ -142,12 +143,24 @@ class Robots:
         return await self._reader.obey(RobotsQuestion(known.rules, url, TOKEN), caller=caller)
 
     async def _fetch(self, origin: str, left_s: float) -> _Rules:
-        request = HttpRequest("GET", f"{origin}/robots.txt", headers={"User-Agent": USER_AGENT})
+        url = f"{origin}/robots.txt"
         try:
-            reply = await self._client.send(
-                request, timeout_s=min(_ROBOTS_TIMEOUT_S, left_s), max_bytes=_ROBOTS_MAX_BYTES
-            )
-        except UpstreamTimeoutError:
+            async with asyncio.timeout(min(_ROBOTS_TIMEOUT_S, left_s)):
+                for _ in range(MAX_REDIRECTS + 1):
+                    headers = {"User-Agent": USER_AGENT}
+                    request = HttpRequest("GET", url, headers=headers, cut=True)
+                    reply = await self._client.send(
+                        request, timeout_s=_ROBOTS_TIMEOUT_S, max_bytes=MAX_ROBOTS_BYTES
+                    )
+                    location = reply.headers.get("location")
+                    if reply.status not in _REDIRECTS or not location:
+                        break
+                    url = _redirect_target(url, location)
+                    if not is_public_url(url):
+                        break
+        except FetchError:
+            return _Rules(True, _ROBOTS_FRESH_S)
+        except (TimeoutError, UpstreamTimeoutError):
             if left_s < _ROBOTS_TIMEOUT_S:  # says nothing to others, who may have more time
                 raise FetchError("timeout", "The deadline passed before it was fetched.") from None
             return _Rules(False, _ROBOTS_RETRY_S)
@@ -155,7 +168,7 @@ class Robots:
             if error.status != 200 and 0 < error.status < 500:
                 return _Rules(True, _ROBOTS_FRESH_S)
             # It is there, but not read; where nothing is, the fetch of the page itself reports why.
-            return _Rules(error.kind not in ("too_large", "encoding"), _ROBOTS_RETRY_S)
+            return _Rules(error.kind != "encoding", _ROBOTS_RETRY_S)
         if reply.status >= 500 or reply.truncated:
             return _Rules(False, _ROBOTS_RETRY_S)
         if reply.status != 200:
@@ -217,7 +230,7 @@ class Fetcher:
             if visit is not None:
                 await visit.after(url, reply)
             location = reply.headers.get("location")
-            if reply.status not in (301, 302, 303, 307, 308) or not location:
+            if reply.status not in _REDIRECTS or not location:
                 return url, reply, bool(redirects) and redirects <= {301, 308}
             redirects.add(reply.status)
             target = _redirect_target(url, location)
