@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from searchbus_fakes.web import pdf_of
 from searchbus_ingest.sources import files, pdf
 from searchbus_ingest.sources.files import SUFFIXES, read_files, usable_title
 from searchbus_ingest.sources.item import Reason, SkipError
@@ -237,7 +238,7 @@ def test_bookmarks_of_a_pdf_are_its_headings(tmp_path):
 )
 def test_words_that_a_pdf_parts_between_lines_are_whole(text, whole):
     """A hyphen stays where both parts are words of the text, and their whole is none."""
-    _, read = pdf.pdf_to_text(make_pdf(text))
+    _, read, _ = pdf.pdf_to_text(make_pdf(text))
     assert " ".join(read.split()) == whole
 
 
@@ -253,7 +254,7 @@ def test_a_bookmark_with_half_a_character_costs_itself_only():
     for name in (b"(0000)", b"(Whales)"):
         assert body.count(name) == 1
         body = body.replace(name, b"<d83d>" if len(name) == 6 else b"<FEFFD8>")
-    title, text = pdf.pdf_to_text(body)
+    title, text, _ = pdf.pdf_to_text(body)
     assert (title, text.split()) == ("", ["#", "Songs", "Whales", "sing"])
 
 
@@ -264,6 +265,18 @@ def test_pdf_and_broken_pdf(tmp_path):
     items = {item.origin: item for item in read_path(tmp_path, "c")}
     assert items["a.pdf"].document.text == "Whales sing"
     assert "not a readable PDF" in items["b.pdf"].problem
+
+
+def test_page_of_a_pdf_that_cannot_be_read_costs_itself_only(tmp_path):
+    """A note says which; a PDF without any other page is broken."""
+    whole = pdf_of("Whales sing")
+    two = whole.replace(b"/Kids [3 0 R] /Count 1", b"/Kids [9 0 R 3 0 R] /Count 2")
+    (tmp_path / "a.pdf").write_bytes(two)
+    (item,) = read_path(tmp_path, "c")
+    assert (item.document.text, item.note) == ("Whales sing", "page 1 cannot be read")
+    (tmp_path / "a.pdf").write_bytes(whole.replace(b"/Kids [3 0 R]", b"/Kids [9 0 R]"))
+    (item,) = read_path(tmp_path, "c")
+    assert "not a readable PDF" in item.problem
 
 
 def test_too_long_pdf_is_refused(monkeypatch):

@@ -81,6 +81,15 @@ def test_pages_without_text_have_a_problem(body, media_type, problem):
     assert (found.text, found.problem) == ("", problem)
 
 
+def test_page_of_a_pdf_that_cannot_be_read_costs_itself_only():
+    """A line says which; a PDF without any other page is broken."""
+    whole = pdf_of("The blue whale.")
+    two = whole.replace(b"/Kids [3 0 R] /Count 1", b"/Kids [9 0 R 3 0 R] /Count 2")
+    assert read(two, "application/pdf").text == "[Page 1 cannot be read.]\n\nThe blue whale."
+    none = whole.replace(b"/Kids [3 0 R]", b"/Kids [9 0 R]")
+    assert read(none, "application/pdf").problem == "parse_error"
+
+
 def test_pdf_is_read_up_to_a_number_of_pages(monkeypatch):
     """A last line says so."""
     monkeypatch.setattr(reading, "MAX_PDF_PAGES", 0)

@@ -65,8 +65,8 @@ _FRONT_MATTER = re.compile(
 class _Content(NamedTuple):
     title: str | None
     text: str
-    markdown: bool
     note: str | None = None
+    markdown: bool = False
     records: list[Any] | None = None
 
 
@@ -144,7 +144,8 @@ def read_content(body: bytes, suffix: str, charset: str | None = None) -> _Conte
 
 def _content(body: bytes, suffix: str, charset: str | None) -> _Content:
     if suffix in _BINARY:
-        return _Content(*_BINARY[suffix](body), markdown=True)
+        title, shown, *notes = _BINARY[suffix](body)
+        return _Content(title, shown or "", next(iter(notes), None), markdown=True)
     text = decode_text(body, charset, markup=suffix in _HTML)
     if looks_binary(text):
         raise SkipError(Reason.BINARY, f"binary content, although its name ends with {suffix}")

@@ -14,15 +14,16 @@ from .item import Reason, SkipError
 MAX_PAGES = 5000
 _MOST_BOOKMARKS, _MOST_OF_A_PAGE = 10_000, 200
 """Each is looked for in the text of its page."""
+_MOST_NAMED = 20
 _HYPHEN = re.compile(r"(-?)((?:(?<!\w)\w++)?)\x02(\w*)(-?)")
 """pdfium's mark for a hyphen at the end of a line, whose word it joins."""
 _LIKE_A_HEADING = re.compile(r"^(?=#{1,6}[ \t])", re.M)
 
 
-def pdf_to_text(body: bytes) -> tuple[str | None, str]:
-    """Title (where the file has one) and text; pages are separated by blank lines, and its
-    bookmarks are headings as in Markdown. Raises SkipError for what is not a PDF, encrypted,
-    without text, or of more than 5,000 pages."""
+def pdf_to_text(body: bytes) -> tuple[str | None, str, str | None]:
+    """Title (where the file has one), text, and a note on pages that cannot be read; pages are
+    separated by blank lines, and its bookmarks are headings as in Markdown. Raises SkipError for
+    what is not a PDF, encrypted, without text, or of more than 5,000 pages."""
     import pypdfium2
 
     try:
@@ -37,7 +38,14 @@ def pdf_to_text(body: bytes) -> tuple[str | None, str]:
                     continue
                 if len(found := headings[place.get_index()]) < _MOST_OF_A_PAGE:
                     found.append(f"{'#' * min(mark.level + 1, 6)} {words}")
-            pages = (_page_text(page, headings[number]) for number, page in enumerate(document))
+            pages, broken = [], []
+            for number in range(len(document)):
+                try:
+                    pages.append(_page_text(document[number], headings[number]))
+                except pypdfium2.PdfiumError:
+                    broken.append(str(number + 1))
+                    if len(broken) == len(document):
+                        raise
             text = _without_hyphens("\n\n".join(filter(None, pages)))
             title = _title(partial(document.get_metadata_value, "Title"))
         finally:
@@ -48,7 +56,8 @@ def pdf_to_text(body: bytes) -> tuple[str | None, str]:
     if not text:
         problem = "its pages contain no text; recognise the text of scans first (OCR)"
         raise SkipError(Reason.EMPTY, problem)
-    return title, text
+    note = f"page {', '.join(broken[:_MOST_NAMED])} cannot be read" if broken else None
+    return title, text, note
 
 
 def _title(read: Callable[[], str | None]) -> str:

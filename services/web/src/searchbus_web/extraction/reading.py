@@ -300,11 +300,10 @@ def _content(html: str, url: str) -> str | None:
 
 def _read_json(text: str) -> PageText:
     try:
-        value = json.loads(text)
+        return PageText(json.dumps(json.loads(text), indent=1, ensure_ascii=False))
     except (ValueError, RecursionError):
         stripped = text.strip()
         return PageText(stripped) if stripped else PageText(problem="empty")
-    return PageText(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def _read_pdf(body: bytes) -> PageText:
@@ -315,16 +314,24 @@ def _read_pdf(body: bytes) -> PageText:
     except pypdfium2.PdfiumError as error:
         return PageText(problem="encrypted" if "password" in str(error).lower() else "parse_error")
     parts: list[str] = []
+    broken = 0
     try:
         pages = len(document)
         for number in range(min(pages, MAX_PDF_PAGES)):
-            page = document[number]
-            text_page = page.get_textpage()
+            try:
+                page = document[number]
+                text_page = page.get_textpage()
+            except pypdfium2.PdfiumError:
+                broken += 1
+                parts.append(f"[Page {number + 1} cannot be read.]")
+                continue
             parts.append(text_page.get_text_bounded().replace("\r\n", "\n").strip())
             text_page.close()
             page.close()
     finally:
         document.close()
+    if broken and broken == pages:
+        return PageText(problem="parse_error")
     if pages > MAX_PDF_PAGES:
         parts.append(f"[The first {MAX_PDF_PAGES} of {pages} pages.]")
     text = "\n\n".join(part for part in parts if part)
