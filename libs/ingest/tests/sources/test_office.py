@@ -112,6 +112,12 @@ def test_slides_are_sections_with_notes():
     ]
 
 
+def test_words_on_two_lines_of_a_slide_are_two():
+    """A break between runs is a space."""
+    title = shape("Quarterly</a:t></a:r><a:br/><a:r><a:t>results", "title")
+    assert pptx_to_text(make_pptx(title))[1] == "# Quarterly results"
+
+
 CELL = '<c t="s"><v>0</v></c>'
 
 

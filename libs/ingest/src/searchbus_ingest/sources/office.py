@@ -320,10 +320,12 @@ def _each(parts: zipfile.ZipFile, name: str, tag: str | None) -> Iterator[Elemen
 
 
 def _text(element: ElementTree.Element) -> str:
-    """The text of its runs; what is read out for Japanese text is left out."""
+    """The text of its runs, a space for a break; what is read out for Japanese text is left out."""
     spoken = {id(part) for one in element.iter() if _tag(one) == "rPh" for part in one.iter()}
     return "".join(
-        one.text or "" for one in element.iter() if _tag(one) == "t" and id(one) not in spoken
+        " " if _tag(one) == "br" else one.text or ""
+        for one in element.iter()
+        if _tag(one) in ("t", "br") and id(one) not in spoken
     )
 
 
