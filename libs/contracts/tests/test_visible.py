@@ -27,7 +27,7 @@ def test_unassigned_and_private_characters_are_not_visible():
         ("👩\u200d🔬 👩\u200d x", "👩\u200d🔬 👩 x"),
         ("می\u200cخواهم क\u094d\u200dष", "می\u200cخواهم क\u094d\u200dष"),
         ("क\u200d\u200d\u200d", "क\u200d"),
-        ("a\r\nb\tc", "a\nb\tc"),
+        ("a\r\nb\tc\rd\r\r\ne", "a\nb\tc\nd\n\ne"),
     ],
 )
 def test_selectors_and_joiners_stay_where_they_are_seen(text, shown):

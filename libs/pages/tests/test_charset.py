@@ -52,6 +52,14 @@ def test_wrong_header_is_ignored():
     assert decode_text(page.encode("cp1251"), "utf-8", markup=True) == page
 
 
+@pytest.mark.parametrize("label", ["utf-16", "UTF-16LE", "utf16"])
+def test_page_that_calls_itself_utf_16_in_ascii_is_none(label):
+    """As programs write it that make the text in memory; the HTML standard takes UTF-8."""
+    for page in (f'<?xml version="1.0" encoding="{label}"?><p>Été', f"<meta charset={label}>Wale."):
+        for text in (page, f"{page}."):
+            assert decode_text(text.encode(), markup=True) == text
+
+
 def test_byte_order_mark_decides():
     """Whatever is declared."""
     assert decode_text("\ufeffå".encode("utf-16-le"), "utf-8") == "å"

@@ -44,6 +44,16 @@ def test_rss_is_read_with_its_usual_faults():
     assert not second.whole
 
 
+def test_entry_about_entities_is_read():
+    """Only a document type could declare some."""
+    text = '<rss><item><guid>1</guid><description><![CDATA[<pre>&lt;!DOCTYPE a [<!ENTITY b "c">]]]></description></item></rss>'
+    (entry,) = listing(text)
+    assert "<!ENTITY b" in entry.text
+    for before in ("<!-- -->", "<?xml-stylesheet href='a'?>", ""):
+        with pytest.raises(FeedError, match="entities"):
+            listing(before + BOMB)
+
+
 def test_atom_is_read_with_its_xhtml():
     """The published day in UTC, the alternate link, the content without prefixes of namespaces."""
     (entry,) = listing(ATOM)

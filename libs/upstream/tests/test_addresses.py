@@ -33,6 +33,9 @@ def test_private_hosts_are_recognised_by_their_spelling(host):
 def test_public_hosts_pass(host):
     """Ordinary names and addresses are public."""
     assert is_public_url(f"https://{host}/path?q=1#f")
+    assert is_public_url(
+        f"https://{host}/two words.pdf?q=a b"
+    )  # as pages have them; HTTP escapes it
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def visible(text: str) -> str:
 
     Joiners stay between emoji and in the scripts that use them, selectors behind emoji.
     """
-    text = text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     used = set(text)
     hidden = {c for c in used if c not in "\n\t" and not is_visible(c)}
     if hidden:

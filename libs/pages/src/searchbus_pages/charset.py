@@ -68,7 +68,9 @@ def decode_text(body: bytes, declared: str | None = None, *, markup: bool = Fals
 
 def _declared_in(body: bytes) -> str | None:
     found = _DECLARED.search(body[:_HEAD_BYTES])
-    return (found[1] or found[2]).decode("ascii") if found is not None else None
+    label = (found[1] or found[2]).decode("ascii") if found is not None else ""
+    # Nothing that ASCII shows is in UTF-16 (HTML standard, 13.2.3.2), and UTF-8 needs no name.
+    return None if label.lower().startswith("utf") else label
 
 
 def _codec(label: str | None) -> str | None:

@@ -84,10 +84,10 @@ def read_feed(body: bytes, url: str, charset: str | None = None) -> list[FeedEnt
 
 def _elements(text: str) -> Iterator[ElementTree.Element]:
     """The root at its beginning, then each element at its end."""
-    if "<!ENTITY" in text:
-        raise FeedError("it declares entities, which are not expanded")
     text = text.lstrip()
     text = _PROLOG.sub("", text[:_LINE_CHARS]).lstrip() + text[_LINE_CHARS:]
+    if text.startswith(("<!", "<?")) and "<!ENTITY" in text:  # a document type may come
+        raise FeedError("it declares entities, which are not expanded")
     text = _REFERENCE.sub(_repaired, _ILLEGAL.sub("", text))
     # Without declarations there is nothing to expand, and expat has no limit to reach.
     parser: Any = ElementTree.XMLPullParser(("start", "end"))

@@ -67,7 +67,7 @@ def is_public_host(host: str) -> bool:
 
 def is_public_url(url: str) -> bool:
     """Whether a URL is http or https, has no credentials and a host that can be public."""
-    if any(ord(c) < 33 or ord(c) == 127 or c == "\\" for c in url):
+    if any(ord(c) < 32 or ord(c) == 127 or c == "\\" for c in url):
         return False
     try:
         parts = urlsplit(url)
