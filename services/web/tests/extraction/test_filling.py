@@ -107,6 +107,25 @@ def test_microdata_meta_and_tables_are_sources():
     }  # fmt: skip
 
 
+def test_cell_that_spans_others_stands_in_each():
+    """Else the values of the rows below would be those of other columns."""
+    html = page("""<table><tr><th>Year<th>Quarter<th>Sales</tr>
+        <tr><td rowspan=2>2025<td>Q1<td>5</tr><tr><td>Q2<td>6</tr><tr><td rowspan=0>2026<td colspan=2>7</tr>
+        <tr><td rowspan="x">2027<td>Q1<td colspan=99999>8</tr></table>""")
+    (table,) = read_facts(html, URL).records
+    assert [list(row.values()) for row in table.rows] == [
+        ["2025", "Q1", "5"], ["2025", "Q2", "6"], ["2026", "7", "7"], ["2027", "Q1", "8"],
+    ]  # fmt: skip
+
+
+def test_address_that_is_none_costs_itself_only():
+    """As templates leave them."""
+    html = page("", {"@type": "Product", "name": "Okapi", "url": "http://[host]/p"})
+    uri = {"type": "string", "format": "uri"}
+    found = filled(html, {"name": {"type": "string"}, "url": uri})
+    assert found.data == {"name": "Okapi"}
+
+
 def test_list_of_objects_of_a_kind():
     """A schema of a list takes the items of its kind; references are followed."""
     events = [{"@type": "Event", "name": f"E{n}", "startDate": f"2026-0{n}-01T10:00"} for n in (1, 2)]  # fmt: skip

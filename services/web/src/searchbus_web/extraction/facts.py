@@ -13,7 +13,7 @@ tables with a row of headings, or with two columns; definition lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -166,7 +166,7 @@ def _meta(tree: LexborHTMLParser, url: str) -> Iterator[tuple[str, str]]:
     root, canonical = tree.css_first("html[lang]"), tree.css_first('link[rel="canonical"]')
     if root is not None and (language := root.attributes.get("lang")):
         yield "language", language[:40]
-    if canonical is not None and (address := _joined(url, canonical.attributes.get("href"))):
+    if canonical is not None and (address := joined(url, canonical.attributes.get("href"))):
         yield "canonical", address
 
 
@@ -239,7 +239,7 @@ def _item(node: LexborNode, url: str, depth: int, budget: list[int]) -> dict[str
 def _value(node: LexborNode, url: str) -> str:
     tag = node.tag or ""
     if tag in _ADDRESSES:
-        return _joined(url, node.attributes.get(_ADDRESSES[tag])) or ""
+        return joined(url, node.attributes.get(_ADDRESSES[tag])) or ""
     given = node.attributes.get(_VALUES.get(tag, "content"))
     return (given if given is not None else plain(node.text(separator=" ")))[:MAX_TEXT_CHARS]
 
@@ -252,13 +252,13 @@ def _read_tables(tree: LexborHTMLParser, facts: Facts) -> None:
         number += 1
         rows = [row.css("th, td")[: _MAX_CELLS + 1] for row in table.css("tr")[: _MAX_ROWS + 1]]
         rows = [row for row in rows if row]
-        if len(rows) < 2 and not (rows and len(rows[0]) == 2):
+        texts = _grid(rows)
+        if len(rows) < 2 and not (rows and len(texts[0]) == 2):
             continue
-        texts = [[plain(cell.text(separator=" "))[:1000] for cell in row] for row in rows]
         if len(rows) > 1 and len(rows[0]) > 1 and all(cell.tag == "th" for cell in rows[0]):
             named = [dict(zip(texts[0], row, strict=False)) for row in texts[1 : _MAX_ROWS + 1]]
             facts.records.append(Records(f"table {number}", named))
-        elif all(len(row) == 2 for row in rows):
+        elif all(len(row) == 2 for row in texts):
             pairs = {name: value for name, value in texts if name}
             facts.items.append(Item(f"table {number}", "", dict(pairs)))
     for number, listed in enumerate(tree.css("dl")[:_MAX_TABLES], 1):
@@ -269,13 +269,41 @@ def _read_tables(tree: LexborHTMLParser, facts: Facts) -> None:
             facts.items.append(Item(f"list {number}", "", dict(pairs)))
 
 
+def _grid(rows: Sequence[Sequence[LexborNode]]) -> list[list[str]]:
+    """The texts of rows; that of a cell that spans others stands in each of them."""
+    found: list[list[str]] = []
+    below: dict[int, tuple[int, str]] = {}  # column → rows that are left, and the text
+    for row in rows:
+        cells, texts = iter(row), list[str]()
+        while len(texts) <= _MAX_CELLS:
+            left, text = below.pop(len(texts), (0, ""))
+            columns = 1
+            if not left:
+                if (cell := next(cells, None)) is None:
+                    break
+                text = plain(cell.text(separator=" "))[:1000]
+                left, columns = _span(cell, "rowspan"), _span(cell, "colspan")
+            for _ in range(columns):
+                if left > 1:
+                    below[len(texts)] = (left - 1, text)
+                texts.append(text)
+        found.append(texts)
+    return found
+
+
+def _span(cell: LexborNode, name: str) -> int:
+    """How many rows or columns a cell spans; 1 where it does not say that in digits."""
+    number = (cell.attributes.get(name) or "").strip()[:4]
+    return max(1, min(_MAX_ROWS, int(number))) if number.isascii() and number.isdigit() else 1
+
+
 def _links(tree: LexborHTMLParser, url: str) -> list[Link]:
     """Each address once, in the order of the page."""
     base = tree.css_first("base[href]")
-    start = (_joined(url, base.attributes.get("href")) if base is not None else None) or url
+    start = (joined(url, base.attributes.get("href")) if base is not None else None) or url
     found: dict[str, str] = {}
     for node in tree.css("a[href]")[: 5 * MAX_LINKS]:
-        address = _joined(start, node.attributes.get("href"))
+        address = joined(start, node.attributes.get("href"))
         if address is not None and address.partition("#")[0] != url.partition("#")[0]:
             text = inert(plain(node.text(separator=" "), max_chars=1_000))[:200]
             if not found.get(address):
@@ -285,12 +313,12 @@ def _links(tree: LexborHTMLParser, url: str) -> list[Link]:
     return [Link(address, text) for address, text in found.items()]
 
 
-def _joined(url: str, href: str | None) -> str | None:
+def joined(url: str, href: str | None) -> str | None:
     """The absolute http or https URL; None for every other address."""
     try:
-        joined = urljoin(url, (href or "").strip())
-        parts = urlsplit(joined)
+        address = urljoin(url, (href or "").strip())
+        parts = urlsplit(address)
     except ValueError:
         return None
     wanted = href and parts.scheme in ("http", "https") and parts.hostname
-    return joined if wanted and len(joined) <= _MAX_URL_CHARS else None
+    return address if wanted and len(address) <= _MAX_URL_CHARS else None

@@ -19,7 +19,6 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
 
 import jsonschema_rs
 import msgspec
@@ -28,7 +27,7 @@ from searchbus_contracts.schemas import resolved
 from searchbus_contracts.visible import visible
 from searchbus_upstream.text import inert, plain
 
-from .facts import Facts
+from .facts import Facts, joined
 
 MAX_DEPTH = 8
 MAX_ITEMS = 200
@@ -288,8 +287,8 @@ class _Filler:
         read = _read(kind, value)
         if isinstance(read, str):
             if schema.get("format") in ("uri", "url"):
-                read = urljoin(self._url, read)
-                if urlsplit(read).scheme not in ("http", "https"):
+                read = joined(self._url, read)
+                if read is None:
                     raise NothingFoundError
             elif schema.get("format") == "date" and re.match(r"\d{4}-\d\d-\d\dT", read):
                 read = read[:10]
