@@ -167,6 +167,29 @@ async def test_concurrent_ingest_of_one_document_ends_with_one(library):
     assert all(hit.text in whole for hit in hits)
 
 
+async def test_replicas_that_store_one_document_at_once_lose_no_passage(
+    store, embedder, monkeypatch
+):
+    """One deletes what the other has written so far: that is sent again, and not taken for whole."""
+    one, other = await Library.open(store, embedder), await Library.open(store, embedder)
+    new = document("w", "Whales sing in the sea. " * 100)
+    commit = one._writer._commit
+
+    async def late(*arguments):
+        await other.store("c", document("w", "Dolphins whistle. " * 100))
+        await commit(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one._writer, "_commit", late)
+        with pytest.raises(Fault, match="at the same time") as caught:
+            await one.store("c", new)
+    assert (caught.value.code, caught.value.failure.retryable) == ("unavailable", True)
+    assert (await one.list_documents("c", limit=9))[0] == []
+    assert (await one.store("c", new)).outcome == "stored"
+    passages, _ = await one.list_passages("c", new.document_id, limit=9, offset=0)
+    assert len(passages) == len(new.chunks)
+
+
 async def test_lock_of_a_document_exists_only_while_it_is_written(library):
     """A million documents leave no million locks."""
     writer = library._writer

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from searchbus_bus import telemetry
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import (
     MAX_DOCUMENT_BYTES,
     Chunk,
@@ -103,7 +104,7 @@ class Writer:
         key = point_id("record", document_id)
         present = await self._store.get(collection, [key])
         if present and present[0].payload["revision"] == revision:
-            return await self._finished(collection, document_id, present[0].payload, locked)
+            return await self._finished(collection, present[0].payload, locked)
         facts = await asyncio.to_thread(facts_of, profile, document)
         for problem in facts.problems:
             telemetry.count_failed("facts")
@@ -113,22 +114,22 @@ class Writer:
         await self._write_passages(collection, document, revision, passages, facts)
         payload = record_payload(document, revision, chunks=len(passages))
         record = Point(key, payload | _read(facts))
-        commit = self._commit(collection, document_id, record)
+        commit = self._commit(collection, record)
         await self._finish(_holding(locked.pop_all(), commit))
         outcome: Literal["replaced", "stored"] = "replaced" if present else "stored"
         return IngestResult(document_id=document_id, outcome=outcome, chunks=len(passages))
 
     async def _finished(
-        self, collection: str, document_id: str, record: dict[str, Any], locked: AsyncExitStack
+        self, collection: str, record: dict[str, Any], locked: AsyncExitStack
     ) -> IngestResult:
         """The result for a document that is there already; its commit may have been interrupted."""
         if record["live"]:
             outcome: Literal["unchanged", "stored"] = "unchanged"
         else:
-            switch = self._switch(collection, document_id, record["revision"])
-            await self._finish(_holding(locked.pop_all(), switch))
+            await self._finish(_holding(locked.pop_all(), self._switch(collection, record)))
             outcome = "stored"
-        return IngestResult(document_id=document_id, outcome=outcome, chunks=record["chunks"])
+        document_id, chunks = record["document_id"], record["chunks"]
+        return IngestResult(document_id=document_id, outcome=outcome, chunks=chunks)
 
     async def _write_text(self, collection: str, document: NewDocument, revision: str) -> None:
         common = {"document_id": document.document_id, "revision": revision, "live": False}
@@ -188,21 +189,26 @@ class Writer:
             task.add_done_callback(_report_failure)
             raise
 
-    async def _commit(self, collection: str, document_id: str, record: Point) -> None:
+    async def _commit(self, collection: str, record: Point) -> None:
         """Make a revision the document's."""
         await self._store.upsert(collection, [record])
-        await self._switch(collection, document_id, record.payload["revision"])
+        await self._switch(collection, record.payload)
 
-    async def _switch(self, collection: str, document_id: str, revision: str) -> None:
-        own = Equals("revision", revision)
-        others = Not(AllOf((is_record,)))
-        await self._store.delete(collection, AllOf((of_document(document_id), Not(own), others)))
-        await self._store.set_payload(
-            collection, AllOf((of_document(document_id), own, others)), {"live": True}
-        )
-        await self._store.set_payload(
-            collection, AllOf((of_document(document_id), own, is_record)), {"live": True}
-        )
+    async def _switch(self, collection: str, record: dict[str, Any]) -> None:
+        """Steps 3 and 4; raises Fault(unavailable), and deletes the revision, where points of it
+        are missing: another replica, which stored another revision at the same time, deleted them.
+        """
+        document, own = of_document(record["document_id"]), Equals("revision", record["revision"])
+        points = AllOf((document, own, Not(is_record)))
+        await self._store.delete(collection, AllOf((document, Not(own), Not(is_record))))
+        await self._store.set_payload(collection, points, {"live": True})
+        if await self._store.count(collection, points) < record["chunks"] + record["text_parts"]:
+            await self._store.delete(collection, AllOf((document, own)))
+            raise Fault(
+                ErrorCode.UNAVAILABLE,
+                "Another process stored the document at the same time. Try again.",
+            )
+        await self._store.set_payload(collection, AllOf((document, own, is_record)), {"live": True})
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or the whole collection where no ids are given; returns how many."""
@@ -238,7 +244,7 @@ class Writer:
         for document_id, revision in sorted(touched):
             record = await self._store.get(collection, [point_id("record", document_id)])
             if record and record[0].payload["revision"] == revision:
-                await self._switch(collection, document_id, revision)
+                await self._switch(collection, record[0].payload)
             else:
                 leftover = AllOf((of_document(document_id), Equals("revision", revision)))
                 await self._store.delete(collection, leftover)
