@@ -156,6 +156,21 @@ async def test_pages_have_every_note_once(call):
     assert sorted(seen) == sorted(texts)
 
 
+@pytest.mark.parametrize("cursor", ["x", "0", "5f0e", "\u0661", "-1"])
+async def test_unknown_cursor_is_refused(call, bus, library, cursor):
+    """By both lists that take one from callers."""
+    await call("remember", text=FACT)
+    with pytest.raises(Fault, match="Unknown cursor") as caught:
+        await call("list_notes", cursor=cursor)
+    assert caught.value.code == "invalid_argument"
+    await library.store("c", document("w", "Whales sing."))
+    with pytest.raises(Fault, match="Unknown cursor"):
+        await bus.request(
+            bus.subjects.endpoint("retrieval", "list"), ListRequest(collection="c", cursor=cursor),
+            ListReply, service="retrieval", timeout_s=30, actor=ANN,
+        )  # fmt: skip
+
+
 async def test_forgetting_is_by_ids_or_everything(call):
     """Both or neither is refused; an unknown id is no error."""
     kept = [await call("remember", text=f"Fact number {number}.") for number in range(3)]

@@ -40,7 +40,7 @@ from searchbus_contracts.retrieval import (
 from searchbus_passages import Comparisons
 
 from .access import OPEN, Access
-from .documents.collections import staged
+from .documents.collections import staged, unknown_cursor
 from .documents.copying import points_of
 from .fitting import Fitted, fit, offset_of
 from .library import Library
@@ -208,7 +208,5 @@ class RetrievalEndpoints:
 def _offset(cursor: str | None) -> int:
     """The number of a page's first passage; raises Fault(invalid_argument)."""
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT, "Unknown cursor. Omit it to start from the first page."
-        )
+        raise unknown_cursor()
     return int(cursor or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from .documents.collections import (
     origin_of,
     staged,
     typed,
+    unknown_cursor,
 )
 from .documents.copying import Copies
 from .documents.facts import rules_of
@@ -232,7 +234,13 @@ class Library:
         start_id: str | None = None,
         where: Filter = ALL,
     ) -> tuple[list[DocumentSummary], str | None]:
-        """A page of documents, and the id at which the next page starts."""
+        """A page of documents, and the id at which the next page starts; raises
+        Fault(invalid_argument) for a start that is no id."""
+        if start_id is not None:
+            try:
+                start_id = str(uuid.UUID(start_id))
+            except ValueError:
+                raise unknown_cursor() from None
         origin = origin_of(collection)
         with typed(collection):
             page = await self._store.scroll(

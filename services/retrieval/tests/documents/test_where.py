@@ -58,6 +58,8 @@ def test_date_stands_for_its_whole_day():
         ({"kind": 5}, "kind: needs a string"),
         ({"kind": {"$gt": "a"}}, r"kind: \$gt needs a number or a date"),
         ({"pages": "5"}, "pages: needs a number"),
+        ({"document_date": {"$gte": "0001-01-01T00:00:00+14:00"}}, "needs an ISO date"),
+        ({"document_date": {"$lt": "9999-12-31T23:59:59-14:00"}}, "needs an ISO date"),
         ({"pages": True}, "pages: needs a number"),
         ({"pages": 5.5}, "pages: needs a whole number"),
         ({"pages": 2**70}, "out of range"),

@@ -83,6 +83,12 @@ def unknown_collection(collection: str) -> Fault:
     )
 
 
+def unknown_cursor() -> Fault:
+    """The failure for a cursor that no page gave."""
+    message = "Unknown cursor. Omit it to start from the first page."
+    return Fault(ErrorCode.INVALID_ARGUMENT, message)
+
+
 def damaged_collection(collection: str, reason: str) -> Fault:
     """The failure for a collection whose files are damaged."""
     return _unavailable(

@@ -157,14 +157,14 @@ def _moment(name: str, operand: Any) -> tuple[datetime, datetime | None]:
                 start = datetime(day.year, day.month, day.day, tzinfo=UTC)
                 return start, (start + timedelta(days=1) if day < date.max else None)
             moment = datetime.fromisoformat(operand)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), None
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC), None
         except (ValueError, OverflowError):
             pass
     raise _fault(f"{name}: needs an ISO date such as 2024-01-31.")
 
 
 def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 def _number(name: str, spec: FieldSpec, operand: Any) -> float:
