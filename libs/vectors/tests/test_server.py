@@ -223,6 +223,21 @@ async def test_full_disk_of_the_server_is_typed(monkeypatch, text):
     await store.close()
 
 
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+async def test_other_refusals_of_the_server_are_typed(monkeypatch, status):
+    """As of a proxy before it, or of a collection that another program made: no internal error."""
+    store = await open_store(url=":memory:")
+    await store.ensure_collection("c", {})
+
+    async def refuse(*arguments: object, **options: object) -> None:
+        raise UnexpectedResponse(status, "no", b"Body too large", httpx.Headers())
+
+    monkeypatch.setattr(store._client, "upsert", refuse)
+    with pytest.raises(StoreUnavailableError, match=f"answered {status}"):
+        await store.upsert("c", [point(1)])
+    await store.close()
+
+
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 async def test_messages_show_no_credentials_of_the_url():
     """They reach callers and logs."""

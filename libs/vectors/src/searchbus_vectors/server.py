@@ -325,7 +325,7 @@ class ServerStore(VectorStore):
                     f"{self._name} refuses the key ({status}).",
                     "Set SEARCHBUS_QDRANT_API_KEY to the key of that server.",
                 ) from error
-            if status < httpx.codes.INTERNAL_SERVER_ERROR:
+            if status == httpx.codes.CONFLICT:
                 raise
             raise self._unavailable(f"answered {status}") from error
         except ResourceExhaustedResponse as error:
