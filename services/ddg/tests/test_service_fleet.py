@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_ddg import egress, service
 from searchbus_testing import until
 
 
@@ -215,6 +216,31 @@ async def test_worker_on_standby_takes_over(nats_fleet):
             except Fault as fault:
                 assert fault.code == "unavailable"
                 await asyncio.sleep(0.2)
+
+
+async def test_worker_on_standby_takes_no_address_without_the_store(fleet, monkeypatch):
+    """Its number would give it the address of another one."""
+    asked = []
+
+    class Away:
+        async def keys(self):
+            asked.append(None)
+            raise Fault("unavailable", "The store is away. Try again.")
+
+    held = await fleet.start_worker(ddg_egress=("bind:127.0.0.31",))
+    claimed = []
+
+    async def claim(leases, *arguments, **options):
+        claimed.append(await egress.claim(Away() if claimed else leases, *arguments, **options))
+        return claimed[-1]
+
+    fleet.processes.clear()  # the next one has the first one's number
+    monkeypatch.setattr(service, "claim", claim)
+    monkeypatch.setattr(service, "_STANDBY_S", 0.01)
+    await fleet.start_worker(ddg_egress=("bind:127.0.0.31",))
+    await until(lambda: len(asked) > 2)
+    assert set(claimed) == {None}
+    assert held.health is not None
 
 
 async def test_restarted_worker_remembers_that_its_address_is_refused(fleet):

@@ -74,7 +74,8 @@ async def start(process: Process[DdgSettings]) -> None:
         free = None
         while free is None:
             await asyncio.sleep(_STANDBY_S)
-            free = await find()
+            # Without the store no number chooses: each address has a worker.
+            free = await find(index=len(settings.ddg_egress))
         log.info("an egress is free: this worker takes over its lease")
         await _serve(process, free, holder, leases)
 
