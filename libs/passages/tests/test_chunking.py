@@ -44,6 +44,21 @@ def test_chunks_end_at_sentences():
         assert passage.endswith("near.")
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    ["鲸鱼在夜里唱歌，它们的歌声穿越海洋。", "クジラは夜に歌うと、彼は言った。", "Киты поют по ночам, и песни слышны. ",
+     "Οι φάλαινες τραγουδούν τη νύχτα. ", "Été comme hiver, les baleines chantent! "],
+)  # fmt: skip
+def test_sentences_of_other_scripts_are_whole(sentence):
+    """Also where no spaces part them."""
+    text = (sentence * 60).rstrip()
+    assert len(cut(text)) > 1
+    for chunk in cut(text):
+        passage = text[chunk.start : chunk.end]
+        assert passage.startswith(sentence[:5])
+        assert passage.endswith(sentence.rstrip()[-5:])
+
+
 def test_passages_are_of_even_length():
     """A long section is cut into passages near the target, without a short rest at the end."""
     text = PARAGRAPH * 40

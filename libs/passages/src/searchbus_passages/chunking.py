@@ -27,7 +27,11 @@ _ABBREVIATIONS = frozenset(
     "approx mr mrs ms messrs dr prof st no vs etc inc co corp jr sr u.s u.k e.g i.e cf fig eq al "
     "gov sen rep gen jan feb mar apr jun jul aug sep sept oct nov dec p.m a.m".split()
 )
-_BOUNDARY = re.compile(r"([.!?][\"'”’)\]]*\d{0,2})\s+(?=[\"'“‘(\[]?[A-Z0-9])|\n\s*\n|\n(?=[-*•] )")
+_CAPITAL = r"[\"'“‘(\[]?[A-Z0-9\u00c0-\u00de\u0386-\u03ab\u0400-\u042f]"
+_BOUNDARY = re.compile(
+    rf"([.!?][\"'”’)\]]*\d{{0,2}}(?=\s+{_CAPITAL})|[。！？]+[」』”’）]*)\s*|\n\s*\n|\n(?=[-*•] )"
+)
+"""The end of a sentence, in Latin, Greek, Cyrillic and CJK scripts."""
 _WORD_BEFORE = re.compile(r"([\w.]+)$")
 
 
