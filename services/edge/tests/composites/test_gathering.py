@@ -41,6 +41,20 @@ async def test_replies_and_failures_are_told_apart(caplog):
     assert "the reply of c could not be read" in caplog.text
 
 
+def test_documents_that_share_an_address_are_pages_of_their_own():
+    """As chapters of one file; of other sources, and other collections, it is one page."""
+
+    def at(hit_id: str, source: str, url: str = "http://a.org/book#1") -> SourceHit:
+        return SourceHit(hit_id, "T", url, source)
+
+    chapters = [at(f"doc:c:{n}", "documents/c", f"http://a.org/book#{n}") for n in range(3)]
+    assert fuse({"documents": chapters}, {}) == chapters
+    page, copy = at("web:1", "web"), at("doc:d:1", "documents/d")
+    assert fuse({"documents": chapters[:1], "web": [page]}, {}) == chapters[:1]
+    assert fuse({"documents": [chapters[1], copy]}, {}) == [chapters[1]]
+    assert len(fuse({"documents": chapters, "web": [page]}, {})) == 4
+
+
 async def test_cancelling_ends_every_request():
     """And so every worker behind them."""
     started, cancelled = asyncio.Event(), []
@@ -63,7 +77,8 @@ async def test_cancelling_ends_every_request():
 
 
 def hit(name: str, url: str = "", weight: float = 1.0) -> SourceHit:
-    return SourceHit(name, name, url, "s", weight=weight)
+    source = "web" if name.startswith("w") else f"documents/{name[0]}"
+    return SourceHit(name, name, url, source, weight=weight)
 
 
 def ids(lists, weights=None) -> list[str]:

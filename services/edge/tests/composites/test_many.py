@@ -68,6 +68,19 @@ async def test_page_of_several_queries_is_listed_once_and_first(call):
     assert call.steps == [(1, 3), (2, 3), (3, 3)]
 
 
+async def test_chapters_of_one_address_are_results_of_their_own(call):
+    """Each with its own queries."""
+    source = Source("documents/c")
+
+    async def search(query, limit, **options):
+        hits = [SourceHit(f"doc:c:{n}", n, "http://a.org/book", source.name) for n in query]
+        return SourceHits(hits)
+
+    source.search = search
+    found = await ask(call, source, queries=["ab", "bc"])
+    assert {r["title"]: r["queries"] for r in found["results"]} == {"a": [0], "b": [0, 1], "c": [1]}
+
+
 async def test_each_query_has_its_coverage(call):
     """Only where something is missing."""
     found = await ask(call, Source("documents"), Source("web", fails="b"), queries=["a", "b"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -50,7 +51,7 @@ async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathe
 
 
 def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float]) -> list[SourceHit]:
-    """Hits, best first; ties by id. A page of several sources is listed once, as first found.
+    """Hits, best first; ties by id. What has one key (`keys_of`) is listed once, as first found.
 
     The score of a source's hit is its weight divided by its rank. Of ten places, a source of weight
     1 and one of .7 get six and four (the method of D'Hondt); a larger constant beside the rank, as
@@ -58,9 +59,10 @@ def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float])
     """
     scores: dict[str, float] = {}
     known: dict[str, SourceHit] = {}
+    keys = keys_of(lists.values())
     for source, hits in lists.items():
         for rank, hit in enumerate(hits):
-            key = key_of(hit)
+            key = keys[hit.id]
             known.setdefault(key, hit)
             weight = weights.get(source, 1.0) * hit.weight
             vote = reciprocal_rank(rank, k=0, weight=weight)
@@ -69,9 +71,13 @@ def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float])
     return [known[key] for key in ranked]
 
 
-def key_of(hit: SourceHit) -> str:
-    """What is equal for hits of one page."""
-    return canonical_key(hit.url) if hit.url else hit.id
+def keys_of(lists: Iterable[Sequence[SourceHit]]) -> dict[str, str]:
+    """Id → what is equal for hits of one page: its address. Documents that share one within their
+    collection, as chapters do, are pages of their own."""
+    hits = {hit.id: hit for found in lists for hit in found}
+    pages = {key: canonical_key(hit.url) if hit.url else key for key, hit in hits.items()}
+    places = Counter((hit.source, pages[key]) for key, hit in hits.items() if hit.source != "web")
+    return {k: k if places[hit.source, pages[k]] > 1 else pages[k] for k, hit in hits.items()}
 
 
 class SourceFailure(Struct, omit_defaults=True):

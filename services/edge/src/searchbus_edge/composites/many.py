@@ -16,7 +16,7 @@ from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.visible import marked
 from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
 
-from .gathering import Coverage, Found, find, fuse, key_of, raise_if_failed
+from .gathering import Coverage, Found, find, fuse, keys_of, raise_if_failed
 from .sources import MAX_QUERY_CHARS, UNTRUSTED, Budget, Source, SourceHit
 
 BULK = "bulk"
@@ -121,13 +121,14 @@ class Many(Toolset, name=BULK):
         if not hits:
             parts: list[SourceCoverage] = [part for one in found for part in one.coverage]
             raise_if_failed(parts)
+        keys = keys_of([one.hits for one in found])
         queries_of: dict[str, list[int]] = {}
         for number, one in enumerate(found):
             for hit in one.hits:
-                queries_of.setdefault(key_of(hit), []).append(number)
+                queries_of.setdefault(keys[hit.id], []).append(number)
         answer = ManyResults(
             True,
-            [_shown(hit, queries_of[key_of(hit)]) for hit in hits[: arguments.max_results]],
+            [_shown(hit, queries_of[keys[hit.id]]) for hit in hits[: arguments.max_results]],
             [
                 QueryCoverage(query, len(one.hits), shown(one.coverage))
                 for query, one in zip(queries, found, strict=True)
