@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_pages import charset as charset_module
-from searchbus_pages.charset import decode_text, looks_binary
+from searchbus_pages.charset import charset_of, decode_text, looks_binary
 
 SENTENCES = [
     ("shift_jis", "鯨の歌は海を渡る。クジラは歌う。"),
@@ -44,6 +44,17 @@ def test_declared_charset_is_used(charset, text):
     ):
         page = f"{declaration}<p>{text}"
         assert decode_text(page.encode(charset), markup=True) == page
+
+
+@pytest.mark.parametrize(
+    ("content_type", "charset"),
+    [("text/html; charset=UTF-8; boundary=x", "UTF-8"), ("text/html;Charset = 'koi8-r'", "koi8-r"),
+     ('text/html; a=b; charset="x y', "x"), ("text/html; a=charset", None), ("", None),
+     ("text/html; charset=", None)],
+)  # fmt: skip
+def test_header_names_a_charset_beside_other_parameters(content_type, charset):
+    """As others write it."""
+    assert charset_of(content_type) == charset
 
 
 def test_wrong_header_is_ignored():

@@ -1,6 +1,6 @@
 """The text of pages: bytes of any charset to text, HTML to Markdown; what lists or forbids them."""
 
-from .charset import decode_text, detect_charset, looks_binary
+from .charset import charset_of, decode_text, detect_charset, looks_binary
 from .feeds import FeedEntry, FeedError, read_feed
 from .html import HtmlText, TooComplexError, check_html, fenced, read_html
 from .robots import MAX_ROBOTS_BYTES, read_robots
@@ -13,6 +13,7 @@ __all__ = [
     "HtmlText",
     "Sitemap",
     "TooComplexError",
+    "charset_of",
     "check_html",
     "decode_text",
     "detect_charset",

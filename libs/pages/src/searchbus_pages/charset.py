@@ -27,6 +27,7 @@ _DECLARED = re.compile(
     rb"|^\s*<\?xml[^>]+encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)",
     re.I,
 )
+_PARAMETER = re.compile(r";\s*charset\s*=[\s\"']*([^\s\"';]+)", re.I)
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _ALIASES = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-euc-jp": "euc_jp", "windows-874": "cp874"}
 _SUPERSETS = {
@@ -64,6 +65,12 @@ def decode_text(body: bytes, declared: str | None = None, *, markup: bool = Fals
         if text is not None:
             return text
     return body.decode(detect_charset(body), "replace")
+
+
+def charset_of(content_type: str) -> str | None:
+    """What a header Content-Type names."""
+    found = _PARAMETER.search(content_type)
+    return found[1] if found is not None else None
 
 
 def _declared_in(body: bytes) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from searchbus_contracts import VERSION
-from searchbus_pages import MAX_ROBOTS_BYTES, TooComplexError, read_robots
+from searchbus_pages import MAX_ROBOTS_BYTES, TooComplexError, charset_of, read_robots
 from searchbus_upstream import (
     Cookies,
     GuardedBackend,
@@ -201,12 +201,11 @@ def _page(url: str, reply: HttpReply, known: str) -> FetchedPage:
         raise PageUnavailableError(f"the site answers HTTP {reply.status}", reply.status)
     if reply.truncated:
         raise PageUnavailableError("the connection broke in the middle of it")
-    media_type, _, parameters = reply.headers.get("content-type", "").partition(";")
-    charset = parameters.lower().partition("charset=")[2].strip(" \"'") or None
+    content_type = reply.headers.get("content-type", "")
     etag, modified = reply.headers.get("etag", ""), reply.headers.get("last-modified", "")
     stamp = f"{etag}\n{modified}" if etag or modified else ""
     return FetchedPage(
-        url, reply.body, media_type.strip().lower(), charset,
+        url, reply.body, content_type.partition(";")[0].strip().lower(), charset_of(content_type),
         stamp if len(stamp) <= _MAX_STAMP_CHARS else "",
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import TLRUCache
 
-from searchbus_pages import MAX_ROBOTS_BYTES
+from searchbus_pages import MAX_ROBOTS_BYTES, charset_of
 from searchbus_upstream import (
     Cookies,
     GuardedBackend,
@@ -306,7 +306,7 @@ class Fetcher:
             url, moved, etag[:_MAX_VALIDATOR_CHARS], modified[:_MAX_VALIDATOR_CHARS],
             robots[:_MAX_ROBOTS_CHARS],
         )  # fmt: skip
-        return PageBytes(url, reply.body, media_type, _charset(content_type), said)
+        return PageBytes(url, reply.body, media_type, charset_of(content_type), said)
 
     def _unreachable(self, error: UpstreamUnreachableError) -> FetchError:
         problems = {
@@ -346,11 +346,3 @@ def _media_type(content_type: str, body: bytes) -> str:
         if head.startswith((b"<!doctype html", b"<html")):
             return "text/html"
     return declared
-
-
-def _charset(content_type: str) -> str | None:
-    for part in content_type.split(";")[1:]:
-        name, _, value = part.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip(" \"'")
-    return None
