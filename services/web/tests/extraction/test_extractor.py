@@ -21,7 +21,6 @@ from searchbus_web.extraction.fetching import FetchError
 from searchbus_web.extraction.fitting import envelope, fit
 from searchbus_web.extraction.outline import part_of
 from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
-from searchbus_web.providers.tavily import Extracted
 
 
 class FakeFetcher:
@@ -76,7 +75,7 @@ class FakeTavily:
         self.urls += urls
         if self.fault is not None:
             raise self.fault
-        return [Extracted(url, f"Tavily read {url}.") for url in urls]
+        return {url: f"Tavily read {url}." for url in urls}
 
 
 def extractor_of(*, tavily=None, cache=None) -> tuple[Extractor, FakeFetcher]:

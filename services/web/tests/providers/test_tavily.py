@@ -76,16 +76,12 @@ async def test_limits_of_the_api_become_notes(fake_client):
     assert "first 399 characters" in found.notes[0]
 
 
-async def test_extraction_has_a_text_or_an_error_for_every_url(fake_client):
-    """In the order of the request."""
+async def test_extraction_has_the_texts_that_there_are(fake_client):
+    """Neither those that failed, nor empty ones."""
     provider, _ = provider_of(fake_client((FIXTURES / "tavily_extract.json").read_bytes()))
     urls = [f"https://whales.example.org/{name}" for name in ("gone", "songs", "empty")]
     found = await provider.extract(urls, timeout_s=60.0)
-    assert found == [
-        tavily.Extracted(urls[0], None, "Failed to fetch url"),
-        tavily.Extracted(urls[1], "# Songs\n\nBlue whales sing."),
-        tavily.Extracted(urls[2], None, ""),
-    ]
+    assert found == {urls[1]: "# Songs\n\nBlue whales sing."}
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,8 @@ def _read(
 def _workbook(parts: zipfile.ZipFile) -> str:
     targets = _targets(parts, "xl/workbook.xml")
     root = _root(parts, "xl/workbook.xml")
-    sheet = _Sheets(parts, starts_1904=_starts_1904(root))
+    about = (one.get("date1904") for one in root if _tag(one) == "workbookPr")
+    sheet = _Sheets(parts, starts_1904=any(stated in ("1", "true") for stated in about))
     lines: list[str] = []
     for entry in (one for one in root.iter() if _tag(one) == "sheet"):
         target = targets.get(entry.get(_RELATION, ""), "")
@@ -235,10 +236,6 @@ def _date_styles(parts: zipfile.ZipFile) -> frozenset[str]:
     return frozenset(
         str(place) for place, one in enumerate(formats) if one.get("numFmtId") in dates
     )
-
-
-def _starts_1904(root: ElementTree.Element) -> bool:
-    return any(one.get("date1904") in ("1", "true") for one in root if _tag(one) == "workbookPr")
 
 
 def _presentation(parts: zipfile.ZipFile) -> str:

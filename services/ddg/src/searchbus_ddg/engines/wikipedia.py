@@ -72,12 +72,8 @@ class Wikipedia(Engine):
                 return None
             page = quote(title.replace(" ", "_"), safe="/:(),'!*@")
             snippet = row.get("snippet")
-            text = text_of(snippet) if isinstance(snippet, str) else ""
+            # HTML: `<span class="searchmatch">whale</span> &amp; its`
+            text = unescape(_TAG.sub("", snippet)) if isinstance(snippet, str) else ""
             return result(base + page, title, text)
 
         return EnginePage(results_of(found.query.search, read), more=found.next is not None)
-
-
-def text_of(snippet: str) -> str:
-    """The text of a snippet, which is HTML: `<span class="searchmatch">whale</span> &amp; its`."""
-    return unescape(_TAG.sub("", snippet))

@@ -266,13 +266,12 @@ class Extractor:
         texts: dict[str, str] = {}
         try:
             async with asyncio.timeout(left_s):
-                for page in await tavily.extract(urls, timeout_s=left_s):
-                    body = (page.text or "").encode("utf-8", "replace")
-                    found = await self._pool.read(
-                        PageBytes(page.url, body, "text/markdown", "utf-8"), caller=caller
-                    )
+                for url, text in (await tavily.extract(urls, timeout_s=left_s)).items():
+                    body = text.encode("utf-8", "replace")
+                    page = PageBytes(url, body, "text/markdown", "utf-8")
+                    found = await self._pool.read(page, caller=caller)
                     if found.text:
-                        texts[page.url] = found.text
+                        texts[url] = found.text
         except TimeoutError:
             log.info("Tavily's pages could not all be read in time")
         except Fault as fault:

@@ -50,22 +50,12 @@ class TavilyReply(RowsReply):
 class _Page(msgspec.Struct):
     url: str
     raw_content: str | None = None
-    title: str | None = None
 
 
 class ExtractReply(RowsReply):
     """The reply of /extract."""
 
-    failed_results: Any = None
     usage: Any = None
-
-
-class Extracted(msgspec.Struct):
-    """The text of a page, or Tavily's error."""
-
-    url: str
-    text: str | None
-    error: str | None = None
 
 
 class Tavily(ApiProvider):
@@ -110,8 +100,8 @@ class Tavily(ApiProvider):
         )
         return SearchResults(rows, tuple(notes))
 
-    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> list[Extracted]:
-        """The text of pages, in the order of `urls`; raises Fault."""
+    async def extract(self, urls: Sequence[str], *, timeout_s: float) -> dict[str, str]:
+        """URL → text of the pages that it could read; raises Fault."""
         body = {
             "urls": list(urls), "extract_depth": "basic", "format": "markdown",
             "include_images": False, "include_usage": True,
@@ -119,13 +109,8 @@ class Tavily(ApiProvider):
         reply = await self.call(
             lambda key: self._request("/extract", key, body), ExtractReply, timeout_s=timeout_s
         )
-        texts = {p.url: p.raw_content for p in self.read_rows(reply.results, _Page)}
-        failed = reply.failed_results if isinstance(reply.failed_results, list) else []
-        errors = {str(f.get("url")): str(f.get("error")) for f in failed if isinstance(f, dict)}
-        return [
-            Extracted(url, texts.get(url) or None, None if texts.get(url) else errors.get(url, ""))
-            for url in urls
-        ]
+        pages = self.read_rows(reply.results, _Page)
+        return {p.url: p.raw_content for p in pages if p.raw_content and p.url in urls}
 
     def _request(self, path: str, key: str, body: dict[str, Any]) -> HttpRequest:
         headers = {
