@@ -197,20 +197,14 @@ def assigns(module: str, name: str) -> bool:
         statements = ast.parse(_source(module)).body
     except (SyntaxError, ValueError):
         return False
+    set_here: list[Any] = []
     for node in statements:
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.ImportFrom):
-            if any((alias.asname or alias.name) == name for alias in node.names):
-                return True
-            continue
-        else:
-            continue
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return True
-    return False
+        if isinstance(node, ast.ImportFrom):
+            set_here += (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            set_here += (getattr(target, "id", None) for target in targets)
+    return name in set_here
 
 
 def _source(module: str) -> str:

@@ -85,7 +85,10 @@ def connect(
         (change,) = command_changes([known], command)
     _apply(change, only_print=only_print, yes=yes)
     if not only_print:
-        _tell_check(known, written_entry(known))
+        tell("trying the entry …")
+        server, tools = try_entry(written_entry(known))
+        echo(f"{known.title} reaches {printable(server, one_line=True)}: {tools} tools.")
+        echo("Start it again, or its list of servers: it reads its settings at the start.")
 
 
 def named_client(name: str, option: str) -> Client:
@@ -137,13 +140,6 @@ def _apply(change: FileChange, *, only_print: bool, yes: bool) -> None:
             raise fail("There is no terminal to ask on. Give --yes, or --print to only look.", 2)
         typer.confirm("Write this?", default=True, abort=True)
     write(change)
-
-
-def _tell_check(client: Client, entry: Mapping[str, Any]) -> None:
-    tell("trying the entry …")
-    server, tools = try_entry(entry)
-    echo(f"{client.title} reaches {printable(server, one_line=True)}: {tools} tools.")
-    echo("Start it again, or its list of servers: it reads its settings at the start.")
 
 
 def try_entry(entry: Mapping[str, Any]) -> tuple[str, int]:

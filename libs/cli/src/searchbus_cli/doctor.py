@@ -119,14 +119,6 @@ def _fault_of(folder: Path) -> str:
         return f"cannot be written ({error.strerror})"
 
 
-def _port(port: int) -> Check:
-    try:
-        check_port("127.0.0.1", port)
-    except StackError as error:
-        return "port", False, str(error)
-    return "port", True, f"{port} is free" if port else "any"
-
-
 def _configuration(folder: Path) -> list[Check]:
     """A row for each fault of the settings; one row where there is none."""
     try:
@@ -153,7 +145,11 @@ def _plugins(folder: Path) -> Iterator[Check]:
 def _stack(folder: Path, port: int) -> Iterator[Check]:
     state, address = read_state(folder), find_bus(folder)
     if address is None:
-        yield _port(port)
+        try:
+            check_port("127.0.0.1", port)
+            yield "port", True, f"{port} is free" if port else "any"
+        except StackError as error:
+            yield "port", False, str(error)
         yield "stack", True, "not running; start it: searchbus up"
         return
     if state is not None:

@@ -52,7 +52,8 @@ def down(
     folder = data_folder(data)
     if clients and not purge:
         raise fail("--clients belongs to --purge. Give both.", 2)
-    changes = _entries() if clients else []
+    planned = map(planned_removal, CLIENTS.values() if clients else ())
+    changes = [change for change in planned if change.is_needed]
     if purge:
         _ask(folder, changes, yes=yes)
     by_client = counts_clients(folder)
@@ -106,13 +107,6 @@ def _ours(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if any(fnmatchcase(path.name, pattern) for pattern in OURS):
             yield path
-
-
-def _entries() -> list[FileChange]:
-    """What removes the entries in all clients; raises ClientFileError for a file that is not
-    JSON."""
-    changes = [planned_removal(client) for client in CLIENTS.values()]
-    return [change for change in changes if change.is_needed]
 
 
 def _ask(folder: Path, changes: list[FileChange], *, yes: bool) -> None:

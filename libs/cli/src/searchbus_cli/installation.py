@@ -286,19 +286,15 @@ def secret_manifests(
     # The file that the chart's configuration includes; see deploy/k8s/charts/nats.yaml.
     if accounts is not None:
         contents["nats-users"] = {"auth.conf": json.dumps(accounts, indent=1)}
-    # JSON is YAML.
-    return "".join(
-        "---\n" + json.dumps(_secret(name, data), indent=1) + "\n"
+    manifests = (
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "searchbus"}},
+            "type": "Opaque",
+            "data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()},
+        }
         for name, data in contents.items()
     )
-
-
-def _secret(name: str, data: Mapping[str, str]) -> dict[str, object]:
-    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "searchbus"}},
-        "type": "Opaque",
-        "data": encoded,
-    }
+    # JSON is YAML.
+    return "".join(f"---\n{json.dumps(manifest, indent=1)}\n" for manifest in manifests)

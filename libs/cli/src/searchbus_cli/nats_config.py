@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -111,7 +110,13 @@ def nats_config(
     if data is not None:
         if out is not None or not (rotating or retiring):
             raise fail("--data takes --rotate and --retire, and stands in place of --out.", 2)
-        _rotate_stack(data, rotating or (), retiring or ())
+        try:
+            rotate_stack(data, add=rotating or (), remove=retiring or ())
+        except StackError as error:
+            raise fail(str(error), 2) from None
+        except OSError as error:
+            raise fail(f"{data}: its keys cannot be changed ({error.strerror}).", 2) from None
+        err.print(f"{data}: the stack reads its keys again within a second", highlight=False)
         return
     if out is None:
         raise fail("--out is missing. Name the folder for the configuration and the secrets.", 2)
@@ -150,16 +155,6 @@ def nats_config(
     err.print(f"{out}: nats/nats.conf and the secrets of {count} services", highlight=False)
     for name in installation.tenants:
         err.print(f"{tenant_folder(out, name)}: those of the tenant {name}", highlight=False)
-
-
-def _rotate_stack(data: Path, add: Sequence[str], remove: Sequence[str]) -> None:
-    try:
-        rotate_stack(data, add=add, remove=remove)
-    except StackError as error:
-        raise fail(str(error), 2) from None
-    except OSError as error:
-        raise fail(f"{data}: its keys cannot be changed ({error.strerror}).", 2) from None
-    err.print(f"{data}: the stack reads its keys again within a second", highlight=False)
 
 
 def _services() -> dict[str, Service]:

@@ -41,13 +41,17 @@ def trace(
     path = folder / "traces.jsonl"
     state = read_state(folder)
     elsewhere = state.otlp_endpoint if state is not None else ""
-    if elsewhere and trace_id is None:
-        raise fail(f"{_sent_to(elsewhere)} The file {path} has only older ones: search it by id.")
+    sent = elsewhere and (
+        f"The running stack sends its traces to {elsewhere} (setting OTLP_ENDPOINT). Look there, "
+        "or start it without that setting."
+    )
+    if sent and trace_id is None:
+        raise fail(f"{sent} The file {path} has only older ones: search it by id.")
     if last:
         time.sleep(FLUSH_WAIT_S)
     spans = list(read_spans(path))
     if not spans:
-        hint = _sent_to(elsewhere) if elsewhere else "Call a tool first, or pass --data."
+        hint = sent or "Call a tool first, or pass --data."
         raise fail(f"There are no traces at {path}. {hint}")
     if not last and trace_id is None:
         _list(spans, as_json)
@@ -55,8 +59,7 @@ def trace(
     wanted = trace_id or _latest(spans)
     found = [span for span in spans if span.trace_id.startswith(wanted)]
     if not found:
-        hint = _sent_to(elsewhere) if elsewhere else "`searchbus trace` lists the newest."
-        raise fail(f"There is no trace {wanted}. {hint}")
+        raise fail(f"There is no trace {wanted}. {sent or '`searchbus trace` lists the newest.'}")
     wanted = found[0].trace_id
     found = [span for span in found if span.trace_id == wanted]
     if as_json:
@@ -66,13 +69,6 @@ def trace(
     table, width = _waterfall(found, out.width)
     # Wider than the terminal if needed: a cut-off duration is worse than a wrapped line.
     Terminal(width=width).print(table)
-
-
-def _sent_to(endpoint: str) -> str:
-    return (
-        f"The running stack sends its traces to {endpoint} (setting OTLP_ENDPOINT). Look there, or "
-        "start it without that setting."
-    )
 
 
 def _waterfall(spans: list[SpanRecord], width: int) -> tuple[Table, int]:

@@ -129,17 +129,14 @@ def _into_folder(
                     with backup.open(entry.path) as file, create(draft, entry.name) as copy:
                         shutil.copyfileobj(file, copy)
             asyncio.run(_into_own_stack(backup, draft, replace, progress))
-            _leave_only(draft, {Path(name).parts[0] for name in KEPT} | {"profiles", "qdrant"})
+            # What the stack that stored the documents wrote beside them goes.
+            kept = {Path(name).parts[0] for name in KEPT} | {"profiles", "qdrant"}
+            for path in draft.iterdir():
+                if path.name not in kept:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             return _exchange(draft, folder, keep=bool(present))
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-
-
-def _leave_only(folder: Path, names: set[str]) -> None:
-    """Remove what the stack that restored the documents wrote beside them."""
-    for path in folder.iterdir():
-        if path.name not in names:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _exchange(draft: Path, folder: Path, *, keep: bool) -> Path | None:
