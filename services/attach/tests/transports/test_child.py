@@ -193,6 +193,21 @@ async def test_the_loop_goes_on_while_a_command_is_started(reaper, monkeypatch):
     assert threading.get_ident() not in threads != []
 
 
+async def test_a_command_whose_pipes_cannot_be_opened_is_ended(reaper, monkeypatch):
+    """Nobody else knows of it."""
+    started: list[int] = []
+
+    def no_descriptor(_):
+        started.extend(reaper._groups)
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(module, "_taken", no_descriptor)
+    server = parse_server("x", {"command": "sleep", "args": ["600"]})
+    with pytest.raises(OSError, match="Too many"):
+        await ServerProcess.start(server, reaper, print)
+    await until(lambda: not psutil.pid_exists(started[0]))
+
+
 async def test_what_it_printed_is_not_kept_after_its_end(reaper):
     """What refers to a lost connection is collected late."""
     server = parse_server("x", {"command": "yes"})

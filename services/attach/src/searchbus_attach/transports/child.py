@@ -20,6 +20,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import IO
@@ -147,7 +148,11 @@ class ServerProcess:
             hold_back(process.pid)
         reaper.watch(process.pid, server.processes, mark)
         child = cls(process, reaper)
-        await child._open(on_stderr)
+        try:
+            await child._open(on_stderr)
+        except OSError:  # no descriptor is left
+            reaper.forget(process.pid)  # which ends it
+            raise
         return child
 
     @property
@@ -199,22 +204,15 @@ class ServerProcess:
     async def _open(self, on_stderr: Callable[[str], None]) -> None:
         """Open its pipes, and read what it prints to standard error."""
         loop, process = asyncio.get_running_loop(), self._process
-        self.stdout = await self._reader(process.stdout)
-        stderr = await self._reader(process.stderr)
-        writer, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), _taken(process.stdin)
-        )
-        self._pipes.append(writer)
-        self.stdin = asyncio.StreamWriter(writer, protocol, None, loop)
-        self._reading = loop.create_task(self._read_stderr(stderr, on_stderr))
-
-    async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=READ_AHEAD_BYTES)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), _taken(pipe)
-        )
+        self.stdout, stderr = (asyncio.StreamReader(limit=READ_AHEAD_BYTES) for _ in range(2))
+        for reader, pipe in ((self.stdout, process.stdout), (stderr, process.stderr)):
+            reading = partial(asyncio.StreamReaderProtocol, reader)
+            self._pipes.append((await loop.connect_read_pipe(reading, _taken(pipe)))[0])
+        writing = partial(asyncio.StreamReaderProtocol, asyncio.StreamReader())
+        transport, protocol = await loop.connect_write_pipe(writing, _taken(process.stdin))
         self._pipes.append(transport)
-        return reader
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        self._reading = loop.create_task(self._read_stderr(stderr, on_stderr))
 
     async def _read_stderr(
         self, stream: asyncio.StreamReader, on_lines: Callable[[str], None]
