@@ -208,6 +208,15 @@ async def test_many_points_go_in_several_requests():
     await store.close()
 
 
+async def test_collection_of_another_program_is_not_dropped():
+    """It has no alias of ours."""
+    store = await open_store(url=":memory:")
+    await store._client.create_collection("theirs", vectors_config={})
+    await store.drop_collection("theirs")
+    assert await store._client.collection_exists("theirs")
+    await store.close()
+
+
 @pytest.mark.parametrize("text", ["No space left on device", "exceeds available disk space"])
 async def test_full_disk_of_the_server_is_typed(monkeypatch, text):
     """The service answers `storage_full`."""

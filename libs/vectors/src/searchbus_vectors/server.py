@@ -165,8 +165,9 @@ class ServerStore(VectorStore):
         await self._request(target, self._client.delete_collection(target, timeout=TIMEOUT_S))
 
     async def drop_collection(self, name: str) -> None:
-        """Delete the collection, and its alias with it."""
-        await self._delete((await self._aliases()).get(name, name))
+        """Delete the collection, and its alias with it; not one of another program."""
+        if target := (await self._aliases()).get(name):
+            await self._delete(target)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points and wait until they are applied."""
