@@ -149,11 +149,11 @@ async def test_a_step_that_fails_does_not_keep_the_store_open(caplog):
         closed.append(True)
 
     process.before_drain(broken)
-    process.after_drain(broken)
+    process.resources.push_async_callback(broken)
     process.resources.push_async_callback(close)
     await process.drain()
     assert closed == [True]
-    assert caplog.text.count("a callback could not be stopped") == 2
+    assert caplog.text.count("could not be stopped") == 2
 
 
 async def test_what_needs_the_bus_at_the_end_has_it():
@@ -164,7 +164,7 @@ async def test_what_needs_the_bus_at_the_end_has_it():
     async def look():
         connected.append(process.bus.connected)
 
-    process.after_drain(look)
+    process.resources.push_async_callback(look)
     await process.drain()
     assert connected == [True]
 

@@ -7,8 +7,8 @@
     if __name__ == "__main__":
         sys.exit(run("retrieval", load_settings(RetrievalSettings), start))
 
-It stops in this order: report not ready → drain the workers → stop the HTTP servers → what still
-needs the bus → close the bus → close the resources → flush telemetry.
+It stops in this order: report not ready → drain the workers → stop the HTTP servers → close the
+resources, which may still use the bus → close the bus → flush telemetry.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Process(Generic[S]):
         self._drains: list[Callable[[float], Awaitable[None]]] = []
         self._servers: list[HttpServer] = []
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
-        self._after_drain: list[Callable[[], Awaitable[None]]] = []
         self.health.add_readiness("bus", self._bus_is_usable)
         self.health.add_detail("refused", lambda: self.bus.fault)
 
@@ -75,10 +74,6 @@ class Process(Generic[S]):
     def before_drain(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Call back when the process starts to stop, before anything is drained."""
         self._before_drain.append(callback)
-
-    def after_drain(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Call back when no worker has a request any more, while the bus is still connected."""
-        self._after_drain.append(callback)
 
     async def run_server(self, app: Any, **options: Any) -> int:
         """Serve an ASGI application until the process ends; returns the bound port.
@@ -105,10 +100,8 @@ class Process(Generic[S]):
         await asyncio.gather(*(_step("a worker", drain(limit_s)) for drain in self._drains))
         for server in self._servers:
             await _step("an HTTP server", server.stop(timeout_s=limit_s + 2))
-        for callback in self._after_drain:
-            await _step("a callback", callback())
-        await _step("the bus", self.bus.close())
         await _step("the resources", self.resources.aclose())
+        await _step("the bus", self.bus.close())
 
     async def _bus_is_usable(self) -> bool:
         return self.bus.connected

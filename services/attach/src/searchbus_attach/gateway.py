@@ -113,10 +113,6 @@ class Gateway:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._look()), loop.create_task(self._announce_changes())]
 
-    async def end_sessions(self) -> None:
-        """Close the sessions of callers and release their leases, while the bus is connected."""
-        await asyncio.gather(*(attached.end_sessions() for attached in self._attached.values()))
-
     def status(self, request: StatusRequest) -> StatusReply:
         """The state of all servers, or of one with its tools."""
         found = tuple(

@@ -67,7 +67,6 @@ async def start(process: Process[AttachSettings]) -> None:
     worker.add(Managing(gateway, file, logs, policy.consent))
     serving = await process.serve(worker)
     gateway.follow(serving.refresh, serving.instance)
-    process.after_drain(gateway.end_sessions)
     if credentials.logins is not None:
         await process.enter(_sealing_anew(credentials.logins.vault))
     if credentials.logins is not None and settings.attach_login_port is not None:

@@ -187,10 +187,16 @@ async def test_the_end_of_an_unused_session_frees_its_lease(new_pair):
     assert await session_at(pair.b) != first
 
 
+async def ended(worker: World) -> None:
+    """As at the end of its process."""
+    for attached in worker.gateway._attached.values():
+        await attached.end_sessions()
+
+
 async def test_a_worker_that_ends_gives_its_sessions_up(pair):
     """When they are closed."""
     first = await session_at(pair.a)
-    await pair.a.gateway.end_sessions()
+    await ended(pair.a)
     assert await pair.store.keys() == []
     assert await session_at(pair.b) != first
     assert pair.sessions == (0, 1)
@@ -210,7 +216,7 @@ async def test_a_worker_that_stops_ends_its_calls_before_another_takes_over(pair
     assert not running.done()
     running.cancel()
     await stopping
-    await pair.a.gateway.end_sessions()
+    await ended(pair.a)
     assert await waiting != first
 
 
