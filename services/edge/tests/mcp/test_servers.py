@@ -294,6 +294,15 @@ async def test_close_without_listeners_is_harmless():
     changes.close()
 
 
+async def test_nobody_listens_at_an_edge_that_stops():
+    """A client whose stream was ended is back at once: it would hold the shutdown to its limit."""
+    changes = ListChanges()
+    changes.close()
+    ctx = SimpleNamespace(request=SimpleNamespace(caller="ann"), request_id=1)
+    fault = await fault_of(changes.listen(ctx, None))
+    assert (fault.error.code, fault.error.data["code"]) == (-31503, "unavailable")
+
+
 async def asked(url: str, method: str, revision: str, worker: object) -> dict:
     """What an edge answers to the question of an attach service."""
     meta = {ATTACHED_BY: worker}
@@ -374,3 +383,23 @@ def test_responses_are_dumped_as_json():
         {"name": "t", "inputResponses": {"q": {"action": "accept", "content": {"a": 1}}}}
     )
     assert dump_responses(answered)["q"]["content"] == {"a": 1}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_parameter_that_the_sdk_refuses_is_named(running, revision):
+    """Models send arguments as a text of JSON; the value comes back to nobody."""
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision}
+    params = {"name": "say", "arguments": '{"canary": 1}'}
+    if revision >= "2026":
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "say"}
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": revision,
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with httpx.AsyncClient() as client:
+        answer = (await client.post(f"{running.url}/mcp", json=body, headers=headers)).json()
+    assert answer["error"]["code"] == -32602
+    assert "parameters: arguments. Correct" in answer["error"]["message"]
+    assert "canary" not in str(answer)

@@ -302,12 +302,16 @@ class ListChanges:
         # All together are limited as connections.
         self._handler = ListenHandler(self._published, max_subscriptions=sys.maxsize)
         self._streams: Counter[str] = Counter()
+        self._closed = False
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Send changes until the client leaves. Raises MCPError, where its caller has too many
         streams."""
+        if self._closed:  # who listened is back at once, and would hold the shutdown again
+            message = "This edge is stopping. Listen again in a moment."
+            raise raise_for(Fault(ErrorCode.UNAVAILABLE, message))
         caller = getattr(ctx.request, "caller", "")
         if self._streams[caller] >= MAX_STREAMS:
             message = f"{MAX_STREAMS} streams of this caller are open. Close some, or wait."
@@ -329,7 +333,9 @@ class ListChanges:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """End the open streams: they would hold the server's shutdown for its whole grace time."""
+        """End the open streams, and begin no more: they would hold the server's shutdown for its
+        whole grace time."""
+        self._closed = True
         self._handler.close()
 
     async def _publish(self) -> None:
