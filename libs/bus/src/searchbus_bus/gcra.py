@@ -55,3 +55,8 @@ class Gcra:
     def advance(self, arrival: float, now: float, count: int = 1) -> float:
         """The arrival time after `count` requests were admitted."""
         return max(arrival, now) + count * self.interval
+
+    def latest(self, now: float) -> float:
+        """The latest arrival time that requests can lead to; a later one is of a clock that was set
+        back since."""
+        return now + self.tolerance + self.interval

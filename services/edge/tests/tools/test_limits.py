@@ -239,3 +239,16 @@ async def test_time_to_wait_is_enough_and_not_a_second_more(clock):
     clock.now_s += wait_ms / 1000
     assert await admitted(limiter)
     assert not await admitted(limiter)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_clock_that_is_set_back_locks_nobody_out(clock, away):
+    """Callers wait for seconds, and not until the clock is where it was; also without the store."""
+    store, (limiter,) = edges(1, 10.0, 20, clock)
+    assert await admitted(limiter)
+    store.away = away
+    clock.now_s -= 3000
+    while await admitted(limiter):
+        pass
+    clock.now_s += 8.0
+    assert await admitted(limiter)

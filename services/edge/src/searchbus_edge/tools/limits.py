@@ -13,7 +13,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Protocol
 
@@ -74,7 +74,9 @@ class LocalLimiter:
         if self.rate_per_s <= 0:
             return
         gcra = _part(self.rate_per_s, self.burst, max(1, among))
-        wait_s, arrival_s = gcra.take(self.arrival_s(caller), self._clock())
+        now_s = self._clock()
+        arrival_s = min(self.arrival_s(caller), gcra.latest(now_s) + _MOST_OWED_S)
+        wait_s, arrival_s = gcra.take(arrival_s, now_s)
         self.learn(caller, arrival_s)
         if wait_s > 0:
             raise _limited(wait_s)
@@ -230,8 +232,10 @@ class SharedLimiter:
             now_s = self._clock()
             counted = _Count.decode(entry.value) if entry is not None else None
             known = self._known(caller, counted, gcra, now_s)
+            latest_s = gcra.latest(now_s) + _MOST_OWED_S
+            known = replace(known, arrival_s=min(known.arrival_s, latest_s))
             wait_s = gcra.wait(known.arrival_s, now_s)
-            if wait_s > 0 and caller not in self._alone:
+            if wait_s > 0 and known == counted:
                 raise _limited(wait_s)
             size = min(self._lease_size, gcra.remaining(known.arrival_s, now_s))
             arrival_s = gcra.advance(known.arrival_s, now_s, size)
