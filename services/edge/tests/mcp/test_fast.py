@@ -335,3 +335,14 @@ async def test_large_envelopes_of_clients_are_not_kept(post):
         )  # fmt: skip
         assert (served, response.status_code) == (False, 200)
     assert fast._capabilities.cache_info().currsize == before
+
+
+async def test_a_ping_with_a_cursor_is_not_kept(running):
+    """It may be any text: 512 of 250 KB would be more memory than an edge has."""
+    headers = {**ACCEPT, "MCP-Protocol-Version": "2025-11-25"}
+    async with httpx.AsyncClient() as client:
+        for cursor in ("a", "b", "c"):
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"cursor": cursor}}
+            answer = await client.post(f"{running.url}/mcp", json=body, headers=headers)
+            assert answer.json()["result"] == {}
+    assert not running.edge.endpoints.get(None)._fast._pages._made

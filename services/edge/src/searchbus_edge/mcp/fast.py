@@ -163,8 +163,11 @@ class FastWay:
         if request.method not in _PAGES:
             return None
         params = self._page_params(received, request)
-        page = self._kept.get(self._page_key(received, request, params)) if params else None
-        if params is None or page is None:
+        if params is None:
+            return None
+        kept, key = self._place(received, request, params)
+        page = kept.get(key)
+        if page is None:
             return None
         head, meta = received.head, params.meta
         self._tracing.message(
@@ -183,7 +186,7 @@ class FastWay:
         params = self._page_params(received, request)
         if params is None:
             return False
-        kept, key = self._kept, self._page_key(received, request, params)
+        kept, key = self._place(received, request, params)
         result = await self._kernel.result(received, request)
         if result is None:
             return False
@@ -194,33 +197,31 @@ class FastWay:
         await answer.finish(encode_result(request.id, page))
         return True
 
-    @property
-    def _kept(self) -> dict[tuple[Any, ...], Raw]:
-        """The pages that were made of the view as it is now."""
-        return self._pages.version(self._server.view)
-
     def _page_params(self, received: Received, request: RpcRequest) -> _PageParams | None:
         """The parameters of a page; None where the kernel must look at the request."""
         params: _PageParams | None = decode_params(_page_params, request)
-        capabilities = client_of(received, request, params.meta, None) if params else None
-        # Its list names views; few clients show them.
-        if capabilities is None or VIEWS in capabilities:
+        # ping has no cursor: whatever text is given as one would be kept.
+        if params is None or (request.method == "ping" and params.cursor is not None):
             return None
-        return params
+        capabilities = client_of(received, request, params.meta, None)
+        # Its list names views; few clients show them.
+        return None if capabilities is None or VIEWS in capabilities else params
 
-    def _page_key(
+    def _place(
         self, received: Received, request: RpcRequest, params: _PageParams
-    ) -> tuple[Any, ...]:
-        """What a page depends on; callers with equal keys are answered alike."""
-        access = self._server.view.access(received.actor)
-        return request.method, received.head.revision, params.cursor, access
+    ) -> tuple[dict[tuple[Any, ...], Raw], tuple[Any, ...]]:
+        """The pages that were made of the view as it is now, and the key of this one: callers with
+        equal keys are answered alike."""
+        view = self._server.view
+        key = (request.method, received.head.revision, params.cursor, view.access(received.actor))
+        return self._pages.version(view), key
 
 
 def decode_params(decoder: msgspec.json.Decoder[Any], request: RpcRequest) -> Any:
     """The parameters; None where they have a field that the fast way does not know."""
     try:
         return decoder.decode(request.params if len(request.params) else b"{}")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except UNREADABLE:
         return None
 
 
