@@ -115,8 +115,9 @@ class Overview:
         finally:
             self._watchers.discard(watcher)
             if not self._watchers:
-                await end_task(self._looking)
-                self._looking = None
+                # Before the wait: whoever comes meanwhile begins a look of their own.
+                looking, self._looking = self._looking, None
+                await end_task(looking)
 
     def close(self) -> None:
         """End what others watch: it would hold the server's shutdown."""
