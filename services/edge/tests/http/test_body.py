@@ -129,3 +129,17 @@ async def test_length_in_other_digits_is_unknown():
     limits = BodyLimits(1000, 10)
     head = Head([], content_length="²")
     assert await limits.read(head, receiver(b"abc", then="end"), empty) == b"abc"
+
+
+@pytest.mark.parametrize("chunks", [(), (b"# A file, ",)])
+async def test_body_that_is_cut_off_is_refused(chunks):
+    """What has come of it may look whole: a document would be stored without its end."""
+    events = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    events.append({"type": "http.disconnect"})
+
+    async def receive():
+        return events.pop(0)
+
+    refused = await BodyLimits(1000, 1000).read(HEAD, receive, empty)
+    assert isinstance(refused, HttpRefusal)
+    assert refused.status == 400

@@ -24,6 +24,7 @@ _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
 _LENGTH = re.compile("[0-9]{1,19}")
 _any = msgspec.json.Decoder(Raw)
+_CUT_OFF = HttpRefusal(400, "The connection ended within the body. Send it again.")
 
 
 def check_media_types(head: Head) -> HttpRefusal | None:
@@ -88,6 +89,8 @@ class BodyLimits:
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return _CUT_OFF
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
             try:
@@ -109,7 +112,9 @@ class BodyLimits:
                     return HttpRefusal(
                         503, "Too many requests are being received. Send it again later."
                     )
-                message = await receive()  # a disconnect has neither body nor more_body
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return _CUT_OFF
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 self._free_bytes -= len(parts[-1])
