@@ -67,11 +67,12 @@ def test_batch_is_a_list():
 @pytest.mark.parametrize(
     ("message", "code", "text", "message_id"),
     [
-        (b"", -32700, "not valid JSON", None),
-        (b"{", -32700, "not valid JSON", None),
-        (b"\xff", -32700, "not valid JSON", None),
-        (b'{"jsonrpc":"2.0","method":"\xff"}', -32700, "not valid JSON", None),
-        (b'{"a":' * 100_000, -32700, "not valid JSON", None),
+        (b"", -32700, "JSON is truncated", None),
+        (b"{", -32700, "JSON is truncated", None),
+        (b'{"id":1,"params":{"n":NaN}}', -32700, "invalid character (byte 22)", None),
+        (b"\xff", -32700, "invalid character (byte 0)", None),
+        (b'{"jsonrpc":"2.0","method":"\xff"}', -32700, "not valid UTF-8", None),
+        (b'{"a":' * 100_000, -32700, "nested too deeply", None),
         (b"5", -32600, "Send one JSON object", None),
         (b"null", -32600, "Send one JSON object", None),
         (b"{}", -32600, "jsonrpc must be", None),

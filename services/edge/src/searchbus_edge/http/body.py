@@ -17,7 +17,6 @@ from msgspec import Raw
 from .head import Head, HttpRefusal
 
 _JSON = "application/json"
-NOT_JSON = "The body is not valid JSON."
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
@@ -130,7 +129,7 @@ class BodyLimits:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             if not _is_json(body):
-                return HttpRefusal(400, NOT_JSON, PARSE_ERROR)
+                return HttpRefusal(400, "The body is not JSON. Correct it.", PARSE_ERROR)
             return HttpRefusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         limit = self.of_tool(declared_bytes)
         return _too_large(limit) if len(body) > limit else None
@@ -138,14 +137,6 @@ class BodyLimits:
     def of_tool(self, declared_bytes: int) -> int:
         """The limit of a tool that declares one; 0 for the usual one."""
         return min(self.most_bytes, max(self._call_bytes, declared_bytes))
-
-
-def decode_json(data: bytes | Raw) -> Any:
-    """JSON values; raises ValueError for whatever is wrong with them."""
-    try:
-        return msgspec.json.decode(data)
-    except UNREADABLE as error:
-        raise ValueError(type(error).__name__) from None
 
 
 def _is_json(body: bytes) -> bool:

@@ -28,13 +28,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from searchbus_bus.telemetry import trace_id
-from searchbus_contracts import ErrorCode, Fault, ToolEvent
-from searchbus_contracts.codec import long_integer
+from searchbus_contracts import ErrorCode, Fault, ToolEvent, decode
 
 from ..catalog.registry import Registry
 from ..catalog.view import ListedTool, View
 from ..http.answer import TEXT, PlainAnswer
-from ..http.body import NOT_JSON, decode_json
 from ..http.faults import TOOL_ERROR, Form, HttpError, accepted, failed
 from ..http.head import Head, HttpRefusal, Received, parse_head
 from ..tools.admission import HttpPolicy
@@ -232,12 +230,10 @@ def parameters(text: bytes) -> dict[str, str]:
 
 def read_arguments(body: bytes) -> dict[str, Any]:
     """The JSON object of a body, empty where there is none; raises HttpError."""
-    if refused := long_integer(body):
-        raise HttpError.of(HttpRefusal(400, refused))
     try:
-        found = decode_json(body) if body else {}
-    except ValueError:
-        raise HttpError.of(HttpRefusal(400, NOT_JSON)) from None
+        found: Any = decode(body, Any) if body else {}
+    except Fault as fault:
+        raise HttpError.of(HttpRefusal(400, fault.failure.message)) from None
     if not isinstance(found, dict):
         raise HttpError.of(HttpRefusal(400, "The body must be a JSON object."))
     return found

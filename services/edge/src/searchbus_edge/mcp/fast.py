@@ -28,12 +28,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Raw, Struct, field
 from pydantic import ValidationError
 
-from searchbus_contracts import Content, ToolEvent, encode
+from searchbus_contracts import Content, Fault, ToolEvent, decode, encode
 from searchbus_contracts.tools import EmbeddedResource
 
 from ..catalog.view import MadeOf
 from ..http.answer import Answer
-from ..http.body import UNREADABLE, decode_json
+from ..http.body import UNREADABLE
 from ..http.head import Received
 from ..tasks.store import EXTENSION as TASKS
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
@@ -261,12 +261,12 @@ def _capabilities(revision: str, info: bytes, capabilities: bytes) -> tuple[str,
     try:
         meta = {
             PROTOCOL_VERSION_META_KEY: revision,
-            CLIENT_CAPABILITIES_META_KEY: decode_json(capabilities),
+            CLIENT_CAPABILITIES_META_KEY: decode(capabilities, Any),
         }
         if info:
-            meta[CLIENT_INFO_META_KEY] = decode_json(info)
+            meta[CLIENT_INFO_META_KEY] = decode(info, Any)
         methods.validate_client_request("tools/call", revision, {"name": "x", "_meta": meta})
-    except (ValidationError, ValueError):
+    except (ValidationError, ValueError, Fault):
         return None
     connection = Connection.from_envelope(
         revision, meta.get(CLIENT_INFO_META_KEY), meta[CLIENT_CAPABILITIES_META_KEY]

@@ -33,6 +33,8 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 
+from searchbus_contracts import Fault
+
 from ..http.answer import Answer
 from ..http.head import Head, Received, is_modern
 from ..tasks.store import METHODS as TASK_METHODS
@@ -145,9 +147,9 @@ class Kernel:
         """Serve a request and send its response."""
         try:
             params = request.decoded_params()
-        except ValueError:
-            message = "The body is not valid JSON."
-            await answer.finish(encode_error(None, types.PARSE_ERROR, message), status=400)
+        except Fault as fault:
+            refused = encode_error(None, types.PARSE_ERROR, fault.failure.message)
+            await answer.finish(refused, status=400)
             return
         if params is not None and not isinstance(params, dict):
             refused = encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS)

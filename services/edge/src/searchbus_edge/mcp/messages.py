@@ -12,9 +12,10 @@ import msgspec
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from msgspec import Raw, Struct
 
+from searchbus_contracts import Fault, decode
 from searchbus_contracts.codec import long_integer
 
-from ..http.body import NOT_JSON, UNREADABLE, decode_json
+from ..http.body import UNREADABLE
 
 RequestId = int | str
 LISTEN = "subscriptions/listen"
@@ -31,8 +32,8 @@ class RpcRequest(Struct, frozen=True):
     params: Raw = _NO_PARAMS
 
     def decoded_params(self) -> Any:
-        """The parameters as JSON values; raises ValueError where they are not valid JSON."""
-        return decode_json(self.params) if len(self.params) else None
+        """The parameters as JSON values; raises Fault where they are not valid JSON."""
+        return decode(bytes(self.params), Any) if len(self.params) else None
 
     def called_tool(self) -> str:
         """The tool that a tools/call names; empty for every other request."""
@@ -88,12 +89,10 @@ _to_call = msgspec.json.Decoder(_ToCall)
 def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
     """What a body is that `read_request` does not read; the decoded JSON values of a batch. Clients
     of `modern` revisions (2026-07-28 on) send no responses."""
-    if refused := long_integer(body):
-        return Invalid(PARSE_ERROR, refused)
     try:
-        value = decode_json(body)
-    except ValueError:
-        return Invalid(PARSE_ERROR, NOT_JSON)
+        value = decode(body, Any)
+    except Fault as fault:
+        return Invalid(PARSE_ERROR, fault.failure.message)
     return value if isinstance(value, list) else read_message(value, modern=modern)
 
 

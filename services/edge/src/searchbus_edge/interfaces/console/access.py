@@ -23,13 +23,12 @@ from fastapi import Request
 from starlette.responses import Response
 
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
-from searchbus_contracts.codec import long_integer
 from searchbus_contracts.headers import OPERATOR_ROLE
 
 from ...auth.signing import StateKey, StateKeys, derived_key, to_base64url
 from ...http.answer import INERT, DisconnectWatch, EventStream
 from ...http.faults import HttpError
-from ...http.head import HttpRefusal, Received
+from ...http.head import Received
 from ..calls import HttpCalls
 
 TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
@@ -101,10 +100,7 @@ async def body_of(calls: HttpCalls, visitor: Visitor, request: Request, kind: ty
 
     The media type makes a browser ask before it lets a page of another site send it.
     """
-    body = await calls.json(visitor.received, request.receive)
-    if refused := long_integer(body):
-        raise HttpError.of(HttpRefusal(400, refused))
-    return decode(body, kind)
+    return decode(await calls.json(visitor.received, request.receive), kind)
 
 
 class Streamed(Response):
