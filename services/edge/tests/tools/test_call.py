@@ -30,6 +30,7 @@ from searchbus_edge.tools.call import (
     ToolCalls,
     ToolRequest,
     _outcome,
+    _validate,
     require_capabilities,
 )
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
@@ -137,9 +138,10 @@ async def test_a_call_that_holds_the_loop_is_named_by_tool_and_trace(call, monke
     looks: Queue[None] = Queue()
 
     @serves(lambda names: looks.put(None) or "checking")
-    def hold(*_: object) -> None:
+    def hold(_: object, given: dict[str, Any]) -> dict[str, Any]:
         for _look in range(3):
             looks.get(timeout=60)
+        return given
 
     monkeypatch.setattr("searchbus_edge.tools.call.check_arguments", hold)
     watch = LoopWatch(held_s=0.05)
@@ -437,3 +439,15 @@ async def test_credits_of_a_call_count_however_it_ends(
     refused = await calls.call(request)
     assert "caller_credits of today is used up" in refused.reply.decoded().content[0].text
     audit.close()
+
+
+def test_arguments_that_are_far_too_deep_are_refused_as_such(make_tool):
+    """The schema is circular, so that the repair goes as deep as they do."""
+    inner = {"properties": {"inner": {"$ref": "#/$defs/inner"}}}
+    schema = {"type": "object", "$defs": {"inner": inner}, **inner}
+    arguments: dict[str, Any] = {}
+    for _ in range(900):
+        arguments = {"inner": arguments}
+    with pytest.raises(Fault, match="nested too deeply") as caught:
+        _validate(make_tool(input_schema=schema), ToolRequest(None, None, arguments))
+    assert caught.value.code == "invalid_argument"

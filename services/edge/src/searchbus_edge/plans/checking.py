@@ -326,7 +326,7 @@ def check_known(listed: ListedTool, arguments: dict[str, Any], unknown: Collecti
         schema = _of_known(listed.descriptor.input_schema, unknown)
         descriptor = msgspec.structs.replace(listed.descriptor, input_schema=schema)
         listed = ListedTool(listed.name, descriptor, listed.service)
-    check_arguments(listed, listed.repair(arguments))
+    check_arguments(listed, arguments)
 
 
 def _of_known(schema: Mapping[str, Any], unknown: Collection[str]) -> dict[str, Any]:

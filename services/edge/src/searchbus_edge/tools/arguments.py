@@ -47,18 +47,20 @@ _NAMES_TO_TYPES: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def check_arguments(listed: ListedTool, arguments: Mapping[str, Any]) -> None:
-    """Validate the arguments against the tool's schema.
+def check_arguments(listed: ListedTool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, repaired and checked by the tool's schema; `given` itself where nothing was
+    repaired.
 
     Raises:
         Fault: invalid_argument that names up to three fields with their allowed range; less where
             the arguments are large.
     """
     try:
+        arguments: dict[str, Any] = listed.repair(given)
         if listed.validator.is_valid(arguments):
-            return
+            return arguments
         lines = _explained(listed, arguments)
-    except ValueError:  # the validator's limit of nesting
+    except (ValueError, RecursionError):  # the validator's limit of nesting, and that of the repair
         lines = ["arguments: are nested too deeply"]
     raise Fault(ErrorCode.INVALID_ARGUMENT, f"{'; '.join(lines)}.")
 

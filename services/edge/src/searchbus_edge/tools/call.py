@@ -370,11 +370,10 @@ def _held(listed: ListedTool) -> Fault:
 
 def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
     """The request with its arguments repaired and checked; raises Fault(invalid_argument)."""
-    arguments = listed.repair(request.arguments)
-    if arguments is not request.arguments:
-        request = replace(request, arguments=arguments, raw_arguments=None)
-    check_arguments(listed, arguments)
-    return request
+    arguments = check_arguments(listed, request.arguments)
+    if arguments is request.arguments:
+        return request
+    return replace(request, arguments=arguments, raw_arguments=None)
 
 
 def _outcome(reply: Reply) -> tuple[str, int]:
