@@ -26,7 +26,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp_types import INVALID_REQUEST
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from searchbus_bus import Bus
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
@@ -41,7 +41,7 @@ from ..search.lazy import TOOL_REFERENCES
 from ..search.methods import ListToolsParams, SearchMethods, SearchParams
 from ..tasks.store import Task
 from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest
-from ..tools.faults import guarded, raise_for
+from ..tools.faults import guarded, invalid_params, raise_for
 from ..tools.reply import tool_result
 from ..tools.resolve import Target
 from .client import VIEWS, Context, client_capabilities, dump_responses, request_input, sending
@@ -54,6 +54,7 @@ log = logging.getLogger("searchbus.edge")
 _SERVICE = "attach"
 _TIMEOUT_S = 5.0
 """For the worker's answer; where it is on another bus nobody listens, which is known at once."""
+_MAX_NAMES_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class EndpointServer:
             self.mcp, toolset, handlers.pages,
             view=lambda: self.view, actor_of=self._actor, ttl_ms=handlers.list_ttl_ms,
         )  # fmt: skip
-        self.mcp.middleware[:] = handlers.middleware
+        self.mcp.middleware[:] = [*handlers.middleware, name_fields]
         # Deprecated in 2026-07-28, and the constructor warns of it; older clients still send it.
         self.mcp.add_request_handler(
             "logging/setLevel", types.SetLevelRequestParams, guarded(self._accept)
@@ -360,3 +361,15 @@ class OwnWorker:
                 {ATTACHED_BY: worker},
             )
         return await call_next(ctx)
+
+
+async def name_fields(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+    """Middleware that names the parameters that the SDK refuses, without their values. Raises
+    MCPError."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        places = [fault["loc"] for fault in error.errors(include_input=False, include_url=False)]
+        names = (".".join(map(str, place)).removeprefix("params.") for place in places)
+        named = ", ".join(dict.fromkeys(names))[:_MAX_NAMES_CHARS] or "params"
+        raise invalid_params(f"Wrong or missing parameters: {named}. Correct them.") from None

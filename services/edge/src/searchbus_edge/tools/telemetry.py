@@ -15,14 +15,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, StatusCode
-from pydantic import ValidationError
 
 from searchbus_bus import SECONDS
 from searchbus_bus.telemetry import extract
@@ -163,11 +161,7 @@ class MessageSpan:
 
 def _kind(raised: BaseException) -> str:
     """The kind of an error, without its text, which may repeat arguments."""
-    if isinstance(raised, MCPError):
-        return str(raised.error.code)
-    return (
-        str(types.INVALID_PARAMS) if isinstance(raised, ValidationError) else type(raised).__name__
-    )
+    return str(raised.error.code) if isinstance(raised, MCPError) else type(raised).__name__
 
 
 def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:
