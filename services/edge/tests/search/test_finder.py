@@ -17,6 +17,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.toolindex import (
     MAX_FIND_CHARS,
+    Considered,
     FindExplanation,
     FindReply,
     FindRequest,
@@ -195,6 +196,19 @@ async def test_explanation_comes_from_the_index(finder, index, registry, reader)
     found = await finder.explain_tools(reader, registry.view(None), "q")
     assert found == index.explanation
     assert index.requests[-1].explain
+
+
+async def test_explanation_names_what_the_caller_may_use_only(finder, index, registry, reader):
+    """The index knows definitions that wait for an approval, and tools that no list has."""
+    considered = tuple(
+        Considered(toolset="dictionary", name=name, score=0.5, probability=0.5, matches=())
+        for name in ("secret", "say", "unknown")
+    )
+    index.explanation = FindExplanation(
+        texts=("q",), least_score=0.2, least_probability=0.25, considered=considered
+    )
+    found = await finder.explain_tools(reader, registry.view(None), "q")
+    assert [one.name for one in found.considered] == ["say"]
 
 
 async def test_resources_of_index_and_toolsets_are_fused(finder, index, books, registry, reader):

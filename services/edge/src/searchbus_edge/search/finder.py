@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from searchbus_bus import Bus, Directory, Request
@@ -84,12 +85,17 @@ class Finder:
         return _listed(actor, view, found), following
 
     async def explain_tools(self, actor: Actor, view: View, query: str) -> FindExplanation | None:
-        """What decided about the best tools; the search itself was admitted before."""
+        """What decided about the best tools that the actor may use here; the search itself was
+        admitted before."""
         request = FindRequest(
             query=query, kind="tool", limit=1, explain=True, toolsets=view.members
         )
         reply = await self._find(actor, request)
-        return reply.explanation
+        found = reply.explanation
+        if found is None:
+            return None
+        shown = tuple(one for one in found.considered if _listed(actor, view, (one,)))
+        return msgspec.structs.replace(found, considered=shown)
 
     async def best_tools(
         self,
@@ -229,7 +235,7 @@ _UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the firs
 _CHANGED = "The results have changed since the first page. Omit the cursor to start from there."
 
 
-def _listed(actor: Actor, view: View, found: Sequence[_Match]) -> list[ListedTool]:
+def _listed(actor: Actor, view: View, found: Sequence[Any]) -> list[ListedTool]:
     """Those of the found tools that the view lists and the actor may use."""
     listed = [view.tool_of.get((match.toolset, match.name)) for match in found]
     return [tool for tool in listed if tool is not None and actor.holds(tool.required_roles)]

@@ -92,10 +92,9 @@ def add_searching(
         found = await finder.explain_tools(visitor.actor, view, asked.query)
         hits = []
         for one in found.considered if found is not None else ():
-            listed = view.tool_of.get((one.toolset, one.name))
-            if listed is not None and visitor.actor.holds(listed.required_roles):
-                title = listed.descriptor.title or ""
-                hits.append({**msgspec.to_builtins(one), "id": listed.name, "title": title})
+            listed = view.tool_of[one.toolset, one.name]
+            title = listed.descriptor.title or ""
+            hits.append({**msgspec.to_builtins(one), "id": listed.name, "title": title})
         return {"hits": hits, "texts": list(found.texts) if found is not None else []}
 
     async def documents(visitor: Visitor, asked: Question) -> _Line:
