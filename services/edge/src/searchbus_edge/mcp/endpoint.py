@@ -12,7 +12,7 @@ stream, each as soon as it is ready, or in one JSON array to a client that accep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -50,7 +50,7 @@ _CANCELLED = Fault(ErrorCode.CANCELLED, "The client cancelled the request.")
 MAX_LISTEN_BYTES = 16 * 1024
 """Limit of a request for changes, which is kept as long as its client listens."""
 MAX_BATCH = 50
-ServeMessage = Callable[[Received, Message, Answer], Awaitable[None]]
+ServeMessage = Callable[[Received, Message, Answer], Coroutine[Any, Any, None]]
 
 
 class McpEndpoint:
@@ -90,7 +90,8 @@ class McpEndpoint:
         request = read_request(body)
         target = self._target(request)
         if len(body) > MAX_LISTEN_BYTES and request and request.method == LISTEN:
-            text = f"{LISTEN} is over {MAX_LISTEN_BYTES} bytes. Name fewer resources."
+            text = f"{LISTEN} is over {MAX_LISTEN_BYTES} bytes. Name fewer resources, or send less "
+            text += "of the client in _meta."
             await refused(HttpRefusal(413, text)).send(send)
             return
         if len(body) > limits.small_bytes:
@@ -172,8 +173,9 @@ class McpEndpoint:
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
         elif isinstance(message, Notification):
-            if message.method == "notifications/cancelled":
-                await self._cancel(received, message)
+            if message.method == "notifications/cancelled" and not received.head.modern:
+                request_id = (message.params or {}).get("requestId")
+                await self._running.cancel(received.caller, request_id)
             error = await self._kernel.notification(received, message)
             await answer.finish(error or b"", status=400 if error else 202)
         elif received.head.modern:  # whose clients cancel by closing the connection
@@ -195,10 +197,6 @@ class McpEndpoint:
             served = await self._fast.serve(received, request, answer, target)
         if not served:
             await self._kernel.request(Called.of(received, target), request, answer)
-
-    async def _cancel(self, received: Received, message: Notification) -> None:
-        if not received.head.modern:
-            await self._running.cancel(received.caller, (message.params or {}).get("requestId"))
 
     def _lacks_role(self, received: Received, target: Target | None) -> HttpRefusal | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
@@ -321,7 +319,7 @@ class Batch:
 
     async def _run(self, answers: list[Any]) -> None:
         runs = [
-            asyncio.create_task(self._one(message, answer))
+            asyncio.create_task(self._serve(self._received, message, answer))
             for message, answer in zip(self._messages, answers, strict=True)
         ]
         try:
@@ -330,9 +328,6 @@ class Batch:
             for run in runs:
                 run.cancel()
             await asyncio.gather(*runs, return_exceptions=True)
-
-    async def _one(self, message: Message, answer: Answer) -> None:
-        await self._serve(self._received, message, answer)
 
 
 class _Streamed:
