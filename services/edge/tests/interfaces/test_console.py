@@ -12,13 +12,14 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from searchbus_bus import Call, Toolset, Worker, prompt, resource_template, tool
+from searchbus_bus import Call, Toolset, Worker, endpoint, prompt, resource_template, tool
 from searchbus_contracts import (
     ResourceBody,
     ResourceReadReply,
     ResourceReadRequest,
     ToolAnnotations,
 )
+from searchbus_contracts.attach import ManageReply, ManageRequest
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.interfaces.console.access import console_token
@@ -268,6 +269,29 @@ async def test_who_makes_and_revokes_a_key_is_in_the_audit_log(start, tmp_path, 
     assert made.json()["key"] not in caplog.text
 
 
+class Attach:
+    """Stands for the service that attaches servers."""
+
+    @endpoint
+    async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
+        return ManageReply(done=request.servers)
+
+
+async def test_who_changes_something_is_in_the_audit_log(http, caplog):
+    """Whoever only looks is not."""
+    caplog.set_level("INFO", logger="searchbus.audit")
+    worker = Worker("attach")
+    worker.add(Attach())
+    await http.edge.bus.serve(worker)
+    await http.edge.directory.refresh()
+    for action in ("log", "approve"):
+        body = {"action": action, "servers": ["plain"]}
+        answer = await http.post(f"{API}/attached", json=body, headers=TOKEN)
+        assert answer.status_code == 200
+    told = [one.getMessage() for one in caplog.records if one.name == "searchbus.audit"]
+    assert told == ["anonymous: approve of attached servers: plain"]
+
+
 async def test_stream_ends_with_the_key_of_its_reader(start, tmp_path):
     """A key is revoked because it is in wrong hands: what comes later is not for them."""
     edge = (await start(auth="static")).edge
@@ -340,6 +364,22 @@ async def test_stream_sends_only_what_changed(http):
         changed = await following
         assert [key[:14] for key in changed if key != OPEN_TO_ALL] == ["instance/late/"]
     await until(lambda: overview._looking is None)
+
+
+async def test_a_page_that_is_loaded_again_goes_on_seeing_changes(http):
+    """The stream of the new page begins while that of the old one ends."""
+    edge = http.edge
+    overview = edge.console._overview
+    old, new = overview.watch(everything=True), overview.watch(everything=True)
+    await anext(old)
+    await asyncio.gather(old.aclose(), anext(new))
+    async with aclosing(new):
+        worker = Worker("late")
+        worker.add(Open())
+        await edge.bus.serve(worker)
+        following = asyncio.ensure_future(anext(new))
+        await until(following.done)
+    assert any(key.startswith("instance/late/") for key in following.result())
 
 
 async def test_streams_end_with_the_edge(http):

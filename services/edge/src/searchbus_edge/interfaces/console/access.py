@@ -14,6 +14,7 @@ console` opens the page with it.
 from __future__ import annotations
 
 import hmac
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from ...http.faults import HttpError
 from ...http.head import Received
 from ..calls import HttpCalls
 
+audit = logging.getLogger("searchbus.audit")
 TOKEN_HEADER = "searchbus-console"  # noqa: S105  (a header's name)
 
 

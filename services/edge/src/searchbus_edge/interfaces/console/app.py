@@ -29,7 +29,7 @@ from ...http.head import Headers, HttpRefusal
 from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ..calls import HttpCalls, plain_app
-from .access import API, Access, Streamed, body_of, send_overview
+from .access import API, Access, Streamed, audit, body_of, send_overview
 from .attached import add_attached
 from .catalogue import add_catalogue, visible_toolsets
 from .connecting import add_connecting
@@ -187,6 +187,8 @@ class Console:
             visitor = await self._access.manager(request)
             wanted = await body_of(self._calls, visitor, request, Decision)
             change = self._held.decide(wanted.digits, approved=wanted.approved)
+            done = "approved" if wanted.approved else "refused"
+            audit.info("%s %s the definition of %s", visitor.actor.subject, done, change.name)
             return PlainAnswer(encode({"name": change.name, "approved": wanted.approved}))
 
 

@@ -16,12 +16,14 @@ from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, 
 
 from ...http.answer import INERT, PlainAnswer
 from ..calls import HttpCalls
-from .access import API, Access, body_of
+from .access import API, Access, audit, body_of
 
 _ATTACH = "attach"
 _FILE = "attach.toml"
 _TIMEOUT_S = 15.0
 _LOOKS, _LOOK_S = 150, 0.2
+_LOOKING = ("diff", "log", "waiting", "view", "preview")
+"""Actions that change nothing."""
 
 
 def add_attached(
@@ -56,6 +58,10 @@ def add_attached(
         if wanted.action == "waiting" and not directory.present(_ATTACH):
             return PlainAnswer(encode(ManageReply()))
         found = await _manage(bus, directory, wanted, visitor.actor)
+        if wanted.action not in _LOOKING:
+            names = ", ".join(found.done or wanted.servers)
+            who = visitor.actor.subject
+            audit.info("%s: %s of attached servers: %s", who, wanted.action, names)
         return PlainAnswer(encode(found), headers=INERT)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +20,9 @@ from ...http.answer import PlainAnswer
 from ...http.faults import unknown_toolset
 from ...settings import EdgeSettings
 from ..calls import HttpCalls
-from .access import API, Access, body_of
+from .access import API, Access, audit, body_of
 from .catalogue import visible_tools, visible_toolsets
 
-log = logging.getLogger("searchbus.audit")
 KEY = "YOUR_KEY"
 """Stands in a snippet for the key, where callers sign in."""
 _DAY_S = 86_400
@@ -111,7 +109,7 @@ def add_connecting(
         with _usable():
             key, record = key_file().add(wanted.name, wanted.roles, expires_s=expires_s)
         roles = ", ".join(record.roles) or "none"
-        log.info("%s made key:%s with the roles: %s", visitor.actor.subject, record.id, roles)
+        audit.info("%s made key:%s with the roles: %s", visitor.actor.subject, record.id, roles)
         found = {"key": key, "id": record.id, "roles": record.roles}
         return PlainAnswer(encode(found), headers=_NO_STORE)
 
@@ -123,7 +121,7 @@ def add_connecting(
             revoked = key_file().revoke(wanted.id)
         if not revoked:
             raise Fault(ErrorCode.NOT_FOUND, "No key has this id any more. List the keys again.")
-        log.info("%s revoked key:%s", visitor.actor.subject, wanted.id)
+        audit.info("%s revoked key:%s", visitor.actor.subject, wanted.id)
         return PlainAnswer(encode({"revoked": wanted.id}))
 
     @app.post(f"{API}/seen")

@@ -26,7 +26,7 @@ from searchbus_runtime.files import write_atomically
 
 from ...http.answer import INERT, PlainAnswer
 from ..calls import HttpCalls
-from .access import API, Access, body_of
+from .access import API, Access, audit, body_of
 
 _RETRIEVAL = "retrieval"
 _TIMEOUT_S = 30.0
@@ -112,7 +112,10 @@ def add_documents(
         wanted = await body_of(calls, visitor, request, Deletion)
         _check(wanted.collection)
         message = DeleteRequest(collection=wanted.collection, document_ids=wanted.ids)
-        return await ask("delete", message, DeleteReply, visitor.actor)
+        found = await ask("delete", message, DeleteReply, visitor.actor)
+        count = len(wanted.ids) or "all"
+        audit.info("%s deleted %s documents of %s", visitor.actor.subject, count, wanted.collection)
+        return found
 
     @app.post(f"{API}/documents/file")
     async def file(
@@ -132,6 +135,7 @@ def add_documents(
             )
         async with reading:
             found = await _ingest(body, kept_as, collection, data)
+        audit.info("%s stored %s in %s", visitor.actor.subject, kept_as, collection)
         return PlainAnswer(encode(found), headers=INERT)
 
 
