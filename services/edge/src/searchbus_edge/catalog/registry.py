@@ -308,7 +308,8 @@ class Registry:
         owners = offers.listing.owners
         toolsets = self._toolsets(offers.listing, own_offered=version[1])
         view = View(version, toolset, services={t: owners[t] for t in toolsets if t in owners})
-        before = self._views[toolset].tool_of if toolset in self._views else {}
+        known = self._views.get(toolset)  # another thread may forget it
+        before = known.tool_of if known is not None else {}
         names = sorted(offers.of, key=self._rank) if toolset is None else [toolset]
         found = {name: offers.of[name] for name in names if name in offers.of}
         for name, offer in found.items():
