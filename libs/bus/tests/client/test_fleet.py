@@ -170,3 +170,11 @@ async def test_nothing_is_kept_of_a_service_that_is_no_longer_listed():
     assert found.pick("echo") is None
     assert found._instances == {}
     assert found._strikes == {}
+
+
+async def test_an_instance_that_cannot_be_asked_is_not_picked():
+    """A worker may write any id into its replies to discovery."""
+    found, _ = following(**{"not a token": State.ALIVE})
+    assert found.pick("echo") is None
+    found.follow("echo", ["a.b", "c"])
+    assert found.pick("echo") == "c"

@@ -30,7 +30,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable
 from enum import Enum
 from typing import Any, Literal, TypeVar
 
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import ErrorCode, Fault, is_token
 
 from ..tasks import Background, end_task
 from .reply import FailedAttempt, Pending
@@ -101,7 +101,8 @@ class Fleet:
             now = set()
         else:
             self._followed.add(service)
-            now = set(instances) | (before & self._silent.get(service, set()))
+            # Any worker writes its id: one that no subject can have cannot be asked.
+            now = {*filter(is_token, instances)} | (before & self._silent.get(service, set()))
             if now:
                 self._acknowledging.add(service)
         self._instances[service] = now
