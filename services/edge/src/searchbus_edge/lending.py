@@ -42,6 +42,7 @@ from searchbus_contracts import (
 )
 from searchbus_runtime.loans import Loan
 
+from .auth.identity import TENANT
 from .catalog.registry import Registry
 from .settings import EdgeSettings
 from .tools.admission import HttpPolicy
@@ -187,7 +188,7 @@ class _Borrower:
             max_in_flight=settings.max_in_flight,
             max_timeout_s=settings.call_timeout_cap_s,
             # An answer counts until the borrower has taken it, as one to a client.
-            keeping=partial(Transit, f"tenant:{loan.borrower}"),
+            keeping=partial(Transit, TENANT + loan.borrower),
             shows_parts=False,
             description="Tools of another tenant.",
         )
@@ -248,7 +249,7 @@ class _Borrower:
         return bool(changed)
 
     async def _call(self, toolset: str, call: Call, request: ToolCall) -> ToolReply:
-        tenant = Actor(subject=f"tenant:{self.name}")
+        tenant = Actor(subject=TENANT + self.name)
         await self._policy.abuse.admit(tenant.subject)
         view = self._registry.view(toolset)
         listed = view.tool_of.get((toolset, request.tool))

@@ -61,6 +61,12 @@ async def refusal(verifier, text) -> str:
     return caught.value.message
 
 
+async def test_no_bearer_has_the_name_of_a_tenant_that_borrows(verifier):
+    """They would share its limits, and its sessions with attached servers."""
+    identity = await verifier.verify(token(sub="tenant:blue"), [AUDIENCE])
+    assert identity.actor.subject == "sub:tenant:blue"
+
+
 async def test_good_token_names_its_bearer(verifier):
     """Subject and roles; a machine's token may name a client instead."""
     identity = await verifier.verify(token(), [AUDIENCE])

@@ -37,6 +37,8 @@ DEFAULT_PATHS = (
     "cognito:groups",
     "groups",
 )
+TENANT = "tenant:"
+"""The subjects of tenants that borrow begin with it, and those of no other caller."""
 _MAX_ROLES = 500
 _PART = re.compile(r'"([^"]+)"|([^.]+)')
 

@@ -27,7 +27,7 @@ from joserfc.jwt import JWTClaimsRegistry
 
 from searchbus_contracts import Actor
 
-from .identity import DEFAULT_PATHS, Identity, UnauthenticatedError, roles_of
+from .identity import DEFAULT_PATHS, TENANT, Identity, UnauthenticatedError, roles_of
 
 MAX_TOKEN_CHARS = 16_384
 LEEWAY_S = 30
@@ -137,6 +137,8 @@ class TokenVerifier:
         subject = claims.get("sub") or claims.get("client_id") or claims.get("azp")
         if not isinstance(subject, str) or not subject or len(subject) > 256:
             raise UnauthenticatedError(_REFUSED)
+        if subject.startswith(TENANT):  # who borrows has limits and sessions of its own
+            subject = f"sub:{subject}"
         given = claims["aud"]
         audiences = [given] if isinstance(given, str) else given
         actor = Actor(subject=subject, roles=roles_of(claims, self._role_paths))
