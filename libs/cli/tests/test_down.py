@@ -135,6 +135,15 @@ def test_purge_ends_the_stack_first(folder, stack):
     assert not folder.exists()
 
 
+def test_purge_takes_what_the_console_wrote(folder):
+    """Copies of dropped files, and judgements: nobody would look for them there."""
+    (folder / "my-notes.txt").unlink()
+    for name in ("dropped/docs", "judgements/tools"):
+        (folder / name).mkdir(parents=True)
+    assert run_command("down", "--purge", "--yes", data=folder).returncode == 0
+    assert not folder.exists()
+
+
 def test_links_are_removed_and_not_what_they_lead_to(folder, tmp_path):
     """A person may keep the collections on another disk."""
     disk = tmp_path / "disk"
