@@ -586,6 +586,16 @@ async def test_page_is_live_again_after_a_new_sign_in(serve_console, visit, tmp_
     await page.locator("#state", has_text="for you").wait_for()
 
 
+async def test_address_that_was_typed_wrongly_is_answered(serve_console, visit):
+    """A percent sign alone is no encoded character."""
+    console = await serve_console()
+    tab = await visit(console.url, console.token)
+    await tab.go("overview")
+    await tab.page.evaluate("location.hash = '#/catalogue/tool/100%'")
+    await tab.page.get_by_text("There is no such tool.").wait_for()
+    await tab.check()
+
+
 async def test_trace_is_a_waterfall(serve_console, visit, axe, tmp_path):
     """From the list to a span; names, errors and attributes of others are text."""
     _write_trace(tmp_path / "traces.jsonl")

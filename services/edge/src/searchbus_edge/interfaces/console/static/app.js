@@ -19,7 +19,7 @@ let leave = null, turn = 0;
 
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const [page, ...parts] = path.split("/").map(decodeURIComponent);
+  const [page, ...parts] = path.split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
   return { page: page || "overview", parts, query: new URLSearchParams(query) };
 }
 
