@@ -88,7 +88,7 @@ class CommandGroup(TyperGroup):
         if ctx.resilient_parsing and command is not None:
             # A shell waits for a completion, and Typer imports Pydantic to convert values.
             for parameter in command.get_params(ctx):
-                setattr(parameter, "process_value", _as_typed)  # noqa: B010
+                setattr(parameter, "process_value", lambda _, value: value)  # noqa: B010
         return name, command, rest
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -101,10 +101,6 @@ class CommandGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help; a command's line is read from its source."""
         print_help(self, ctx, self.panels)
-
-
-def _as_typed(_: Any, value: Any) -> Any:
-    return value
 
 
 class _Deferred(TyperCommand):
