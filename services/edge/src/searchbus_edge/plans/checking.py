@@ -7,7 +7,7 @@ tool's schema as far as their values are known; the pipeline checks each call ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 from searchbus_passages import DEFAULT_TOKENS
 
 from ..catalog.view import ListedTool, View
+from ..composites.many import BULK
 from ..tools.arguments import check_arguments
 from ..tools.resolve import Resolver
 from .paths import MAX_CHARS, MAX_NODES, Path, bad, parse
@@ -182,9 +183,7 @@ class CheckedPlan(Struct, frozen=True):
     output: Mapping[str, Path]
 
 
-def check(
-    plan: Plan, actor: Actor, view: View, resolver: Resolver, is_plan: Callable[[ListedTool], bool]
-) -> CheckedPlan:
+def check(plan: Plan, actor: Actor, view: View, resolver: Resolver) -> CheckedPlan:
     """Check a plan, whose steps may name the view's tools but none that runs plans; raises
     Fault(invalid_argument), which names the field."""
     ids = [step.id for step in plan.steps]
@@ -195,7 +194,7 @@ def check(
         raise bad("steps", f"have more than {MAX_PLAN_BYTES} bytes")
     for checked in steps.values():
         if checked.step.tool is not None:
-            _check_tool(checked, checked.step.tool, actor, view, resolver, is_plan)
+            _check_tool(checked, checked.step.tool, actor, view, resolver)
     output = {name: parse(text, f"output.{name}") for name, text in plan.output.items()}
     for name, path in output.items():
         _check_step(path, f"output.{name}", ids)
@@ -292,12 +291,7 @@ def _check_step(path: Path, field: str, ids: Collection[str]) -> None:
 
 
 def _check_tool(
-    checked: CheckedStep,
-    name: str,
-    actor: Actor,
-    view: View,
-    resolver: Resolver,
-    is_plan: Callable[[ListedTool], bool],
+    checked: CheckedStep, name: str, actor: Actor, view: View, resolver: Resolver
 ) -> None:
     step = checked.step
     where = f"steps.{step.id}"
@@ -305,7 +299,7 @@ def _check_tool(
         listed = resolver.require(resolver.target(view, name, step.arguments), actor)
     except MCPError as error:
         raise Fault(ErrorCode.INVALID_ARGUMENT, f"{where}.tool: {error.error.message}") from None
-    if is_plan(listed):
+    if (listed.descriptor.toolset, listed.descriptor.name) == (BULK, "run_plan"):
         raise bad(f"{where}.tool", "a plan cannot run a plan. Add its steps to this one")
     if listed.passes_on:
         raise bad(f"{where}.tool", "name the tool itself, with its own arguments")

@@ -23,7 +23,6 @@ from searchbus_contracts.queries import too_small
 from searchbus_passages import MAX_CHARS_PER_TOKEN, count, holds
 
 from ..catalog.registry import Registry
-from ..catalog.view import ListedTool
 from ..composites.many import BULK
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
@@ -305,9 +304,7 @@ class Plans(Toolset, name=BULK):
         for each row, filter and join rows. Only what `output` selects is returned.
         """
         view = self._registry.view(call.actor.endpoint)
-        checked = await asyncio.to_thread(
-            check, arguments, call.actor, view, self._calls.resolver, _is_plan
-        )
+        checked = await asyncio.to_thread(check, arguments, call.actor, view, self._calls.resolver)
         held_bytes = 0
 
         def hold(size_bytes: int) -> None:
@@ -337,10 +334,6 @@ class Plans(Toolset, name=BULK):
             return await asyncio.to_thread(_fitted, run, selected, arguments.max_tokens)
         finally:
             self._held_bytes -= held_bytes
-
-
-def _is_plan(listed: ListedTool) -> bool:
-    return (listed.descriptor.toolset, listed.descriptor.name) == (BULK, "run_plan")
 
 
 def _fitted(run: Run, selected: dict[str, Any], most: int) -> PlanAnswer:
