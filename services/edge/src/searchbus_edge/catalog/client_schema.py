@@ -152,7 +152,9 @@ class _Unions:
         found: dict[str, Any] = {}
         branches: list[dict[str, Any]] = [dict(branch) for branch in plan.branches]
         for key, value in schema.items():
-            if key in plan.replaced or _says_nothing(key, value):
+            # Names the schema or an older draft only, which no local reference needs.
+            named = key in ("$schema", "$id", "id") and isinstance(value, str)
+            if key in plan.replaced or (named and value not in DIALECTS):
                 continue
             if key == "$ref" and isinstance(value, str):
                 found[key] = self._reference(value)
@@ -203,11 +205,6 @@ class _Unions:
                 kind = "schema" if kind in ("map", "list") else "value"
             here = resolved(f"#/{part}", here)
         return "/".join(found)
-
-
-def _says_nothing(key: str, value: Any) -> bool:
-    """Whether a keyword names the schema or an older draft only, which no local reference needs."""
-    return key in ("$schema", "$id", "id") and isinstance(value, str) and value not in DIALECTS
 
 
 def _name(schema: Mapping[str, Any], key: str) -> str:

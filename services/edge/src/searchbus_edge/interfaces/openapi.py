@@ -112,7 +112,7 @@ class OpenApi:
             version=VERSION,
             description=_DESCRIPTION,
             servers=[{"url": self._server_url}],
-            tags=[{"name": name} for name in _toolsets(tools)],
+            tags=[{"name": n} for n in dict.fromkeys(t.descriptor.toolset for t in tools)],
             routes=() if toolsets else self._routes,
         )
         components = Components(document.get("components", {}).get("schemas"))
@@ -137,10 +137,6 @@ class OpenApi:
 def _encoded(part: Any) -> Raw:
     """A part of the document: one piece of JSON at a time holds the interpreter's lock."""
     return Raw(encode(part))
-
-
-def _toolsets(tools: Iterable[ListedTool]) -> list[str]:
-    return list(dict.fromkeys(listed.descriptor.toolset for listed in tools))
 
 
 def _operation(listed: ListedTool, components: Components) -> dict[str, Any]:

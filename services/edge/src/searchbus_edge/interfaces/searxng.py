@@ -270,7 +270,8 @@ def read_search(form: Mapping[str, str]) -> SearxngSearch:
     categories, unknown = _categories(form)
     notes = []
     if unknown:
-        notes.append(f"No such categories here, ignored: {_listed(unknown)}.")
+        named = ", ".join(name[:40] for name in unknown[:_MOST_NAMES])
+        notes.append(f"No such categories here, ignored: {named}.")
     language = form.get("language", "")
     if language not in _ANY_LANGUAGE:
         if not _LANGUAGE.fullmatch(language):
@@ -331,10 +332,6 @@ def _timeout_s(given: str) -> float | None:
 
 def _split(value: str) -> list[str]:
     return [name.strip() for name in value.split(",") if name.strip()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(name[:40] for name in names[:_MOST_NAMES])
 
 
 def _invalid(name: str, value: str) -> Fault:

@@ -346,7 +346,9 @@ def encode_reply(
     if reply.text is None:
         parts.append(encode(reply.content))
     else:
-        parts += (b'[{"type":"text","text":"', _escaped(reply.text), b'"}]')
+        # Compact JSON has no other letters that must be escaped within a text of JSON.
+        text = reply.text.replace(b"\\", rb"\\").replace(b'"', rb"\"")
+        parts += (b'[{"type":"text","text":"', text, b'"}]')
     if reply.structured is not None:
         parts += (b',"structuredContent":', reply.structured)
     rest: dict[str, Any] = {"isError": reply.is_error}
@@ -359,8 +361,3 @@ def encode_reply(
         rest["_meta"] = meta
     parts.append(b",%b}" % encode(rest)[1:])
     return parts
-
-
-def _escaped(json: bytes) -> bytes:
-    """Compact JSON as the inside of a JSON text: it has no other letters that must be escaped."""
-    return json.replace(b"\\", rb"\\").replace(b'"', rb"\"")

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from searchbus_contracts import encode
 
 from ..catalog import render
-from ..catalog.view import ListedTool, MadeOf
+from ..catalog.view import MadeOf
 from ..http.answer import Answer
 from ..http.head import Received, is_modern
 from ..search.methods import SearchMethods
@@ -74,7 +74,10 @@ class FastSearch:
         rendered = self._rendered.version(view)
         for tool in found:
             if tool.name not in rendered:
-                rendered[tool.name] = _render(tool)
+                shown = render.tool(tool)
+                rendered[tool.name] = encode(
+                    shown.model_dump(by_alias=True, mode="json", exclude_none=True)
+                )
         tools = b",".join([rendered[tool.name] for tool in found])
         before, after = self._shapes.get(head.revision) or self._shape(head.revision)
         await answer.finish(
@@ -92,8 +95,3 @@ class FastSearch:
         rest = encode(result)[1:]
         found = self._shapes[revision] = b'{"tools":[', (b"," if result else b"") + rest + b"}"
         return found
-
-
-def _render(tool: ListedTool) -> bytes:
-    """The tool as tools/list shows it."""
-    return encode(render.tool(tool).model_dump(by_alias=True, mode="json", exclude_none=True))

@@ -142,7 +142,9 @@ class MessageSpan:
 
     def __exit__(self, kind: object, raised: BaseException | None, traceback: object) -> None:
         if raised is not None:
-            self.error = _kind(raised)
+            self.error = type(raised).__name__  # not its text, which may repeat arguments
+            if isinstance(raised, MCPError):
+                self.error = str(raised.error.code)
         self.end()  # while the span is the current one: the duration's exemplar names it
         otel_context.detach(self._token)
 
@@ -157,11 +159,6 @@ class MessageSpan:
             labels["error.type"] = self.error
         self._span.end()
         _operations.record(time.perf_counter() - self._started_s, labels)
-
-
-def _kind(raised: BaseException) -> str:
-    """The kind of an error, without its text, which may repeat arguments."""
-    return str(raised.error.code) if isinstance(raised, MCPError) else type(raised).__name__
 
 
 def _remote(traceparent: Any, tracestate: Any) -> SpanContext | None:

@@ -182,7 +182,7 @@ def _visible(view: View, actor: Actor, kind: Kind) -> Iterator[tuple[str, Any]]:
 def _entry(view: View, kind: Kind, name: str, item: Any) -> Entry:
     found = Entry(
         kind=kind, name=name, toolset=item.toolset, title=item.title or "",
-        line=_line(item.description),
+        line=(item.description or "").strip().partition("\n")[0][:_LINE_CHARS],
     )  # fmt: skip
     if kind != "tool":
         return found
@@ -193,10 +193,6 @@ def _entry(view: View, kind: Kind, name: str, item: Any) -> Entry:
         read_only=bool(hints is not None and hints.read_only_hint),
         costly=item.costly,
     )
-
-
-def _line(description: str | None) -> str:
-    return (description or "").strip().partition("\n")[0][:_LINE_CHARS]
 
 
 def _detail(view: View, actor: Actor, kind: Kind, name: str) -> Detail | None:
