@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchbus_testing import Stack
+from searchbus_testing import Stack, eventually
 from searchbus_toolindex.vector_file import shipped_vectors
 
 from .conftest import shared_tool_embedder
@@ -25,8 +25,8 @@ def test_a_new_folder_needs_no_others(tmp_path):
     stack = Stack(tmp_path / "new")
     stack.start()
     try:
-        found = stack.command("tools", "search", "web search")
-        assert "web_search" in found.stdout, found
+        for tool in ("web_search", "search_fomc", "instant_answer", "research_brief"):
+            eventually(lambda tool=tool: tool in stack.command("tools", "search", tool).stdout)
         assert list((stack.data / "toolindex").glob("*")) == []
     finally:
         stack.stop()

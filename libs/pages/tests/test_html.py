@@ -6,6 +6,7 @@ import pytest
 
 from searchbus_pages import html
 from searchbus_pages.html import TooComplexError, read_html
+from searchbus_testing.waiting import work_ends
 
 
 def test_html_keeps_structure_and_drops_the_rest():
@@ -62,6 +63,15 @@ def test_marks_stand_before_their_text(page, text):
 def test_listing_keeps_its_lines(page, text):
     """Between fences, where no line is a heading."""
     assert read_html(page).text == text
+
+
+def test_listing_in_an_item_has_its_fence_on_a_line_of_its_own():
+    """Behind a mark it would be no fence, and its end the beginning of another one."""
+    assert read_html("<ul><li><pre>a\n# b</pre></ul>").text == "```\na\n# b\n```"
+
+
+def test_empty_listings_within_each_other_are_read_once():
+    work_ends(read_html, "<pre>", size=100_000)
 
 
 def test_page_inside_of_a_form_is_read():

@@ -117,7 +117,7 @@ class Child:
             try:
                 await self._start()
             except OSError as error:  # no process, e.g., or no descriptor is left
-                remedy = "End other processes, or raise the limits of this user."
+                remedy = "Install it again where it is gone; else end other processes."
                 raise GaveUpError(f"{self.name} cannot be started ({error}). {remedy}", 1) from None
             if self._is_stopping():  # `stop` found none
                 await self.stop()

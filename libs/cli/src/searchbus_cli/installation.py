@@ -251,7 +251,7 @@ def _actor_keys(path: Path) -> tuple[str, str]:
         return new_actor_keys()
     private = path.read_text()
     try:
-        return private, "\n".join(map(public_actor_key, private.split()))
+        return private, "\n".join(map(public_actor_key, private.split() or [""]))
     except ValueError:
         raise StackError(f"{path} has no key that signs. Put it back from a copy.") from None
 

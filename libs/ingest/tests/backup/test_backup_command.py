@@ -90,10 +90,12 @@ def test_a_backup_that_lacks_collections_takes_the_place_of_none(tmp_path, monke
     monkeypatch.setattr(module, "find_bus", lambda folder: folder)
     monkeypatch.setattr(module, "_fill", fill)
     (tmp_path / OLD).touch()
+    (tmp_path / f"{OLD}.incomplete.tar").touch()  # but that of an earlier one
     with pytest.raises(typer.Exit):
         module.backup(tmp_path, keep=1)
-    assert len(list(tmp_path.glob("searchbus-*.tar"))) == 2
-    assert (tmp_path / OLD).exists()
+    kept, lacking = sorted(tmp_path.glob("searchbus-*.tar"))
+    assert (kept.name, lacking.suffixes) == (OLD, [".tar", ".incomplete", ".tar"])
+    assert lacking.name != f"{OLD}.incomplete.tar"
 
 
 def test_what_was_cut_off_does_not_fill_the_disk_for_ever(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 _CODE_LINE = "\0"
 """Ends a line of a listing until all other white space is read; no page has a NUL."""
 _CODE = {ord("\n"): _CODE_LINE, ord(" "): "\1", ord("\t"): "\1\1\1\1"}
-_MARK_ALONE = re.compile(r"(\n\n(?:-|#{1,6}) )\s++(?!- |#|\| |\x02)")
+_MARK_ALONE = re.compile(r"(\n\n(?:-|#{1,6}) )\s++(?!- |#|\| |```|~~~|\x02)")
 """The mark of an item or a heading whose text is in a block; a control character ends both."""
 _BLOCKS = frozenset(
     "p div section article main ul ol table blockquote pre dl dt dd figure figcaption form "
@@ -147,7 +147,7 @@ def _listing_or_row(node: LexborNode, skipped: frozenset[str]) -> str:
     if node.tag == "pre":
         text = _inner(node, skipped, _CODE_LINE).strip(_CODE_LINE)
         listing = fenced(text).replace("\n", _CODE_LINE)
-        return f"\n\n{listing}\n\n" if text.strip("\0\1") else ""
+        return f"\n\n{listing}\n\n" if text.strip("\0\1") else "\n\n"
     cells = [cell for cell in node.iter() if cell.tag in ("td", "th")] if node.tag == "tr" else []
     if len(cells) < 2 or node.css_first(_OF_LAYOUTS) or len(node.text()) > _MAX_ROW_CHARS:
         return ""

@@ -249,15 +249,16 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
         return lambda chunk, limit: chunk[:limit]
     if kind not in ("gzip", "x-gzip"):
         raise UpstreamUnreachableError(f"the answer has the encoding {kind[:20]!r}", "encoding")
-    members = [zlib.decompressobj(_GZIP)]
+    member, members = zlib.decompressobj(_GZIP), 1
 
     def decode(chunk: bytes, limit: int) -> bytes:
-        found = members[-1].decompress(chunk, max(1, limit))
-        while (rest := members[-1].unused_data)[:1] == b"\x1f" and len(found) < limit:
-            if len(members) == _MAX_MEMBERS:  # each copies what follows it
+        nonlocal member, members
+        found = member.decompress(chunk, max(1, limit))
+        while (rest := member.unused_data)[:1] == b"\x1f" and len(found) < limit:
+            if members == _MAX_MEMBERS:  # each copies what follows it
                 raise zlib.error("too many members")
-            members.append(zlib.decompressobj(_GZIP))
-            found += members[-1].decompress(rest, limit - len(found))
+            member, members = zlib.decompressobj(_GZIP), members + 1
+            found += member.decompress(rest, limit - len(found))
         return found
 
     return decode

@@ -328,6 +328,13 @@ class ServerStore(VectorStore):
                 ) from error
             if status == httpx.codes.CONFLICT:
                 raise
+            # The same request would be refused again; 404 without a collection is another server.
+            if 400 <= status < 500 and status != httpx.codes.NOT_FOUND:
+                raise StoreUnavailableError(
+                    f"{self._name} refuses the request ({status}).",
+                    "Look into its log; a proxy before it may limit the size of requests.",
+                    retryable=False,
+                ) from error
             raise self._unavailable(f"answered {status}") from error
         except ResourceExhaustedResponse as error:
             raise self._unavailable("refuses more requests for now") from error

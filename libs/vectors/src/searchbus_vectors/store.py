@@ -126,11 +126,13 @@ class StoreUnavailableError(StoreError):
 
     Attributes:
         what: the first sentence, which callers may see: the server's address, and what is wrong.
+        retryable: whether the same request may succeed later.
     """
 
-    def __init__(self, what: str, remedy: str) -> None:
+    def __init__(self, what: str, remedy: str, *, retryable: bool = True) -> None:
         super().__init__(f"{what} {remedy}")
         self.what = what
+        self.retryable = retryable
 
 
 class VectorStore(ABC):

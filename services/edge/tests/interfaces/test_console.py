@@ -274,22 +274,22 @@ class Attach:
 
     @endpoint
     async def manage(self, call: Call, request: ManageRequest) -> ManageReply:
-        return ManageReply(done=request.servers)
+        return ManageReply(done=("a_tool",) if request.digits else ())
 
 
 async def test_who_changes_something_is_in_the_audit_log(http, caplog):
-    """Whoever only looks is not."""
+    """Whoever only looks, or changes nothing, is not."""
     caplog.set_level("INFO", logger="searchbus.audit")
     worker = Worker("attach")
     worker.add(Attach())
     await http.edge.bus.serve(worker)
     await http.edge.directory.refresh()
-    for action in ("log", "approve"):
-        body = {"action": action, "servers": ["plain"]}
+    for action, digits in (("log", ["1"]), ("approve", []), ("approve", ["1"])):
+        body = {"action": action, "servers": ["plain"], "digits": digits}
         answer = await http.post(f"{API}/attached", json=body, headers=TOKEN)
         assert answer.status_code == 200
     told = [one.getMessage() for one in caplog.records if one.name == "searchbus.audit"]
-    assert told == ["anonymous: approve of attached servers: plain"]
+    assert told == ["anonymous: attached servers: approve: plain, a_tool"]
 
 
 async def test_stream_ends_with_the_key_of_its_reader(start, tmp_path):

@@ -238,7 +238,11 @@ class Searcher:
                 break
             found = (await match(AllOf((condition, beyond))))[:_READ_BEYOND]
             there = await self._payloads(collection, [one.id for one in found])
-            new = {i: payload for i, payload in there.items() if question.says_all(payload)}
+            new = {
+                i: payload
+                for i, payload in there.items()
+                if i not in payloads and question.says_all(payload)
+            }
             if not new:
                 break
             payloads |= new

@@ -47,6 +47,8 @@ KEPT = {
 """Name in the data folder → service and setting by which the file may be elsewhere."""
 DATED = "searchbus-%Y%m%dT%H%M%SZ.tar"
 """The name of a backup by its time."""
+LACKING = ".incomplete.tar"
+"""Behind the name of a dated backup that lacks collections."""
 _DATED = "searchbus-????????T??????Z.tar"
 _READ_BYTES = 1024 * 1024
 
@@ -143,8 +145,10 @@ def new_backup(dest: Path) -> Iterator[Path]:
 
 
 def keep_newest(folder: Path, count: int) -> None:
-    """Delete all dated backups but the newest."""
+    """Delete all dated backups but the newest, and but the last that lacks collections."""
     for old in sorted(folder.glob(_DATED))[:-count]:
+        old.unlink()
+    for old in sorted(folder.glob(f"{_DATED}{LACKING}"))[:-1]:
         old.unlink()
 
 

@@ -27,6 +27,7 @@ from .archive import (
     DATED,
     FORMAT,
     KEPT,
+    LACKING,
     MANIFEST,
     BackupError,
     Entry,
@@ -80,8 +81,9 @@ def backup(
         raise fail(f"{dest} cannot be written ({error}). No backup was made.", 2) from None
     except KeyboardInterrupt:
         raise fail("Interrupted. No backup was made.", 130) from None
-    # Older ones may have the collections that this one lacks.
-    if keep is not None and not manifest.left_out:
+    if keep is not None:
+        if manifest.left_out:  # it takes the place of none that may have them
+            dest = dest.rename(dest.with_name(f"{dest.name}{LACKING}"))
         keep_newest(dest.parent, keep)
     _print(dest, manifest, as_json)
     if manifest.left_out:

@@ -146,12 +146,14 @@ class ServerProcess:
         if sys.platform == "linux":
             _expose_to_oom(process.pid)
             hold_back(process.pid)
-        reaper.watch(process.pid, server.processes, mark)
         child = cls(process, reaper)
         try:
+            reaper.watch(process.pid, server.processes, mark)
             await child._open(on_stderr)
         except OSError:  # no descriptor is left
-            reaper.forget(process.pid)  # which ends it
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            reaper.forget(process.pid)  # which ends what it started
             raise
         return child
 
@@ -344,7 +346,7 @@ class ChildLog:
         try:
             if self._handler is None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._handler = _SharedFile(self._path)
+                self._handler = _SharedFile(self._path, encoding="utf-8", errors="backslashreplace")
             # One record: a command can print thousands of lines at once.
             record = logging.makeLogRecord({})
             stamp = _FORMATTER.formatTime(record)

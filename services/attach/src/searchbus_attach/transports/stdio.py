@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, RequestId
 
 from ..declare.servers import Server
-from ..errors import ServerError
+from ..errors import ServerDeclarationError, ServerError
 from .budget import Budget
 from .child import READ_AHEAD_BYTES, ChildLog, ServerProcess
 from .direct import Answer, DirectRequests, closed
@@ -59,8 +59,13 @@ async def stdio_transport(
         ServerError: it ended, or what it prints is not MCP.
     """
     # Cancelled between fork and return, it would leave a process that nobody knows.
-    with anyio.CancelScope(shield=True):
-        child = await ServerProcess.start(server, reaper, log.write, own)
+    starting = asyncio.ensure_future(ServerProcess.start(server, reaper, log.write, own))
+    try:
+        child = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True), suppress(OSError, ServerDeclarationError):
+            await (await starting).end()
+        raise
     to_session = MessageStream[SessionMessage | Exception](shows_context=False)
     to_child = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
 

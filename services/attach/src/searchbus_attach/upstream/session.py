@@ -211,7 +211,8 @@ class ServerSession(ClientSession):
             data = msgspec.json.encode(items)
             size_bytes += len(data) + VALUE_COST_BYTES * count_values(data)
             if size_bytes > MAX_LIST_BYTES:
-                raise ServerError(f"its list of {key} is larger than {MAX_LIST_BYTES // 2**20} MiB")
+                most_mib = MAX_LIST_BYTES // 2**20
+                raise ServerError(f"its list of {key} takes more than {most_mib} MiB of memory")
             cursor = raw.get("nextCursor")
             if not isinstance(cursor, str) or len(found) > MAX_LISTED:
                 return found[:MAX_LISTED]

@@ -174,7 +174,7 @@ class SharedLimiter:
 
     async def _admit(self, caller: str, gcra: Gcra) -> None:
         while not self._spend(caller):
-            if self._clock() < self._away_until_s:
+            if 0 < self._away_until_s - self._clock() <= _LEASE_S:  # else the clock was set back
                 await self._admit_alone(caller)
                 return
             try:

@@ -49,6 +49,10 @@ def typed(collection: str = "") -> Iterator[None]:
         ) from error
     except StoreUnavailableError as error:
         log.warning("%s", error)
+        if not error.retryable:
+            raise _unavailable(
+                f"{error.what} It stores the documents. Ask its operator: the log says why."
+            ) from error
         raise Fault(
             ErrorCode.UNAVAILABLE,
             f"{error.what} It stores the documents. Try again shortly.",

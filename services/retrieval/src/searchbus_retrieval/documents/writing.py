@@ -190,25 +190,31 @@ class Writer:
             raise
 
     async def _commit(self, collection: str, record: Point) -> None:
-        """Make a revision the document's."""
+        """Make a revision the document's; raises Fault(unavailable), see `_check_whole`."""
+        await self._check_whole(collection, record.payload)
         await self._store.upsert(collection, [record])
         await self._switch(collection, record.payload)
 
     async def _switch(self, collection: str, record: dict[str, Any]) -> None:
-        """Steps 3 and 4; raises Fault(unavailable), and deletes the revision, where points of it
-        are missing: another replica, which stored another revision at the same time, deleted them.
-        """
+        """Steps 3 and 4; raises Fault(unavailable), see `_check_whole`."""
         document, own = of_document(record["document_id"]), Equals("revision", record["revision"])
         points = AllOf((document, own, Not(is_record)))
         await self._store.delete(collection, AllOf((document, Not(own), Not(is_record))))
         await self._store.set_payload(collection, points, {"live": True})
+        await self._check_whole(collection, record)
+        await self._store.set_payload(collection, AllOf((document, own, is_record)), {"live": True})
+
+    async def _check_whole(self, collection: str, record: dict[str, Any]) -> None:
+        """Raise Fault(unavailable), and delete the revision, where points of it are missing:
+        another replica, which stored another revision at the same time, deleted them."""
+        document, own = of_document(record["document_id"]), Equals("revision", record["revision"])
+        points = AllOf((document, own, Not(is_record)))
         if await self._store.count(collection, points) < record["chunks"] + record["text_parts"]:
             await self._store.delete(collection, AllOf((document, own)))
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 "Another process stored the document at the same time. Try again.",
             )
-        await self._store.set_payload(collection, AllOf((document, own, is_record)), {"live": True})
 
     async def delete(self, collection: str, document_ids: tuple[str, ...]) -> int:
         """Delete documents, or the whole collection where no ids are given; returns how many."""
@@ -244,7 +250,10 @@ class Writer:
         for document_id, revision in sorted(touched):
             record = await self._store.get(collection, [point_id("record", document_id)])
             if record and record[0].payload["revision"] == revision:
-                await self._switch(collection, record[0].payload)
+                try:
+                    await self._switch(collection, record[0].payload)
+                except Fault as fault:  # the others are still repaired
+                    log.warning("%s is not repaired: %s", document_id, fault.failure.message)
             else:
                 leftover = AllOf((of_document(document_id), Equals("revision", revision)))
                 await self._store.delete(collection, leftover)

@@ -165,7 +165,7 @@ def wanted_type(
     named = [value for value, pattern in profile.named.items() if pattern.search(question)]
     for value, pattern in profile.asked_of_others.items():
         if any(name != value for name in named) and pattern.search(question):
-            return WantedType(value, named=True)
+            return WantedType(value, named=False)
     if named:  # a name says more than words that ask
         return WantedType(named[0], named=True) if len(named) == 1 else None
     asked = (value for value, pattern in profile.asked.items() if pattern.search(question))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from searchbus_contracts.retrieval import FieldType
-from searchbus_vectors import DateRange, Filter, Hit
+from searchbus_vectors import AllOf, DateRange, Equals, Filter, Hit
 
 from ..question.date_words import DATE_WORD
 from ..question.dates import dates_of
@@ -202,14 +202,20 @@ class Question:
         return None if self._order is None else self._order.wanted
 
     def beyond(self, hits: Sequence[Hit]) -> Filter | None:
-        """Documents before the first that says all, or after the latest; None where the question
-        does not ask for either, or none does."""
+        """Documents before the first that says all, or after the latest, of the type and the time
+        that it must have; None where the question does not ask for either, or none says all."""
         if self._order is None or not hits or not self.says_all(hits[0].payload):
             return None
         date = metadata(hits[0], self.date_field)
-        if self._order.wanted == "first":
-            return DateRange(self.date_path, lt=date)
-        return DateRange(self.date_path, gt=date)
+        if not date:
+            return None
+        first = self._order.wanted == "first"
+        limits: list[Filter] = [DateRange(self.date_path, **{"lt" if first else "gt": date})]
+        if self._order.periods:
+            limits.append(within(self.date_path, *self._order.periods))
+        if self._order.wanted_type is not None:
+            limits.append(Equals(f"m.{self._profile.type_field}", self._order.wanted_type))
+        return AllOf(tuple(limits))
 
     def says_all(self, payload: Mapping[str, Any]) -> bool:
         """Whether a passage has all that the first or the latest must say."""
@@ -264,7 +270,8 @@ class Question:
             first = best.setdefault(hit.payload["document_id"], hit)
             if self._asked.has_dissent(hit) and first.id not in swapped:
                 swapped |= {first.id: hit.score, hit.id: first.score}
-        return in_order(hit.scored(swapped.get(hit.id, hit.score)) for hit in hits)
+        scored = [hit.scored(swapped.get(hit.id, hit.score)) for hit in hits]
+        return sorted(scored, key=lambda hit: -hit.score)  # equal ones stay in their order
 
     def is_asked_fact(self, hit: Hit) -> bool:
         """Whether it states facts that the question asks for."""

@@ -58,10 +58,10 @@ def add_attached(
         if wanted.action == "waiting" and not directory.present(_ATTACH):
             return PlainAnswer(encode(ManageReply()))
         found = await _manage(bus, directory, wanted, visitor.actor)
-        if wanted.action not in _LOOKING:
-            names = ", ".join(found.done or wanted.servers)
-            who = visitor.actor.subject
-            audit.info("%s: %s of attached servers: %s", who, wanted.action, names)
+        changed = bool(found.done) or wanted.action == "save_view"
+        if changed and wanted.action not in _LOOKING:
+            names = ", ".join(dict.fromkeys((*wanted.servers, *found.done)))
+            audit.info("%s: attached servers: %s: %s", visitor.actor.subject, wanted.action, names)
         return PlainAnswer(encode(found), headers=INERT)
 
 
