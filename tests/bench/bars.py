@@ -29,7 +29,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "livemcpbench ndcg@10": (">=", 0.455),
         "stabletoolbench ndcg@10": (">=", 0.755),
         **{
-            f"{name}: nonsense empty": (">=", 50)
+            f"{name}: nonsense_queries_held_out empty": (">=", 50)
             for name in ("shipped", "office", "livemcpbench", "stabletoolbench")
         },
         **{
