@@ -1,7 +1,7 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
     python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [attach] [plans] [soak] [startup] [consoles]
+        [tracing] [sizing] [edge] [finding] [attach] [plans] [soak] [startup] [rest] [consoles]
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -39,6 +39,7 @@ from . import (
     python_docs,
     quantization,
     report,
+    rest,
     sizing,
     soak,
     startup,
@@ -77,6 +78,7 @@ BENCHES = {
     "plans": plans.run,
     "soak": soak.run,
     "startup": startup.run,
+    "rest": rest.run,
     "consoles": consoles.run,
 }
 WITHOUT_REFERENCE = {
@@ -90,6 +92,7 @@ WITHOUT_REFERENCE = {
     "plans",
     "soak",
     "startup",
+    "rest",
     "consoles",
 }
 

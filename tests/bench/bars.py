@@ -22,7 +22,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
     "latency": {"edge p50 / store p50": ("<=", 4.0)},
     "passages": {"100,000 / 1,000, with the model's time": ("<=", 2.0)},
     "ingest": {
-        "ingest / model, tokens per CPU s": (">=", 0.7),
+        "ingest / model, tokens per CPU s": (">=", 0.97),
         "query p50 during an ingest / without": ("<=", 2.0),
     },
     "tools": {
@@ -53,6 +53,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
     },
     "finding": {
         "50,000 tools: p50 / 1,000 tools": ("<=", 1.5),
+        "1,000 tools: index CPU ms": ("<=", 3),
         **{f"1,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
         **{f"50,000 tools: edge CPU / raw {revision}": ("<=", 8) for revision in REVISIONS},
     },
@@ -64,6 +65,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
     "plans": {"saved share of tokens": (">=", 0.8), "added ms": ("<=", 10)},
     "attach": {
         "p50 added ms, 1 in flight": ("<=", 2),
+        "p50 ms, 1 in flight, searchbus": ("<=", 0.8),
         "10,000 tools: search p50 ms": ("<=", 10),
         "10,000 tools: search p99 ms": ("<=", 40),
     },
@@ -77,6 +79,7 @@ BARS: dict[str, dict[str, tuple[str, float]]] = {
         "used folder: wall / imports": ("<=", 3),
         "used folder: CPU / imports": ("<=", 4),
     },
+    "rest": {"share of a core": ("<=", 0.003), "PSS MiB": ("<=", 300)},
     "auth": {"warm token CPU us": ("<=", 40)},
     "web": {
         "storm: wasted share": ("<=", 0.05),
