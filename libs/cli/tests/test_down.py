@@ -17,7 +17,7 @@ from searchbus_testing import SEARCHBUS, Terminal, eventually, run_command
 PROGRAM = """
 import signal, sys
 from pathlib import Path
-from searchbus_cli.data_folder import claim_folder
+from searchbus_cli.stack_folder import claim_folder
 lock = claim_folder(Path(sys.argv[1]))
 Path(sys.argv[1], "claimed").touch()
 signal.pause()

@@ -146,8 +146,8 @@ def _size(path: Path) -> str:
 
 def _remove(folder: Path) -> None:
     """Remove what is searchbus's, the lock last, and the folder where nothing is left in it."""
-    from .data_folder import claim_folder  # here: stopping does not need it
     from .errors import AlreadyRunningError
+    from .stack_folder import claim_folder  # here: stopping does not need it
 
     try:
         lock = claim_folder(folder)

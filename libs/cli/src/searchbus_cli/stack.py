@@ -21,11 +21,11 @@ from searchbus_runtime.files import space_for_start
 from searchbus_runtime.state import process_started
 
 from .children import Child, LogFile, Processes
-from .data_folder import StateFile, claim_folder
 from .errors import StackError
 from .launching import Launcher
 from .output import tell
 from .servers import Edges, check_port, reload_nats, start_fakes, start_nats
+from .stack_folder import StateFile, claim_folder
 from .stack_services import EDGE, StackService, find_services, needed_services
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ def text_key(model: str, text: str) -> bytes:
 
 
 def shipped_vectors(model: str) -> dict[bytes, Vector]:
-    """The vectors by this model that are shipped, by key; none for most models."""
+    """Key of a text (`text_key`) → its vector by this model, of unit length, for searchbus's own
+    tools; empty for most models. Raises OSError where the package lacks the file."""
     with np.load(SHIPPED) as arrays:
         if f"{model}/keys" not in arrays:
             return {}

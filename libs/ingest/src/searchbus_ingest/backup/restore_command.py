@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from searchbus_cli.data_folder import claim_folder
 from searchbus_cli.errors import StackError
 from searchbus_cli.output import echo, fail, tell
 from searchbus_cli.stack import Stack
+from searchbus_cli.stack_folder import claim_folder
 from searchbus_contracts import ErrorCode, Fault, decode
 from searchbus_contracts.ingest import (
     DeleteReply,

@@ -213,8 +213,8 @@ _FIGURE = re.compile(r"\b(?:figures?|readings?|numbers?|print|12-month|twelve-mo
 
 
 def reported_in(profile: Profile, question: str, periods: Sequence[Period]) -> list[Period]:
-    """The months after those of a question that asks for a figure of them; none where it asks for
-    another type of documents."""
+    """The two months after each month of which a question asks a figure, such as a rate of
+    unemployment; none where it names another type of documents than those that report it."""
     reporting = [t for t, pattern in profile.reported_later.items() if pattern.search(question)]
     named = [t for t, pattern in profile.named.items() if pattern.search(question)]
     if not reporting or not set(named) <= set(reporting):

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from searchbus_cli import data_folder as module
-from searchbus_cli.data_folder import StateFile, claim_folder
+from searchbus_cli import stack_folder as module
 from searchbus_cli.errors import AlreadyRunningError
+from searchbus_cli.stack_folder import StateFile, claim_folder
 from searchbus_runtime import StackState, read_state, write_state
 from searchbus_runtime.state import LOCK_FILE, is_claimed
 from searchbus_testing import until
