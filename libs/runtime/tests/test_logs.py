@@ -67,6 +67,14 @@ def test_traceback_stays_in_its_line(capsys):
     assert "ValueError: bad" in line["exception"]
 
 
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_half_a_pair_of_surrogates_is_written(capsys, style):
+    """A name of a file may have one, and no line may be lost for it."""
+    configure_logging("web", style=style)
+    logging.getLogger("t").info("file \ud800")
+    assert r"file \ud800" in capsys.readouterr().err
+
+
 def test_level_and_chatty_libraries(capsys):
     """What is below the level is not printed; some libraries only warn."""
     configure_logging("web", level="info", style="json")
@@ -144,7 +152,7 @@ def test_text_of_others_cannot_forge_lines_for_people(capsys):
     configure_logging("web", style="console")
     log = logging.getLogger("searchbus.web")
     log.warning("title %s", "\x1b[2Jx\n2026-01-01 [info] forged\x9b31m")
-    log_lines(log, [{"event": "call \x1b[2J", "time_s": 0.0}])
+    log_lines(log, [json.dumps({"event": "call \x1b[2J", "timestamp": timestamp(0.0)}).encode()])
     try:
         raise ValueError("\x1b[2J")
     except ValueError:
@@ -152,6 +160,7 @@ def test_text_of_others_cannot_forge_lines_for_people(capsys):
     written = capsys.readouterr().err
     assert "\x1b[2J" not in written
     assert "\x9b" not in written
+    assert r"call \x1b[2J" in written
     assert r"\x1b[2Jx\n2026-01-01 [info] forged\x9b31m" in written
     assert "\nTraceback" in written or "Traceback (most recent call last):\n" in written
 

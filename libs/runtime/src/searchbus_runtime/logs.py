@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -12,12 +13,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
-import structlog
 from opentelemetry import trace
 
 from .wording import printable
 
-_TRACE_FIELDS = ("trace_id", "span_id")
+_NAMED_FIELDS = ("service", "trace_id", "span_id")
 _encoder = msgspec.json.Encoder()
 
 
@@ -34,38 +34,8 @@ def configure_logging(
     """
     if style == "auto":
         style = "console" if sys.stderr.isatty() else "json"
-    shared: list[Any] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _add_trace,
-        structlog.stdlib.ExtraAdder(allow=_TRACE_FIELDS),
-        structlog.processors.format_exc_info,
-    ]
-    if style == "json":
-        shown: list[Any] = []
-        render: Any = structlog.processors.JSONRenderer()
-    else:
-        shown = [_printable]
-        render = structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
-
-    def add_service(_: Any, __: str, event: Any) -> Any:
-        event["service"] = service
-        return event
-
     handler = logging.StreamHandler(sys.stderr)
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            add_service,
-            *shown,
-            render,
-        ],
-    )
-    handler.setFormatter(_Lines(service, formatter, json=style == "json"))
+    handler.setFormatter(_Formatter(service, json=style == "json"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -101,7 +71,7 @@ def timestamp(time_s: float) -> str:
 
 
 class _Events:
-    """The texts of lines, for handlers that do not know `_Lines`."""
+    """The texts of lines, for handlers with another formatter."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
@@ -110,63 +80,57 @@ class _Events:
         return "\n".join(msgspec.json.decode(line)["event"] for line in self._lines)
 
 
-class _Lines(logging.Formatter):
-    """Formats every line of a record of `log_lines`; passes all other records on."""
+class _Formatter(logging.Formatter):
+    """One line for a record, and one for each line of a record of `log_lines`."""
 
-    def __init__(self, service: str, others: logging.Formatter, *, json: bool) -> None:
+    def __init__(self, service: str, *, json: bool) -> None:
         super().__init__()
         self._service = service
-        self._others = others
         self._json = json
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line each."""
+        """JSON objects, or lines for people."""
         lines: Sequence[bytes] | None = getattr(record, "lines", None)
         if lines is None:
-            return self._others.format(record)
-        if self._json:
-            head = self._head(record)
-            return b"\n".join([head + line[1:] for line in lines]).decode()
-        return "\n".join(self._others.format(_own_record(record, line)) for line in lines)
-
-    def _head(self, record: logging.LogRecord) -> bytes:
-        """The fields that all lines of a record share, as the beginning of a JSON object."""
+            lines = [self._line(record)]
         shared = {
             "level": record.levelname.lower(),
             "logger": record.name,
             "service": self._service,
         }
-        return _encoder.encode(shared)[:-1] + b","
+        if self._json:
+            # The fields that all lines share are the beginning of each.
+            head = _encoder.encode(shared)[:-1] + b","
+            return b"\n".join([head + line[1:] for line in lines]).decode()
+        return "\n".join(_for_people({**json.loads(line), **shared}) for line in lines)
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        """The fields of a record of its own."""
+        fields = {"event": record.getMessage(), "timestamp": timestamp(record.created)}
+        context = trace.get_current_span().get_span_context()
+        if context.is_valid:
+            fields["trace_id"] = format(context.trace_id, "032x")
+            fields["span_id"] = format(context.span_id, "016x")
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        # Not msgspec's: a text may have half a pair of surrogates.
+        return json.dumps(fields).encode()
 
 
-def _own_record(record: logging.LogRecord, line: bytes) -> logging.LogRecord:
-    """A record of one line alone, for people: its text, trace and span."""
-    fields = msgspec.json.decode(line)
-    found = {key: fields[key] for key in _TRACE_FIELDS if key in fields}
-    names = {"name": record.name, "levelno": record.levelno, "levelname": record.levelname}
-    return logging.makeLogRecord({**names, "msg": fields["event"], **found})
+def _for_people(fields: dict[str, Any]) -> str:
+    """Control characters of others as escapes, and one line except for a traceback."""
+    shown = {
+        name: printable(str(value), one_line=name != "exception") for name, value in fields.items()
+    }
+    named = " ".join(f"{name}={shown[name]}" for name in _NAMED_FIELDS if name in shown)
+    text = f"{shown['timestamp']} [{shown['level']:<8}] {shown['event']:<30} [{shown['logger']}]"
+    return "\n".join(filter(None, (f"{text} {named}", shown.get("exception"))))
 
 
 @lru_cache(maxsize=4)
 def _second(second: int) -> str:
     """A whole second; formatting a date costs more than the rest of a line."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _printable(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Control characters of others as escapes, and one line except for a traceback."""
-    return {
-        name: printable(value, one_line=name != "exception") if isinstance(value, str) else value
-        for name, value in event.items()
-    }
-
-
-def _add_trace(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
-    context = trace.get_current_span().get_span_context()
-    if context.is_valid:
-        event["trace_id"] = format(context.trace_id, "032x")
-        event["span_id"] = format(context.span_id, "016x")
-    return event
 
 
 _AT_ONCE = 1000
