@@ -8,7 +8,7 @@ import httpcore
 import httpx
 import pytest
 
-from searchbus_upstream.backend_transport import BackendTransport
+from searchbus_upstream.http import BackendTransport
 
 
 class CountingBackend(httpcore.AnyIOBackend):

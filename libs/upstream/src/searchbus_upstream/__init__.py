@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         UpstreamTimeoutError,
         UpstreamUnreachableError,
     )
-    from .json_text import read_json
     from .pace import Pace, SharedPace
     from .retries import RetryBudget, retry_after_s, with_retries
     from .telemetry import count_limit, upstream_span
+    from .text import read_json
 
 __all__ = [
     "Breaker", "Cached", "Cookies", "Fetched", "GuardedBackend", "HttpClient", "HttpReply",
@@ -48,7 +48,7 @@ __getattr__, __dir__ = lazy_exports(
             "Cookies", "HttpClient", "HttpReply", "HttpRequest", "UpstreamClient",
             "UpstreamTimeoutError", "UpstreamUnreachableError",
         ),
-        "json_text": ("read_json",),
+        "text": ("read_json",),
         "pace": ("Pace", "SharedPace"),
         "retries": ("RetryBudget", "retry_after_s", "with_retries"),
         "telemetry": ("count_limit", "upstream_span"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from contextlib import suppress
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode, urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -54,10 +55,8 @@ def is_public_host(host: str) -> bool:
         return False
     if any(c.isspace() or c in "\\/@%" for c in name):
         return False
-    try:
+    with suppress(ValueError):
         return is_public_address(ipaddress.ip_address(name))
-    except ValueError:
-        pass
     labels = name.split(".")
     # Unusual spellings of IPv4 (2130706433, 0x7f.1, 0177.0.0.1) end in a number; names do not.
     if len(labels) < 2 or labels[-1].isdigit() or labels[-1].startswith("0x") or "" in labels:
@@ -100,10 +99,8 @@ def canonical_key(url: str) -> str:
     except ValueError:  # others wrote it: an invalid address in brackets, or an invalid port
         return url
     host = (parts.hostname or "").rstrip(".").lower()
-    try:
+    with suppress(UnicodeError):
         host = host.encode("idna").decode()
-    except UnicodeError:
-        pass
     host = _PREFIXES.sub("", host) if host.count(".") > 1 else host
     port = f":{given_port}" if given_port not in (None, 80, 443) else ""
     segments: list[str] = []

@@ -28,7 +28,6 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from .backend_transport import BackendTransport
 from .guard import AddressRefusedError, NameUnknownError
 from .telemetry import upstream_span
 
@@ -45,6 +44,8 @@ Cookies = httpx.Cookies
 
 class UpstreamTimeoutError(Exception):
     """The upstream did not finish by the deadline."""
+
+    kind = "timeout"
 
 
 class UpstreamUnreachableError(Exception):
@@ -121,6 +122,33 @@ class UpstreamClient(Protocol):
         """Close the connections."""
 
 
+class BackendTransport(httpx.AsyncHTTPTransport):
+    """HTTP/1.1 without proxies, redirects or retries, whose connections a network backend opens.
+
+    Args:
+        limits: of the connection pool.
+        local_address: source address of the connections; `None` lets the system choose.
+    """
+
+    def __init__(
+        self,
+        backend: httpcore.AsyncNetworkBackend,
+        *,
+        limits: httpx.Limits,
+        local_address: str | None = None,
+    ) -> None:
+        # In the place of the base class's pool, which takes no backend. A later httpx that looks
+        # elsewhere finds none there, and connects to nothing.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(),
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            local_address=local_address,
+            network_backend=backend,
+        )
+
+
 class HttpClient:
     """An `UpstreamClient` over httpx: direct, through a proxy, or from a given local address.
 
@@ -163,14 +191,9 @@ class HttpClient:
                     prepared = self._prepared(request, timeout_s)
                     reply = await self._receive(prepared, max_bytes, request)
             except (TimeoutError, httpx.TimeoutException):
-                span.failed("timeout")
                 raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
-                span.failed(_kind_of(error))
                 raise UpstreamUnreachableError(type(error).__name__, _kind_of(error)) from None
-            except UpstreamUnreachableError as error:
-                span.failed(error.kind)
-                raise
             span.replied(reply.status)
             return reply
 

@@ -76,6 +76,10 @@ def upstream_span(upstream: str, method: str, host: str) -> Iterator[RequestSpan
         request_span = RequestSpan(span)
         try:
             yield request_span
+        except Exception as error:
+            if kind := getattr(error, "kind", ""):  # no response was received
+                request_span.failed(kind)
+            raise
         finally:
             seconds, outcome = time.perf_counter() - started_s, request_span.outcome
             _duration.record(seconds, {"upstream": upstream, "outcome": outcome})

@@ -1,5 +1,5 @@
-"""Text that others wrote: without characters that people do not see (contracts/visible.py), and
-without live markup.
+"""What others wrote: text without characters that people do not see (contracts/visible.py) and
+without live markup, and JSON.
 
     shown = inert(visible(text))
 
@@ -9,9 +9,15 @@ is broken up in place rather than removed: text on both sides of a removed part 
 
 from __future__ import annotations
 
+import json
 import re
+from typing import TypeVar
+
+import msgspec
 
 from searchbus_contracts.visible import visible
+
+T = TypeVar("T")
 
 # The part in brackets ends at the next bracket, the target at the next parenthesis, and a run of
 # exclamation marks is tried only at its start: no character is read again for every match.
@@ -59,3 +65,19 @@ def plain(text: str, *, max_chars: int = 10_000) -> str:
     one space."""
     spaced = "".join(" " if c.isspace() else c for c in text[:max_chars])
     return " ".join(visible(spaced).split())
+
+
+def read_json(text: bytes | str, kind: type[T]) -> T:
+    """Decode JSON; NaN, and one half of a character, as a cut escape leaves it, cost no more.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or not of this kind.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        lenient = json.loads(text, parse_constant=lambda _: None)
+        whole = json.dumps(lenient, ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(whole, type=kind)

@@ -12,7 +12,7 @@ import math
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,6 +64,7 @@ class Cooldowns:
         return max(least_s, error.retry_after_s or 0.0)
 
 
+@dataclass(eq=False)
 class Egress:
     """Sends requests at a pace, and none while the address is cooling down.
 
@@ -79,29 +80,21 @@ class Egress:
         clock: seconds of the epoch.
     """
 
-    def __init__(
-        self,
-        name: str,
-        client: UpstreamClient,
-        pace: Pace,
-        *,
-        title: str = "DuckDuckGo",
-        cooldowns: Cooldowns | None = None,
-        max_in_flight: int = 4,
-        probed: bool = True,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.name = name
-        self.title = title
-        self.client = client
-        self.pace = pace
-        self.breaker = Breaker(name, clock=clock)
+    name: str
+    client: UpstreamClient
+    pace: Pace
+    _: KW_ONLY
+    title: str = "DuckDuckGo"
+    cooldowns: Cooldowns = field(default_factory=Cooldowns)
+    max_in_flight: int = 4
+    probed: bool = True
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self.breaker = Breaker(self.name, clock=self.clock)
         self.on_refused: Callable[[], None] = lambda: None
-        self.cooldowns = cooldowns or Cooldowns()
-        self._probed = probed
-        self._clock = clock
         self._vouched_until_s = 0.0
-        self._slots = asyncio.Semaphore(max_in_flight)
+        self._slots = asyncio.Semaphore(self.max_in_flight)
         _egresses.watch(self)
 
     async def use(
@@ -117,7 +110,7 @@ class Egress:
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
-        probing = not self._probed and self.breaker.try_probe()
+        probing = not self.probed and self.breaker.try_probe()
         try:
             self._require_closed(probing)
             await self.pace.slot(caller, max(0.0, timeout_s - _REPLY_S))
@@ -157,7 +150,7 @@ class Egress:
             raise
         else:
             if self.breaker.suspected:
-                self._vouched_until_s = self._clock() + VOUCHED_S
+                self._vouched_until_s = self.clock() + VOUCHED_S
             self.breaker.succeeded()
         return self.breaker.closed
 
@@ -167,7 +160,7 @@ class Egress:
             if error.outcome in REFUSALS:
                 self._refused(error)
             return error
-        if self._clock() < self._vouched_until_s:
+        if self.clock() < self._vouched_until_s:
             return EngineError(Outcome.QUERY_REFUSED, error.detail)
         if self.breaker.closed:
             self.breaker.suspect(self.cooldowns.suspicion_s)
@@ -246,14 +239,7 @@ class ImpersonatingClient:
     async def send(self, request: HttpRequest, *, timeout_s: float, max_bytes: int) -> HttpReply:
         """See `UpstreamClient`; User-Agent and Accept are the browser's own."""
         with upstream_span("duckduckgo", request.method, request.host) as span:
-            try:
-                reply = await self._send(request, timeout_s, max_bytes)
-            except UpstreamTimeoutError:
-                span.failed("timeout")
-                raise
-            except UpstreamUnreachableError as error:
-                span.failed(error.kind)
-                raise
+            reply = await self._send(request, timeout_s, max_bytes)
             span.replied(reply.status)
             return reply
 
