@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_contracts.engines import ENGINES, EngineRequest, ddg_region
-from searchbus_ddg.engines import BY_NAME
+from searchbus_ddg.engines.known import BY_NAME
 from searchbus_ddg.outcome import EngineError, Outcome
 from searchbus_upstream import HttpReply
 

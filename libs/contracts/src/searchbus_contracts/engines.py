@@ -1,7 +1,8 @@
 """Search engines that need no key: what each can do, its terms, and their messages (§12.5).
 
 The service ddg sends their requests, each engine at a pace of its own from each egress address. The
-service web fuses their results. An engine's request and parser are a file of searchbus_ddg/engines.
+service web fuses their results. An engine's request and parser are a class of
+searchbus_ddg/engines/known.py.
 """
 
 from __future__ import annotations

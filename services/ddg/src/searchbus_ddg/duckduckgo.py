@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -41,30 +42,24 @@ _MARGIN_S = 0.1
 """Kept of the caller's time, for the reply."""
 
 
+@dataclass(eq=False)
 class DuckDuckGo:
     """Serves the tools and endpoints of one worker.
 
     Args:
-        search: sends requests through `egress`.
+        scraped: sends requests through `egress`.
         fleet: the other workers; refused requests are forwarded to them.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        egress: Egress,
-        search: ScrapedSearch,
-        fleet: ScraperFleet,
-        cache: SharedCache,
-        settings: DdgSettings,
-    ) -> None:
-        self._bus = bus
-        self._egress = egress
-        self._search = search
-        self._fleet = fleet
-        self._cache = cache
-        self._refused = RefusedQueries(cache)
-        self._settings = settings
+    bus: Bus
+    egress: Egress
+    scraped: ScrapedSearch
+    fleet: ScraperFleet
+    cache: SharedCache
+    settings: DdgSettings
+
+    def __post_init__(self) -> None:
+        self._refused = RefusedQueries(self.cache)
 
     @endpoint
     async def search(self, call: Call, request: WebSearchRequest) -> WebSearchReply:
@@ -86,11 +81,11 @@ class DuckDuckGo:
             # An incomplete list is for those who wait now, not for later requests.
             return Fetched(encode(rows), store=reply.note is None)
 
-        cached = await self._cache.get(
+        cached = await self.cache.get(
             f"search/{key!r}",
             fetch,
-            fresh_s=self._settings.ddg_cache_ttl_s,
-            stale_s=self._settings.ddg_stale_ttl_s,
+            fresh_s=self.settings.ddg_cache_ttl_s,
+            stale_s=self.settings.ddg_stale_ttl_s,
         )
         found = decode(cached.value, SearchRows)
         return WebSearchReply(
@@ -116,7 +111,7 @@ class DuckDuckGo:
         if (reply := await self._passed_on(call, request)) is not None:
             return reply
         try:
-            found = await self._search.run(
+            found = await self.scraped.run(
                 request, _caller(call, request), call.remaining_s - _MARGIN_S
             )
         except Fault as fault:
@@ -130,7 +125,7 @@ class DuckDuckGo:
             if call.remaining_s < _MIN_LEFT_S:
                 raise
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
-            if request.hops >= _MAX_HOPS or await self._fleet.leave_to_others() is False:
+            if request.hops >= _MAX_HOPS or await self.fleet.leave_to_others() is False:
                 if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
@@ -155,13 +150,13 @@ class DuckDuckGo:
         A worker keeps a request whose turn is now, or not later than at the best of the others that
         it has been to. So a worker that has become slow does not delay its share of the searches.
         """
-        wait_ms = math.ceil(1000 * self._egress.wait_s(_caller(call, request)))
-        others_ms = [ms for key, ms in request.waits_ms.items() if key != self._fleet.key]
+        wait_ms = math.ceil(1000 * self.egress.wait_s(_caller(call, request)))
+        others_ms = [ms for key, ms in request.waits_ms.items() if key != self.fleet.key]
         if wait_ms <= min(others_ms, default=0) or request.hops >= _MAX_PASSES:
             return None
-        if call.remaining_s < _MIN_LEFT_S or not await self._fleet.leave_to_others():
+        if call.remaining_s < _MIN_LEFT_S or not await self.fleet.leave_to_others():
             return None
-        waits_ms = {**request.waits_ms, self._fleet.key: wait_ms}
+        waits_ms = {**request.waits_ms, self.fleet.key: wait_ms}
         onward = msgspec.structs.replace(request, waits_ms=waits_ms)
         try:
             return await self._forward(call, onward, refused=request.refused)
@@ -175,8 +170,8 @@ class DuckDuckGo:
     ) -> WebSearchReply:
         # Not on the caller's behalf: one that another service passed on cannot be passed on again.
         # The name keeps the turns on the other address fair.
-        return await self._bus.request(
-            self._bus.subjects.endpoint(SERVICE, "fetch"),
+        return await self.bus.request(
+            self.bus.subjects.endpoint(SERVICE, "fetch"),
             msgspec.structs.replace(
                 request,
                 hops=request.hops + 1,
@@ -190,7 +185,7 @@ class DuckDuckGo:
 
     def _refused_everywhere(self, fault: Fault) -> Fault:
         """The failure with the wait until the first address of the fleet is probed."""
-        return blocked(self._fleet.remaining_s, fault.code)
+        return blocked(self.fleet.remaining_s, fault.code)
 
     async def instant(self, call: Call, query: str) -> tuple[InstantAnswer, str | None]:
         """Return an instant answer, and a note where it is stale.
@@ -206,11 +201,11 @@ class DuckDuckGo:
             except EngineError as error:
                 raise _instant_fault(error) from None
 
-        cached = await self._cache.get(
+        cached = await self.cache.get(
             f"instant/{text!r}",
             fetch,
-            fresh_s=self._settings.ddg_instant_cache_ttl_s,
-            stale_s=self._settings.ddg_stale_ttl_s,
+            fresh_s=self.settings.ddg_instant_cache_ttl_s,
+            stale_s=self.settings.ddg_stale_ttl_s,
         )
         return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
 
@@ -225,8 +220,8 @@ class DuckDuckGo:
         }
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         reply = await send(
-            self._egress.client,
-            HttpRequest("GET", self._settings.ddg_instant_url, headers=headers, params=params),
+            self.egress.client,
+            HttpRequest("GET", self.settings.ddg_instant_url, headers=headers, params=params),
             timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
             max_bytes=_INSTANT_MAX_BYTES,
         )
@@ -265,9 +260,6 @@ class RefusedQueries:
 
     A query that gets a blank page or a challenge wherever it is sent would otherwise cost another
     address each time that a caller repeats it.
-
-    Args:
-        cache: shared by the workers.
     """
 
     def __init__(self, cache: SharedCache) -> None:

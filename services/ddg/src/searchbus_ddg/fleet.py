@@ -14,6 +14,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
@@ -51,6 +52,7 @@ class _Refusal(msgspec.Struct):
         return math.inf if self.left else self.open_until_s
 
 
+@dataclass(eq=False)
 class Others:
     """What a worker knows of the other addresses, and its own refusal.
 
@@ -65,20 +67,14 @@ class Others:
         clock: seconds of the epoch.
     """
 
-    def __init__(
-        self,
-        key: str,
-        leases: KeyValue,
-        refusals: KeyValue,
-        *,
-        on_change: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._key = key
-        self._leases = leases
-        self._refusals = refusals
-        self._on_change = on_change
-        self._clock = clock
+    key: str
+    leases: KeyValue
+    refusals: KeyValue
+    _: KW_ONLY
+    on_change: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._held: frozenset[str] = frozenset()
         self._end_s: dict[str, float] = {}
         self._written: set[str] = set()
@@ -89,7 +85,7 @@ class Others:
     @property
     def healthy(self) -> bool:
         """Whether another worker's address is not refused, as far as is known."""
-        now_s = self._clock()
+        now_s = self.clock()
         return any(self._end_s.get(key, 0.0) + _PROBE_S < now_s for key in self._held)
 
     @property
@@ -102,9 +98,9 @@ class Others:
 
         A suspicion is not continued: nothing is proved yet.
         """
-        await self._refusals.watch(self._on_write)
+        await self.refusals.watch(self._on_write)
         try:
-            known = await self._refusals.get(self._key)
+            known = await self.refusals.get(self.key)
             earlier = decode(known.value, _Refusal) if known is not None else None
         except Fault as fault:
             log.info("an earlier refusal is not known: %s", fault.failure.message)
@@ -126,16 +122,16 @@ class Others:
         if refusal == self._published:
             return
         if breaker.closed:
-            await self._refusals.delete(self._key)
+            await self.refusals.delete(self.key)
         else:
-            await self._refusals.put(self._key, encode(refusal))
+            await self.refusals.put(self.key, encode(refusal))
         self._published = refusal
 
     async def leave(self, breaker: Breaker) -> None:
         """Say that nobody uses the own address any more; a refusal stays. Raises Fault."""
         await self.publish(breaker)
         if breaker.closed:
-            await self._refusals.put(self._key, encode(_Refusal(left=True)))
+            await self.refusals.put(self.key, encode(_Refusal(left=True)))
 
     async def look(self, *, younger_than_s: float, timeout_s: float = math.inf) -> bool:
         """Read who is there, unless the last look is younger; callers at the same time share one.
@@ -167,17 +163,17 @@ class Others:
     async def _look(self) -> None:
         self._written.clear()
         try:
-            held = frozenset(await self._leases.keys()) - {self._key}
-            refused = frozenset(await self._refusals.keys()) - {self._key}
+            held = frozenset(await self.leases.keys()) - {self.key}
+            refused = frozenset(await self.refusals.keys()) - {self.key}
             for key in self._end_s.keys() - refused - self._written:
                 del self._end_s[key]
             # Missed while there was no connection, or written before this worker started.
-            now_s = self._clock()
+            now_s = self.clock()
             unknown = [k for k in refused & held if not now_s < self._end_s.get(k, 0) < math.inf]
             for key in unknown[_MOST_READ:]:
                 self._end_s[key] = now_s
             for key in unknown[:_MOST_READ]:
-                entry = await self._refusals.get(key)
+                entry = await self.refusals.get(key)
                 self._note(key, entry.value if entry is not None else None)
         except Fault:
             self._held = frozenset()
@@ -186,11 +182,11 @@ class Others:
         self._looked_s = time.monotonic()
 
     def _on_write(self, key: str, value: bytes | None) -> None:
-        if key == self._key:
+        if key == self.key:
             return
         self._written.add(key)
         self._note(key, value)
-        self._on_change()
+        self.on_change()
 
     def _note(self, key: str, value: bytes | None) -> None:
         if value is None:

@@ -71,11 +71,7 @@ class InstantAnswer:
 
 
 def decode_instant(reply: HttpReply) -> InstantAnswer:
-    """Parse a reply.
-
-    Raises:
-        EngineError: the status is an error, or the body is not an answer.
-    """
+    """Parse a reply; raises EngineError: the status is an error, or the body is not an answer."""
     if reply.status in (202, 403, 429) and not reply.body.strip().startswith(b"{"):
         raise EngineError(Outcome.RATE_LIMITED, f"it limits this address (HTTP {reply.status})")
     if reply.status >= 400:

@@ -15,9 +15,8 @@ from searchbus_upstream import Pace, SharedCache
 
 from .duckduckgo import DuckDuckGo
 from .egress import LEASE_TTL_S, Cooldowns, Egress, claim, egress_id, open_client
-from .engines import BY_NAME
 from .engines.base import Engine
-from .engines.ddg_news import DuckDuckGoNews
+from .engines.known import BY_NAME, DuckDuckGoNews
 from .engines.searches import EngineSearches
 from .fleet import ScraperFleet
 from .search import PageClient, ScrapedSearch

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import TextContent, ToolReply
+from searchbus_contracts.codec import doc
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.web import WebSearchReply, WebSearchRequest
 
@@ -18,16 +19,14 @@ from .markdown import instant_text, search_text
 class WebSearch(Struct):
     """Arguments of web_search."""
 
-    query: Annotated[str, Meta(description="検索キーワード")]
-    max_results: Annotated[
-        int, Meta(ge=1, le=30, description="返却する検索結果の最大数（デフォルト: 10）")
-    ] = 10
+    query: Annotated[str, doc("検索キーワード")]
+    max_results: Annotated[int, doc("返却する検索結果の最大数（デフォルト: 10）", ge=1, le=30)] = 10
 
 
 class InstantQuery(Struct):
     """Arguments of instant_answer."""
 
-    query: Annotated[str, Meta(description="検索キーワード")]
+    query: Annotated[str, doc("検索キーワード")]
 
 
 class DdgTools(Toolset, name="ddg"):
