@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from searchbus_bus.client.fanout import reciprocal_rank
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import Ranked
 from searchbus_upstream import canonical_key
 
@@ -36,23 +37,21 @@ class ProviderVote(Struct, frozen=True, omit_defaults=True):
     """What one provider says of a result."""
 
     provider: str
-    rank: Annotated[int, Meta(ge=1, description="Among the provider's results that fit")]
-    score: Annotated[float, Meta(description="The provider's weight / (4 + rank)")]
+    rank: Annotated[int, doc("Among the provider's results that fit", ge=1)]
+    score: Annotated[float, doc("The provider's weight / (4 + rank)")]
     counted: Annotated[
-        bool, Meta(description="False where another provider with the same index votes for more")
+        bool, doc("False where another provider with the same index votes for more")
     ] = True
 
 
 class WebExplanation(Struct, frozen=True, omit_defaults=True):
     """Why a result stands where it does."""
 
-    score: Annotated[float, Meta(description="The sum of the votes that count")]
+    score: Annotated[float, doc("The sum of the votes that count")]
     votes: list[ProviderVote]
-    copies: Annotated[
-        list[str], Meta(description="Other URLs of the page, and copies at other hosts")
-    ] = []
+    copies: Annotated[list[str], doc("Other URLs of the page, and copies at other hosts")] = []
     behind_others: Annotated[
-        bool, Meta(description="Its domain has three better results: those of others come first")
+        bool, doc("Its domain has three better results: those of others come first")
     ] = False
 
 

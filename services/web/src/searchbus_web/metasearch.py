@@ -6,13 +6,14 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import SourceCoverage, nothing_found
 from searchbus_upstream import Fetched, SharedCache, canonical_key, is_public_url
 
@@ -49,8 +50,8 @@ class WebLeftOut(Struct, frozen=True, omit_defaults=True):
     title: str
     reason: Annotated[
         str,
-        Meta(
-            description="limit: behind the last result; older: than the time range; undated: it "
+        doc(
+            "limit: behind the last result; older: than the time range; undated: it "
             "may be older; domain: by the domain filters; not_public: no public web address"
         ),
     ]
@@ -78,6 +79,7 @@ class FusedResults:
     more: bool = False
 
 
+@dataclass(eq=False)
 class Metasearch:
     """Searches with all providers at the same time.
 
@@ -90,31 +92,24 @@ class Metasearch:
         clock: seconds of the epoch, for the time range of a search.
     """
 
-    def __init__(
-        self,
-        providers: Sequence[Provider],
-        cache: SharedCache,
-        *,
-        others: Sequence[Provider] = (),
-        fresh_s: float = 600.0,
-        news_fresh_s: float = 120.0,
-        stale_s: float = 6 * 3600.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._providers = tuple(providers)
-        self._cache = cache
-        self._fresh_s = fresh_s
-        self._news_fresh_s = news_fresh_s
-        self._stale_s = stale_s
-        self._clock = clock
+    providers: Sequence[Provider]
+    cache: SharedCache
+    _: KW_ONLY
+    others: Sequence[Provider] = ()
+    fresh_s: float = 600.0
+    news_fresh_s: float = 120.0
+    stale_s: float = 6 * 3600.0
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self._timeouts = {
-            p.name: ProviderTimeouts(p.name, clock) for p in (*self._providers, *others)
+            p.name: ProviderTimeouts(p.name, self.clock) for p in (*self.providers, *self.others)
         }
 
     @property
     def provider_count(self) -> int:
         """How many providers a search asks."""
-        return len(self._providers)
+        return len(self.providers)
 
     async def search(
         self,
@@ -140,7 +135,7 @@ class Metasearch:
         Raises:
             Fault: nothing was found, and a provider failed.
         """
-        asked = self._providers if among is None else tuple(among)
+        asked = self.providers if among is None else tuple(among)
         keep = query.limit if keep is None else keep
         page = _Page(query)
         outcomes = await each_reported(
@@ -187,7 +182,7 @@ class Metasearch:
             diverse=not query.include_domains,
             boost=boost,
         )
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = datetime.fromtimestamp(self.clock(), UTC)
         kept, of_dates = in_range(pages, query.time, now)
         if not kept and (fault := nothing_found(coverage)):
             raise fault
@@ -234,7 +229,7 @@ class Metasearch:
     ) -> SearchResults:
         # Searches for 1 to 10, 11 to 20, … results share cached results.
         rounded = replace(query, limit=min(_MAX_RESULTS, math.ceil(query.limit / 10) * 10))
-        fresh_s = self._news_fresh_s if query.topic == "news" else self._fresh_s
+        fresh_s = self.news_fresh_s if query.topic == "news" else self.fresh_s
 
         async def fetch() -> Fetched:
             found = await self._timeouts[provider.name].ask(
@@ -244,8 +239,8 @@ class Metasearch:
 
         key = f"{provider.name}/{rounded!r}"
         # Of a request that this search made itself, `ask` tells that it was late.
-        cached = await self._cache.get(
-            key, fetch, fresh_s=fresh_s, stale_s=self._stale_s, timeout_s=timeout_s + _JOINED_S
+        cached = await self.cache.get(
+            key, fetch, fresh_s=fresh_s, stale_s=self.stale_s, timeout_s=timeout_s + _JOINED_S
         )
         found = decode(cached.value, SearchResults)
         if cached.stale:

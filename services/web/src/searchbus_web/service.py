@@ -41,12 +41,7 @@ def build_worker(
     costly: bool = False,
     max_in_flight: int = 64,
 ) -> Worker:
-    """The worker of a metasearch and an extractor.
-
-    Args:
-        toolsets: more of them.
-        costly: whether a search is paid for.
-    """
+    """The worker of a metasearch, an extractor and `toolsets`; `costly`: a search is paid for."""
     worker = Worker(
         "web", max_in_flight=max_in_flight, description="Web search and page extraction."
     )

@@ -9,10 +9,11 @@ from itertools import zip_longest
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import COVERAGE, RANKING, SourceCoverage, shown
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
@@ -45,34 +46,25 @@ _RANGES: dict[str, TimeRange] = {letter: letter for letter in TIME_WORDS} | {
 }
 """What `timeRange` may be: the letters of the specification, and their words."""
 
-QueryText = Annotated[str, Meta(description="What to search for, 1 to 1000 characters")]
+QueryText = Annotated[str, doc("What to search for, 1 to 1000 characters")]
 TimeText = Annotated[
     str,
-    Meta(
-        description="Not older than: d (day), w (week), m (month) or y (year)",
+    doc(
+        "Not older than: d (day), w (week), m (month) or y (year)",
         extra_json_schema={"enum": list(_RANGES)},
     ),
 ]
-Explain = Annotated[
-    bool,
-    Meta(description="Say why each result stands where it does, and what was left out "
-         "(for debugging)"),
-]  # fmt: skip
+Explain = Annotated[bool, doc("Say why each result stands where it does, and what was left out "
+         "(for debugging)")]  # fmt: skip
 _Domains = list[
-    Annotated[
-        str,
-        Meta(description="A domain such as example.org, or a part of it such as example.org/path"),
-    ]
+    Annotated[str, doc("A domain such as example.org, or a part of it such as example.org/path")]
 ]
-IncludeDomains = Annotated[_Domains, Meta(description="Only results of these domains")]
-ExcludeDomains = Annotated[_Domains, Meta(description="No results of these domains")]
+IncludeDomains = Annotated[_Domains, doc("Only results of these domains")]
+ExcludeDomains = Annotated[_Domains, doc("No results of these domains")]
 Urls = Annotated[
-    list[str],
-    Meta(min_length=1, max_length=MAX_URLS, description=f"Up to {MAX_URLS} http or https URLs"),
+    list[str], doc(f"Up to {MAX_URLS} http or https URLs", min_length=1, max_length=MAX_URLS)
 ]
-Tokens = Annotated[
-    int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Budget of tokens for the whole answer")
-]
+Tokens = Annotated[int, doc("Budget of tokens for the whole answer", ge=MIN_TOKENS, le=MAX_TOKENS)]
 
 
 class WebSearch(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -80,7 +72,7 @@ class WebSearch(Struct, forbid_unknown_fields=True, rename="camel"):
 
     query: QueryText
     max_results: Annotated[
-        int, Meta(ge=1, le=MAX_RESULTS, description=f"Number of results (1-{MAX_RESULTS})")
+        int, doc(f"Number of results (1-{MAX_RESULTS})", ge=1, le=MAX_RESULTS)
     ] = 5
     explain: Explain = False
 
@@ -89,7 +81,7 @@ class WebSearchAdvanced(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_search_advanced."""
 
     query: QueryText
-    max_results: Annotated[int, Meta(ge=1, le=25, description="Number of results (1-25)")] = 10
+    max_results: Annotated[int, doc("Number of results (1-25)", ge=1, le=25)] = 10
     time_range: TimeText | UnsetType = UNSET
     include_domains: IncludeDomains | UnsetType = UNSET
     exclude_domains: ExcludeDomains | UnsetType = UNSET
@@ -100,7 +92,7 @@ class WebSearchNews(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_search_news."""
 
     query: QueryText
-    max_results: Annotated[int, Meta(ge=1, le=20, description="Number of results (1-20)")] = 10
+    max_results: Annotated[int, doc("Number of results (1-20)", ge=1, le=20)] = 10
     time_range: TimeText | UnsetType = UNSET
     explain: Explain = False
 
@@ -111,11 +103,11 @@ class WebExtract(Struct, forbid_unknown_fields=True, rename="camel"):
     urls: Urls
     max_tokens: Annotated[
         int,
-        Meta(
+        doc(
+            "Budget of tokens for the whole answer, shared by the pages; longer "
+            "pages are cut at sentences",
             ge=MIN_TOKENS,
             le=MAX_TOKENS,
-            description="Budget of tokens for the whole answer, shared by the pages; longer "
-            "pages are cut at sentences",
         ),
     ] = field(default=DEFAULT_TOKENS, name="max_tokens")
 
@@ -126,9 +118,9 @@ class WebResult(Struct, omit_defaults=True, rename="camel"):
     title: str
     url: str
     snippet: str
-    published_at: Annotated[str, Meta(description="ISO 8601")] | UnsetType = UNSET
-    source: Annotated[str, Meta(description="Registrable domain")] | UnsetType = UNSET
-    explanation: Annotated[WebExplanation, Meta(description="With `explain`")] | UnsetType = UNSET
+    published_at: Annotated[str | UnsetType, doc("ISO 8601")] = UNSET
+    source: Annotated[str | UnsetType, doc("Registrable domain")] = UNSET
+    explanation: Annotated[WebExplanation | UnsetType, doc("With `explain`")] = UNSET
 
 
 class WebSearchResponse(Struct, omit_defaults=True):
@@ -137,17 +129,14 @@ class WebSearchResponse(Struct, omit_defaults=True):
     query: str
     results: list[WebResult]
     notes: Annotated[
-        list[str], Meta(description="What could not be done as asked, and which provider failed")
+        list[str], doc("What could not be done as asked, and which provider failed")
     ] = []
     coverage: Annotated[
         list[SourceCoverage],
-        Meta(
-            description="What each provider gave; absent where all gave fresh results, unless with "
-            "`explain`"
-        ),
+        doc("What each provider gave; absent where all gave fresh results, unless with `explain`"),
     ] = []
     left_out: Annotated[
-        list[WebLeftOut], Meta(description="With `explain`: the best pages that were left out")
+        list[WebLeftOut], doc("With `explain`: the best pages that were left out")
     ] = []
 
 

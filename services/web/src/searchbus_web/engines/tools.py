@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_bus import Bus, Call, Toolset, WithMeta
 from searchbus_contracts import ErrorCode, Fault, ToolDescriptor
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 from searchbus_contracts.engines import ENGINES
 
@@ -34,26 +35,23 @@ _MAX_BOOSTS = 20
 class Boost(Struct, forbid_unknown_fields=True):
     """A domain whose results count more or less."""
 
-    domain: Annotated[str, Meta(description="Such as example.org or example.org/path")]
-    factor: Annotated[
-        float, Meta(ge=0.1, le=10, description="Above 1 moves its results up, below 1 down")
-    ]
+    domain: Annotated[str, doc("Such as example.org or example.org/path")]
+    factor: Annotated[float, doc("Above 1 moves its results up, below 1 down", ge=0.1, le=10)]
 
 
 class WebFind(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of web_find."""
 
     query: QueryText
-    max_results: Annotated[int, Meta(ge=1, le=25, description="Number of results (1-25)")] = 10
-    topic: Annotated[
-        Literal["general", "news"], Meta(description="general: web pages; news: news only")
-    ] = "general"
+    max_results: Annotated[int, doc("Number of results (1-25)", ge=1, le=25)] = 10
+    topic: Annotated[Literal["general", "news"], doc("general: web pages; news: news only")] = (
+        "general"
+    )
     region: (
         Annotated[
             str,
-            Meta(
-                pattern="^[A-Za-z]{2}$",
-                description="Country of the results, two letters of ISO 3166, e.g. de",
+            doc(
+                "Country of the results, two letters of ISO 3166, e.g. de", pattern="^[A-Za-z]{2}$"
             ),
         ]
         | UnsetType
@@ -61,47 +59,34 @@ class WebFind(Struct, forbid_unknown_fields=True, rename="camel"):
     language: (
         Annotated[
             str,
-            Meta(
-                pattern="^[A-Za-z]{2,3}$",
-                description="Language of the results, letters of ISO 639, e.g. fr",
-            ),
+            doc("Language of the results, letters of ISO 639, e.g. fr", pattern="^[A-Za-z]{2,3}$"),
         ]
         | UnsetType
     ) = UNSET
-    safe_search: (
-        Annotated[
-            Literal["off", "moderate", "strict"],
-            Meta(description="strict: only engines that have it are asked"),
-        ]
-        | UnsetType
-    ) = UNSET
+    safe_search: Annotated[
+        Literal["off", "moderate", "strict"] | UnsetType,
+        doc("strict: only engines that have it are asked"),
+    ] = UNSET
     time_range: TimeText | UnsetType = UNSET
     engines: (
         Annotated[
             list[str],
-            Meta(
-                max_length=10,
-                description="Names of the engines to ask, as the tool engines lists them",
-            ),
+            doc("Names of the engines to ask, as the tool engines lists them", max_length=10),
         ]
         | UnsetType
     ) = UNSET
     include_domains: IncludeDomains | UnsetType = UNSET
     exclude_domains: ExcludeDomains | UnsetType = UNSET
     boost_domains: (
-        Annotated[
-            list[Boost],
-            Meta(max_length=_MAX_BOOSTS, description="Domains that count more or less"),
-        ]
+        Annotated[list[Boost], doc("Domains that count more or less", max_length=_MAX_BOOSTS)]
         | UnsetType
     ) = UNSET
     cursor: (
         Annotated[
             str,
-            Meta(
+            doc(
+                "The cursor of the answer before, for the next results; repeat the other arguments",
                 max_length=MAX_CURSOR_CHARS,
-                description="The cursor of the answer before, for the next results; repeat the "
-                "other arguments",
             ),
         ]
         | UnsetType
@@ -114,9 +99,9 @@ class FoundPage(Struct, omit_defaults=True, rename="camel"):
     title: str
     url: str
     snippet: str
-    engines: Annotated[dict[str, int], Meta(description="Engine → its rank of the page")]
-    published_at: Annotated[str, Meta(description="ISO 8601")] | UnsetType = UNSET
-    source: Annotated[str, Meta(description="Registrable domain")] | UnsetType = UNSET
+    engines: Annotated[dict[str, int], doc("Engine → its rank of the page")]
+    published_at: Annotated[str | UnsetType, doc("ISO 8601")] = UNSET
+    source: Annotated[str | UnsetType, doc("Registrable domain")] = UNSET
 
 
 class WebFindResponse(Struct, omit_defaults=True):
@@ -124,13 +109,9 @@ class WebFindResponse(Struct, omit_defaults=True):
 
     query: str
     results: list[FoundPage]
-    coverage: Annotated[
-        list[SourceCoverage], Meta(description="What each engine gave, or why it gave nothing")
-    ]
-    cursor: (
-        Annotated[str, Meta(description="For the next results; absent at the end")] | UnsetType
-    ) = UNSET
-    notes: Annotated[list[str], Meta(description="What could not be done as asked")] = []
+    coverage: Annotated[list[SourceCoverage], doc("What each engine gave, or why it gave nothing")]
+    cursor: Annotated[str | UnsetType, doc("For the next results; absent at the end")] = UNSET
+    notes: Annotated[list[str], doc("What could not be done as asked")] = []
 
 
 class ListEngines(Struct, forbid_unknown_fields=True):
@@ -143,13 +124,12 @@ class EngineEntry(Struct, omit_defaults=True, rename="camel"):
     name: str
     title: str
     kind: Annotated[
-        str,
-        Meta(description="keyed: an API with a key; api: an open interface; page: a result page"),
+        str, doc("keyed: an API with a key; api: an open interface; page: a result page")
     ]
     state: Annotated[
         str,
-        Meta(
-            description="ready; unused: no request yet; failed: the last request; cooling: "
+        doc(
+            "ready; unused: no request yet; failed: the last request; cooling: "
             "refused, not asked for a while; off: not chosen by the operator; unavailable: no "
             "worker can ask it"
         ),
@@ -157,13 +137,9 @@ class EngineEntry(Struct, omit_defaults=True, rename="camel"):
     filters: list[str]
     topic: str
     max_pages: int
-    terms: Annotated[str, Meta(description="What its operator asks of programs")] | UnsetType = (
-        UNSET
-    )
-    last_outcome: Annotated[str, Meta(description="What its last request came to")] | UnsetType = (
-        UNSET
-    )
-    retry_after_ms: Annotated[int, Meta(description="While it is cooling")] | UnsetType = UNSET
+    terms: Annotated[str | UnsetType, doc("What its operator asks of programs")] = UNSET
+    last_outcome: Annotated[str | UnsetType, doc("What its last request came to")] = UNSET
+    retry_after_ms: Annotated[int | UnsetType, doc("While it is cooling")] = UNSET
 
 
 class EnginesResponse(Struct):

@@ -10,10 +10,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.web import LATER_STATUS, START_FRAGMENT
@@ -46,9 +47,10 @@ _FOR_TAVILY = {"challenge", "empty", "too_complex", "parse_error", "http_403", "
 """Statuses of pages that Tavily may be able to read; it learns no address of the allowlist."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedPage:
+class ExtractedPage(Struct, omit_defaults=True):
     """One page: its whole `text` where the status is ok, else `message` says why there is none.
+
+    Shared and cached without what only a request has: `url`, `page_url`, `start` and `fetched_ms`.
 
     Args:
         url: as requested.
@@ -59,29 +61,19 @@ class ExtractedPage:
         note: on the scripts of the page, where it needs them.
     """
 
-    url: str
-    text: str
-    status: str
+    url: str = ""
+    text: str = ""
+    status: str = "ok"
     message: str | None = None
     page_url: str = ""
     start: int = 0
     fetched_ms: int = 0
     facts: bytes = b""
-    reply: PageReply = field(default_factory=PageReply)
-    note: str = ""
-
-
-class _PageOutcome(Struct, omit_defaults=True):
-    """The text of a page or why there is none, as it is cached and shared."""
-
-    text: str = ""
-    status: str = "ok"
-    message: str | None = None
-    facts: bytes = b""
     reply: PageReply = PageReply()
     note: str = ""
 
 
+@dataclass(eq=False)
 class Extractor:
     """Fetches and parses pages.
 
@@ -91,22 +83,13 @@ class Extractor:
         fresh_s: how old a page's text may be.
     """
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        pool: ReaderPool,
-        cache: SharedCache,
-        *,
-        scripts: BrowserService | None = None,
-        tavily: Tavily | None = None,
-        fresh_s: float = 600.0,
-    ) -> None:
-        self._fetcher = fetcher
-        self._pool = pool
-        self._cache = cache
-        self._scripts = scripts
-        self._tavily = tavily
-        self._fresh_s = fresh_s
+    fetcher: Fetcher
+    pool: ReaderPool
+    cache: SharedCache
+    _: KW_ONLY
+    scripts: BrowserService | None = None
+    tavily: Tavily | None = None
+    fresh_s: float = 600.0
 
     async def extract(
         self,
@@ -137,18 +120,18 @@ class Extractor:
         )
         pages = [raised(outcome) for outcome in outcomes]
         left_s = end_s - loop.time()
-        if self._tavily is None or not self._tavily.usable or left_s <= _MIN_TAVILY_S:
+        if self.tavily is None or not self.tavily.usable or left_s <= _MIN_TAVILY_S:
             return pages
         failed = {
             i: page.url for i, page in enumerate(pages)
-            if page.status in _FOR_TAVILY and not self._fetcher.is_operators(page.url)
+            if page.status in _FOR_TAVILY and not self.fetcher.is_operators(page.url)
         }  # fmt: skip
         if failed:
-            texts = await self._tavily_texts(self._tavily, [*failed.values()], left_s, caller)
+            texts = await self._tavily_texts(self.tavily, [*failed.values()], left_s, caller)
             for i, requested in failed.items():
                 url, start = start_of(requested)
                 if url in texts:
-                    pages[i] = _page(requested, texts[url], url, start)
+                    pages[i] = _requested(ExtractedPage(text=texts[url]), requested, url, start)
         return pages
 
     async def visit(
@@ -167,65 +150,62 @@ class Extractor:
         visit: Visit | None = None,
     ) -> ExtractedPage:
         url, start = start_of(requested)
-        fresh_s = self._fresh_s if fresh_s is None else min(fresh_s, self._fresh_s)
+        fresh_s = self.fresh_s if fresh_s is None else min(fresh_s, self.fresh_s)
 
         async def fetch() -> Fetched:
-            outcome = await self._outcome(url, left_s, caller, with_facts, visit)
-            if outcome.status == _TIMEOUT:  # others, who wait for it, may have more time
-                raise Fault(ErrorCode.DEADLINE_EXCEEDED, outcome.message or "")
+            found = await self._fetched(url, left_s, caller, with_facts, visit)
+            if found.status == _TIMEOUT:  # others, who wait for it, may have more time
+                raise Fault(ErrorCode.DEADLINE_EXCEEDED, found.message or "")
             # A failure is for those who wait now, not for later requests.
-            return Fetched(
-                encode(outcome),
-                store=outcome.status == "ok" and not outcome.note.startswith(MAY_CHANGE),
-            )
+            store = found.status == "ok" and not found.note.startswith(MAY_CHANGE)
+            return Fetched(encode(found), store=store)
 
         try:
             kind = "facts" if with_facts else "page"
             if visit is not None:
                 cached = await self._visited(f"{kind}/{url}", visit, fetch, fresh_s)
             else:
-                cached = await self._cache.get(
+                cached = await self.cache.get(
                     f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
                 )
-            outcome = decode(cached.value, _PageOutcome)
+            page = decode(cached.value, ExtractedPage)
+            if page.status == "ok":
+                page.fetched_ms = cached.made_ms
         except Fault as fault:
             if fault.code != ErrorCode.DEADLINE_EXCEEDED:
                 return ExtractedPage(requested, "", "unreachable", fault.failure.message)
-            outcome = _PageOutcome(status=_TIMEOUT, message="It could not be read in time.")
-            return _failed(requested, outcome)
-        if outcome.status != "ok":
-            return _failed(requested, outcome)
-        return _known(_page(requested, outcome.text, url, start), outcome, cached.made_ms)
+            page = ExtractedPage(status=_TIMEOUT, message="It could not be read in time.")
+        return _requested(page, requested, url, start)
 
     async def _visited(self, key: str, visit: Visit, fetch: Fetch, fresh_s: float) -> Cached:
         """The stored page, else one that no other caller waits for: a visit has its own rules."""
-        stored = None if visit.headers else await self._cache.stored(key, fresh_s=fresh_s)
+        stored = None if visit.headers else await self.cache.stored(key, fresh_s=fresh_s)
         if stored is not None:
             return stored
         fetched = await fetch()
         if fetched.store:
-            await self._cache.store(key, fetched.value)
+            await self.cache.store(key, fetched.value)
         return Cached(fetched.value, int(time.time() * 1000))
 
-    async def _outcome(
-        self, url: str, left_s: float, caller: str, with_facts: bool, visit: Visit | None = None
-    ) -> _PageOutcome:
+    async def _fetched(
+        self, url: str, left_s: float, caller: str, with_facts: bool, visit: Visit | None
+    ) -> ExtractedPage:
         try:
             if visit is not None:
                 left_s = min(left_s, await visit.begin())
             page, text, note = await self._read(url, left_s, caller, visit)
         except FetchError as failure:
-            return _PageOutcome(status=failure.status, message=failure.message)
+            return ExtractedPage(status=failure.status, message=failure.message)
         message = f"{_PROBLEMS[text.problem]} {note}".strip() if text.problem is not None else None
         # A page without text may have facts all the same.
         if text.problem is not None and not (with_facts and text.problem == "empty"):
-            return _PageOutcome(status=text.problem, message=message)
+            return ExtractedPage(status=text.problem, message=message)
         if not with_facts:
-            return _PageOutcome(text.text, note=note)
-        facts = await self._pool.read_json(FactsQuestion(page), caller=caller)
+            return ExtractedPage(text=text.text, note=note)
+        facts = await self.pool.read_json(FactsQuestion(page), caller=caller)
         if isinstance(facts, str):
-            return _PageOutcome(status=facts, message=_PROBLEMS[facts])
-        found = _PageOutcome(text.text, "ok", None, facts, page.reply, note)
+            return ExtractedPage(status=facts, message=_PROBLEMS[facts])
+        found = ExtractedPage(text=text.text, facts=facts, reply=page.reply, note=note)
         if text.problem is not None and b'"items":[]' in facts:
             found.status, found.message = text.problem, message
         return found
@@ -241,15 +221,15 @@ class Extractor:
         end_s = loop.time() + left_s
         for _ in range(MAX_REDIRECTS + 1):
             left_s = end_s - loop.time()
-            page = await self._fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
-            text = await self._pool.read(page, caller=caller)
+            page = await self.fetcher.fetch(url, timeout_s=left_s, caller=caller, visit=visit)
+            text = await self.pool.read(page, caller=caller)
             if not text.by_scripts:
                 return page, text, ""
-            if self._scripts is None:
+            if self.scripts is None:
                 return page, text, NO_SCRIPTS
-            ran = await self._scripts.run(page, end_s - loop.time())
+            ran = await self.scripts.run(page, end_s - loop.time())
             if ran.page is not None:
-                rendered = await self._pool.read(ran.page, caller=caller)
+                rendered = await self.pool.read(ran.page, caller=caller)
                 # Some pages have text only as long as no script runs.
                 if len(rendered.text) >= len(text.text):
                     return ran.page, rendered, ran.note
@@ -269,7 +249,7 @@ class Extractor:
                 for url, text in (await tavily.extract(urls, timeout_s=left_s)).items():
                     body = text.encode("utf-8", "replace")
                     page = PageBytes(url, body, "text/markdown", "utf-8")
-                    found = await self._pool.read(page, caller=caller)
+                    found = await self.pool.read(page, caller=caller)
                     if found.text:
                         texts[url] = found.text
         except TimeoutError:
@@ -279,24 +259,15 @@ class Extractor:
         return texts
 
 
-def _failed(requested: str, outcome: _PageOutcome) -> ExtractedPage:
-    later = LATER_STATUS.fullmatch(outcome.status)
-    advice = "Try again later, or use another page." if later else "Use another page."
-    page = ExtractedPage(requested, "", outcome.status, f"{outcome.message} {advice}")
-    return _known(page, outcome, 0)
-
-
-def _known(page: ExtractedPage, found: _PageOutcome, fetched_ms: int) -> ExtractedPage:
-    return replace(
-        page, fetched_ms=fetched_ms, facts=found.facts, reply=found.reply, note=found.note
-    )
-
-
-def _page(requested: str, text: str, url: str, start: int) -> ExtractedPage:
-    if start and start >= len(text):
-        message = f"The text has only {len(text)} characters. Start before its end."
+def _requested(page: ExtractedPage, requested: str, url: str, start: int) -> ExtractedPage:
+    if page.status != "ok":
+        later = LATER_STATUS.fullmatch(page.status)
+        advice = "Try again later, or use another page." if later else "Use another page."
+        return replace(page, url=requested, message=f"{page.message} {advice}")
+    if start and start >= len(page.text):
+        message = f"The text has only {len(page.text)} characters. Start before its end."
         return ExtractedPage(requested, "", "invalid_url", message)
-    return ExtractedPage(requested, text, "ok", None, url, start)
+    return replace(page, url=requested, page_url=url, start=start)
 
 
 def start_of(url: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -186,10 +187,8 @@ class _Filler:
         self, schema: dict[str, Any], name: str, places: Sequence[_Place], path: str, depth: int
     ) -> Any:
         for origin, value in _candidates(name, places):
-            try:
+            with suppress(NothingFoundError):
                 return self._value(schema, value, origin, path, depth)
-            except NothingFoundError:
-                continue
         if "array" in _types(schema):
             return self._objects(schema, name, path, depth)
         raise NothingFoundError
@@ -215,10 +214,8 @@ class _Filler:
         for group in groups:
             rows: list[Any] = []
             for place in group[:MAX_ITEMS]:
-                try:
+                with suppress(NothingFoundError):
                     rows.append(self._object(inner, [place], f"{path}/{len(rows)}", depth + 1))
-                except NothingFoundError:
-                    continue
             if rows:
                 return rows
         raise NothingFoundError
@@ -231,16 +228,12 @@ class _Filler:
         choices = next((schema[key] for key in ("anyOf", "oneOf") if key in schema), None)
         if isinstance(choices, list):
             for choice in choices[:_MAX_CHOICES]:
-                try:
+                with suppress(NothingFoundError):
                     return self._value(self._schema(choice), value, origin, path, depth + 1)
-                except NothingFoundError:
-                    continue
             raise NothingFoundError
         for kind in _types(schema):
-            try:
+            with suppress(NothingFoundError):
                 return self._of_kind(kind, schema, value, origin, path, depth)
-            except NothingFoundError:
-                continue
         raise NothingFoundError
 
     def _of_kind(
@@ -258,10 +251,8 @@ class _Filler:
             inner = self._schema(schema.get("items"))
             found: list[Any] = []
             for one in listed[:MAX_ITEMS]:
-                try:
+                with suppress(NothingFoundError):
                     found.append(self._value(inner, one, origin, f"{path}/{len(found)}", depth + 1))
-                except NothingFoundError:
-                    continue
             if not found:
                 raise NothingFoundError
             return found
@@ -278,11 +269,9 @@ class _Filler:
         if isinstance(value, dict) and depth < 2:
             for key in _INSIDE:
                 if value.get(key) not in (None, ""):
-                    try:
+                    with suppress(NothingFoundError):
                         read, inside = self._scalar(kind, schema, value[key], depth + 1)
-                    except NothingFoundError:
-                        continue
-                    return read, f".{key}{inside}"
+                        return read, f".{key}{inside}"
             raise NothingFoundError
         read = _read(kind, value)
         if isinstance(read, str):

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_contracts import encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.visible import marked
@@ -31,24 +32,19 @@ class WebExtractItem(Struct, omit_defaults=True):
     """One page."""
 
     url: str
-    content: Annotated[str, Meta(description="Untrusted text of the page, between marks")]
-    status: Annotated[str, Meta(description="ok or an error code")]
-    message: Annotated[str, Meta(description="Why there is no content")] | UnsetType = UNSET
-    start: (
-        Annotated[
-            int,
-            Meta(description="The text between the marks is the page's from here, in characters"),
-        ]
-        | UnsetType
-    ) = UNSET
-    end: Annotated[int, Meta(description="To here, exclusive")] | UnsetType = UNSET
-    chars: Annotated[int, Meta(description="Length of the page's text")] | UnsetType = UNSET
-    content_hash: (
-        Annotated[str, Meta(description="SHA-256 of the page's whole text in UTF-8, in hex")]
-        | UnsetType
-    ) = UNSET
-    truncated: Annotated[bool, Meta(description="Whether the text goes on")] = False
-    cursor: Annotated[str, Meta(description="The URL to extract for the rest")] | UnsetType = UNSET
+    content: Annotated[str, doc("Untrusted text of the page, between marks")]
+    status: Annotated[str, doc("ok or an error code")]
+    message: Annotated[str | UnsetType, doc("Why there is no content")] = UNSET
+    start: Annotated[
+        int | UnsetType, doc("The text between the marks is the page's from here, in characters")
+    ] = UNSET
+    end: Annotated[int | UnsetType, doc("To here, exclusive")] = UNSET
+    chars: Annotated[int | UnsetType, doc("Length of the page's text")] = UNSET
+    content_hash: Annotated[
+        str | UnsetType, doc("SHA-256 of the page's whole text in UTF-8, in hex")
+    ] = UNSET
+    truncated: Annotated[bool, doc("Whether the text goes on")] = False
+    cursor: Annotated[str | UnsetType, doc("The URL to extract for the rest")] = UNSET
 
 
 def envelope(text: str, url: str, start: int, end: int, note: str = "") -> str:

@@ -129,11 +129,7 @@ class PageText(msgspec.Struct, array_like=True, tag="text"):
 
 
 class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
-    """Whether the URL may be fetched, and what else the file says.
-
-    Args:
-        delay_s: its Crawl-delay; 0 without one.
-    """
+    """Whether the URL may be fetched, and what else the file says (`delay_s`: 0 without one)."""
 
     allowed: bool
     delay_s: float = 0.0

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_bus import Call, Toolset
 from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.ingest import hash_of_text
 from searchbus_contracts.schemas import check_schema
 from searchbus_contracts.web import url_from
@@ -35,11 +36,11 @@ _MAX_LINKS = 200
 
 MaxAge = Annotated[
     int,
-    Meta(
+    doc(
+        "How old the stored page may be, in seconds; 0 fetches it again. The service "
+        "keeps pages for a few minutes",
         ge=0,
         le=86_400,
-        description="How old the stored page may be, in seconds; 0 fetches it again. The service "
-        "keeps pages for a few minutes",
     ),
 ]
 
@@ -48,30 +49,22 @@ class ReadPage(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of read_page."""
 
     urls: Urls
-    query: (
-        Annotated[
-            str,
-            Meta(
-                description="Only the sentences that answer this, each with a link to its place; "
-                "with section or paragraphs beside their text"
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    query: Annotated[
+        str | UnsetType,
+        doc(
+            "Only the sentences that answer this, each with a link to its place; "
+            "with section or paragraphs beside their text"
+        ),
+    ] = UNSET
     section: (
-        Annotated[
-            str, Meta(max_length=200, description="Only the text below this heading of the page")
-        ]
+        Annotated[str, doc("Only the text below this heading of the page", max_length=200)]
         | UnsetType
     ) = UNSET
     paragraphs: (
-        Annotated[
-            str,
-            Meta(pattern=RANGE, description="Only these paragraphs, such as 4, 3-7 or 12-, from 1"),
-        ]
+        Annotated[str, doc("Only these paragraphs, such as 4, 3-7 or 12-, from 1", pattern=RANGE)]
         | UnsetType
     ) = UNSET
-    links: Annotated[bool, Meta(description="List the links of the page")] = False
+    links: Annotated[bool, doc("List the links of the page")] = False
     max_age_s: MaxAge | UnsetType = UNSET
     max_tokens: Tokens = DEFAULT_TOKENS
 
@@ -81,7 +74,7 @@ class PageHeading(Struct):
 
     level: Annotated[int, Meta(ge=1, le=6)]
     text: str
-    paragraph: Annotated[int, Meta(description="Its number, for `paragraphs`")]
+    paragraph: Annotated[int, doc("Its number, for `paragraphs`")]
 
 
 class PageHighlight(Struct, omit_defaults=True):
@@ -89,41 +82,39 @@ class PageHighlight(Struct, omit_defaults=True):
 
     text: str
     paragraph: int
-    score: Annotated[float, Meta(description="1 for the best sentence of the page")]
-    start: Annotated[int, Meta(description="Where it begins in the page's text, in characters")]
+    score: Annotated[float, doc("1 for the best sentence of the page")]
+    start: Annotated[int, doc("Where it begins in the page's text, in characters")]
     end: int
-    url: Annotated[
-        str, Meta(description="The page, scrolled to the sentence (text fragment)")
-    ] | UnsetType = UNSET  # fmt: skip
+    url: Annotated[str | UnsetType, doc("The page, scrolled to the sentence (text fragment)")] = (
+        UNSET
+    )
 
 
 class PageItem(Struct, omit_defaults=True, rename="camel"):
     """One page."""
 
     url: str
-    status: Annotated[str, Meta(description="ok or an error code")]
-    content: Annotated[str, Meta(description="Untrusted text of the page, between marks")] = ""
-    message: Annotated[str, Meta(description="Why there is no content")] | UnsetType = UNSET
+    status: Annotated[str, doc("ok or an error code")]
+    content: Annotated[str, doc("Untrusted text of the page, between marks")] = ""
+    message: Annotated[str | UnsetType, doc("Why there is no content")] = UNSET
     title: str | UnsetType = UNSET
     highlights: list[PageHighlight] | UnsetType = UNSET
     headings: list[PageHeading] = []
-    paragraphs: Annotated[int, Meta(description="How many the page has")] = 0
+    paragraphs: Annotated[int, doc("How many the page has")] = 0
     links: list[Link] | UnsetType = UNSET
     start: Annotated[
-        int, Meta(description="The text between the marks is the page's from here, in characters")
+        int, doc("The text between the marks is the page's from here, in characters")
     ] = 0
-    end: Annotated[int, Meta(description="To here, exclusive")] = 0
-    chars: Annotated[int, Meta(description="Length of the page's text")] = 0
-    content_hash: (
-        Annotated[str, Meta(description="SHA-256 of the page's whole text in UTF-8, in hex")]
-        | UnsetType
-    ) = UNSET
-    fetched_at: Annotated[str, Meta(description="ISO 8601")] | UnsetType = UNSET
-    truncated: Annotated[bool, Meta(description="Whether the requested part goes on")] = False
-    cursor: (
-        Annotated[str, Meta(description="The URL to read for the rest, with the other arguments")]
-        | UnsetType
-    ) = UNSET
+    end: Annotated[int, doc("To here, exclusive")] = 0
+    chars: Annotated[int, doc("Length of the page's text")] = 0
+    content_hash: Annotated[
+        str | UnsetType, doc("SHA-256 of the page's whole text in UTF-8, in hex")
+    ] = UNSET
+    fetched_at: Annotated[str | UnsetType, doc("ISO 8601")] = UNSET
+    truncated: Annotated[bool, doc("Whether the requested part goes on")] = False
+    cursor: Annotated[
+        str | UnsetType, doc("The URL to read for the rest, with the other arguments")
+    ] = UNSET
 
 
 class ReadPageResponse(Struct):
@@ -135,11 +126,11 @@ class ReadPageResponse(Struct):
 class PageDataQuery(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of page_data."""
 
-    url: Annotated[str, Meta(description="An http or https URL")]
+    url: Annotated[str, doc("An http or https URL")]
     schema: Annotated[
         dict[str, Any],
-        Meta(
-            description="JSON Schema of an object, or of a list of objects, with the properties to "
+        doc(
+            "JSON Schema of an object, or of a list of objects, with the properties to "
             "look for; local references only"
         ),
     ]
@@ -151,19 +142,16 @@ class PageData(Struct, omit_defaults=True, rename="camel"):
     """Answer of page_data."""
 
     url: str
-    status: Annotated[str, Meta(description="ok or an error code")]
-    data: Annotated[Any, Meta(description="Untrusted: what the page states")] = None
+    status: Annotated[str, doc("ok or an error code")]
+    data: Annotated[Any, doc("Untrusted: what the page states")] = None
     sources: Annotated[
-        dict[str, str],
-        Meta(description="JSON Pointer of each value → where on the page it is from"),
+        dict[str, str], doc("JSON Pointer of each value → where on the page it is from")
     ] = {}
-    missing: Annotated[
-        list[str], Meta(description="Required properties that the page does not state")
-    ] = []
-    valid: Annotated[bool, Meta(description="Whether the data fits the schema")] = False
-    problems: Annotated[list[str], Meta(description="Why it does not")] = []
-    message: Annotated[str, Meta(description="Why there is no data")] | UnsetType = UNSET
-    fetched_at: Annotated[str, Meta(description="ISO 8601")] | UnsetType = UNSET
+    missing: Annotated[list[str], doc("Required properties that the page does not state")] = []
+    valid: Annotated[bool, doc("Whether the data fits the schema")] = False
+    problems: Annotated[list[str], doc("Why it does not")] = []
+    message: Annotated[str | UnsetType, doc("Why there is no data")] = UNSET
+    fetched_at: Annotated[str | UnsetType, doc("ISO 8601")] = UNSET
 
 
 @dataclass(slots=True)

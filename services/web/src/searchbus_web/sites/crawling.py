@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_bus import end_task
 from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.codec import doc
 from searchbus_contracts.ingest import are_most
 from searchbus_contracts.tools import Name
 from searchbus_upstream import canonical_key
@@ -53,28 +54,24 @@ class CrawlSite(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of crawl."""
 
     url: SiteUrl
-    collection: Annotated[
-        Name, Meta(description="Where the pages are stored; made where it is new")
-    ]
-    depth: Annotated[int, Meta(ge=0, le=10, description="How many links away from url")] = 2
-    max_pages: Annotated[int, Meta(ge=1, le=MAX_PAGES, description="The most pages of a call")] = 50
+    collection: Annotated[Name, doc("Where the pages are stored; made where it is new")]
+    depth: Annotated[int, doc("How many links away from url", ge=0, le=10)] = 2
+    max_pages: Annotated[int, doc("The most pages of a call", ge=1, le=MAX_PAGES)] = 50
     include: Globs = []
     exclude: Globs = []
     max_age_s: Annotated[
         int,
-        Meta(
+        doc(
+            "Pages that were stored less than these seconds ago are not fetched again",
             ge=0,
             le=30 * 86_400,
-            description="Pages that were stored less than these seconds ago are not fetched again",
         ),
     ] = 0
     allow_deletes: Annotated[
-        bool,
-        Meta(description="Whether to delete documents also where most visited pages are gone"),
+        bool, doc("Whether to delete documents also where most visited pages are gone")
     ] = False
     cursor: (
-        Annotated[str, Meta(max_length=64, description="Goes on with a crawl that was truncated")]
-        | UnsetType
+        Annotated[str, doc("Goes on with a crawl that was truncated", max_length=64)] | UnsetType
     ) = UNSET
 
 
@@ -82,32 +79,28 @@ class CrawlProblem(Struct):
     """A page that is not in the collection."""
 
     url: str
-    status: Annotated[str, Meta(description="The error code, or `refused`, `noindex`")]
+    status: Annotated[str, doc("The error code, or `refused`, `noindex`")]
     message: str
 
 
 class CrawlReport(Struct, omit_defaults=True, rename="camel"):
     """Answer of crawl: how many pages had which outcome."""
 
-    site: Annotated[str, Meta(description="Registrable domain")]
+    site: Annotated[str, doc("Registrable domain")]
     collection: str
-    stored: Annotated[int, Meta(description="New documents")] = 0
-    replaced: Annotated[int, Meta(description="Documents whose page has changed")] = 0
-    unchanged: Annotated[int, Meta(description="Pages whose document stays as it is")] = 0
-    fresh: Annotated[int, Meta(description="Documents younger than maxAgeS: not fetched")] = 0
-    duplicates: Annotated[int, Meta(description="Pages with the text of another one")] = 0
-    deleted: Annotated[int, Meta(description="Documents whose page is gone")] = 0
-    held: Annotated[int, Meta(description="Documents that were not deleted: see notes")] = 0
-    skipped: Annotated[int, Meta(description="Pages that may not be stored, or have no text")] = 0
+    stored: Annotated[int, doc("New documents")] = 0
+    replaced: Annotated[int, doc("Documents whose page has changed")] = 0
+    unchanged: Annotated[int, doc("Pages whose document stays as it is")] = 0
+    fresh: Annotated[int, doc("Documents younger than maxAgeS: not fetched")] = 0
+    duplicates: Annotated[int, doc("Pages with the text of another one")] = 0
+    deleted: Annotated[int, doc("Documents whose page is gone")] = 0
+    held: Annotated[int, doc("Documents that were not deleted: see notes")] = 0
+    skipped: Annotated[int, doc("Pages that may not be stored, or have no text")] = 0
     failed: int = 0
-    waiting: Annotated[int, Meta(description="Addresses that were not visited")] = 0
-    problems: Annotated[list[CrawlProblem], Meta(description=f"At most {_MAX_PROBLEMS}")] = []
-    truncated: Annotated[bool, Meta(description="Whether the site has more than was visited")] = (
-        False
-    )
-    cursor: (
-        Annotated[str, Meta(description="Goes on there, with the same other arguments")] | UnsetType
-    ) = UNSET
+    waiting: Annotated[int, doc("Addresses that were not visited")] = 0
+    problems: Annotated[list[CrawlProblem], doc(f"At most {_MAX_PROBLEMS}")] = []
+    truncated: Annotated[bool, doc("Whether the site has more than was visited")] = False
+    cursor: Annotated[str | UnsetType, doc("Goes on there, with the same other arguments")] = UNSET
     notes: list[str] = []
 
 

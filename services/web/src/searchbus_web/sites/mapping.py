@@ -10,9 +10,9 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
 
 from searchbus_contracts import decode
+from searchbus_contracts.codec import doc
 from searchbus_pages import Sitemap
 from searchbus_upstream import canonical_key
 from searchbus_upstream.text import inert, plain
@@ -45,10 +45,10 @@ class FoundAddress(msgspec.Struct, omit_defaults=True, rename="camel"):
     """One address of a site."""
 
     url: str
-    origin: Annotated[str, Meta(description="sitemap or link")]
-    text: Annotated[str, Meta(description="Untrusted text of the link")] = ""
-    last_modified: Annotated[str, Meta(description="As the sitemap says")] = ""
-    depth: Annotated[int, Meta(description="Links away from url; 0: of a sitemap")] = 0
+    origin: Annotated[str, doc("sitemap or link")]
+    text: Annotated[str, doc("Untrusted text of the link")] = ""
+    last_modified: Annotated[str, doc("As the sitemap says")] = ""
+    depth: Annotated[int, doc("Links away from url; 0: of a sitemap")] = 0
 
 
 class SiteAddresses(msgspec.Struct):
@@ -115,7 +115,9 @@ class SiteReader:
         headers: dict[str, str] | None = None,
     ) -> ExtractedPage:
         """A page in its turn; a failure is its status."""
-        visit = SiteVisit(self.politeness, scope, url, caller=caller, end_s=end_s, headers=headers)
+        visit = SiteVisit(
+            self.politeness, scope, url, caller=caller, end_s=end_s, headers=headers or {}
+        )
         return await self.extractor.visit(
             url, visit, timeout_s=PAGE_TIMEOUT_S, caller=caller, fresh_s=fresh_s
         )

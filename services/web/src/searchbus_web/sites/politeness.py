@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from urllib.parse import urlsplit
 
 from cachetools import LRUCache
@@ -74,6 +75,7 @@ class Politeness:
         return pace
 
 
+@dataclass(eq=False)
 class SiteVisit:
     """The requests for one page or sitemap; see `Visit`.
 
@@ -82,44 +84,37 @@ class SiteVisit:
         headers: make the request of a page conditional.
     """
 
-    def __init__(
-        self,
-        politeness: Politeness,
-        scope: SiteScope,
-        url: str,
-        *,
-        caller: str,
-        end_s: float,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self.headers: Mapping[str, str] = headers or {}
-        self._politeness = politeness
-        self._scope = scope
-        self._caller = caller
-        self._host = urlsplit(url).hostname
-        self._url = url
-        self._end_s = end_s
+    politeness: Politeness
+    scope: SiteScope
+    url: str
+    _: KW_ONLY
+    caller: str
+    end_s: float
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._host = urlsplit(self.url).hostname
 
     async def begin(self) -> float:
         """Wait for the turn of the host."""
-        await self._politeness.turn(self._url, self._left_s, caller=self._caller)
+        await self.politeness.turn(self.url, self._left_s, caller=self.caller)
         return max(0.001, self._left_s)
 
     @property
     def _left_s(self) -> float:
-        return self._end_s - asyncio.get_running_loop().time()
+        return self.end_s - asyncio.get_running_loop().time()
 
     async def before(self, url: str, left_s: float) -> None:
         """Refuse other sites; a redirect to another host of the site waits for its turn."""
-        if url == self._url:
+        if url == self.url:
             return
-        if not self._scope.has(url):
+        if not self.scope.has(url):
             raise FetchError("other_site", "It redirects to another site.")
         if urlsplit(url).hostname != self._host:
-            await self._politeness.turn(url, left_s, caller=self._caller)
-        elif not await self._politeness.robots.allows(url, left_s, caller=self._caller):
+            await self.politeness.turn(url, left_s, caller=self.caller)
+        elif not await self.politeness.robots.allows(url, left_s, caller=self.caller):
             raise FetchError("robots", "The site's robots.txt asks not to fetch it.")
 
     async def after(self, url: str, reply: HttpReply) -> None:
         """Pause where the host asks for that."""
-        await self._politeness.refused(url, reply)
+        await self.politeness.refused(url, reply)

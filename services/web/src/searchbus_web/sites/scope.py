@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts.codec import doc
 from searchbus_upstream import is_public_url, without_trackers
 
 from ..providers.base import registrable_domain
@@ -23,18 +24,17 @@ MAX_GLOB_CHARS = 200
 MAX_ADDRESS_CHARS = 1_000
 SiteUrl = Annotated[
     str,
-    Meta(
+    doc(
+        "An address of the site; the registrable domain is the site",
         min_length=1,
         max_length=MAX_ADDRESS_CHARS,
-        description="An address of the site; the registrable domain is the site",
     ),
 ]
 Globs = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=MAX_GLOB_CHARS)]],
-    Meta(
+    doc(
+        "Patterns such as /docs/* for the path, or https://docs.example.org/*; only * is special",
         max_length=MAX_GLOBS,
-        description="Patterns such as /docs/* for the path, or https://docs.example.org/*; only * "
-        "is special",
     ),
 ]
 _NO_TEXT = re.compile(

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import unquote
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_bus import Bus, Call, KeyValue, Toolset
 from searchbus_contracts import ErrorCode, Fault, ToolAnnotations, decode, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_contracts.queries import too_small
 from searchbus_passages import DEFAULT_TOKENS, bm25, count, holds, terms
@@ -35,21 +36,13 @@ class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
     """Arguments of map_site."""
 
     url: SiteUrl
-    max_pages: Annotated[
-        int, Meta(ge=1, le=MAX_PAGES, description="The most addresses of an answer")
-    ] = 200
-    depth: Annotated[
-        int, Meta(ge=0, le=3, description="How many links away from url; 0: only the sitemaps")
-    ] = 1
+    max_pages: Annotated[int, doc("The most addresses of an answer", ge=1, le=MAX_PAGES)] = 200
+    depth: Annotated[int, doc("How many links away from url; 0: only the sitemaps", ge=0, le=3)] = 1
     include: Globs = []
     exclude: Globs = []
-    query: (
-        Annotated[str, Meta(description="Words of the addresses and links to list first")]
-        | UnsetType
-    ) = UNSET
+    query: Annotated[str | UnsetType, doc("Words of the addresses and links to list first")] = UNSET
     cursor: (
-        Annotated[str, Meta(pattern=r"^[0-9]{1,5}$", description="The cursor of the answer before")]
-        | UnsetType
+        Annotated[str, doc("The cursor of the answer before", pattern=r"^[0-9]{1,5}$")] | UnsetType
     ) = UNSET
     max_tokens: Tokens = DEFAULT_TOKENS
 
@@ -57,14 +50,12 @@ class MapSite(Struct, forbid_unknown_fields=True, rename="camel"):
 class SiteMap(Struct, omit_defaults=True, rename="camel"):
     """Answer of map_site."""
 
-    site: Annotated[str, Meta(description="Registrable domain")]
+    site: Annotated[str, doc("Registrable domain")]
     addresses: list[FoundAddress]
-    total: Annotated[int, Meta(description="Addresses that were found")]
-    truncated: Annotated[bool, Meta(description="Whether the site may have more than total")] = (
-        False
-    )
-    cursor: Annotated[str, Meta(description="For the addresses that follow")] | UnsetType = UNSET
-    notes: Annotated[list[str], Meta(description="What could not be read")] = []
+    total: Annotated[int, doc("Addresses that were found")]
+    truncated: Annotated[bool, doc("Whether the site may have more than total")] = False
+    cursor: Annotated[str | UnsetType, doc("For the addresses that follow")] = UNSET
+    notes: Annotated[list[str], doc("What could not be read")] = []
 
 
 class SiteTools(Toolset, name="sites"):
