@@ -17,6 +17,7 @@ import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,6 +70,7 @@ class BrowserError(Exception):
         self.reason = reason
 
 
+@dataclass(eq=False)
 class Chromium:
     """Use as an asynchronous context manager.
 
@@ -79,26 +81,14 @@ class Chromium:
         on_event: called with each event; it may `post`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        memory_bytes: int,
-        sandbox: bool,
-        user_agent: str,
-        on_event: OnEvent,
-    ) -> None:
-        self._path = path
-        self._memory_bytes = memory_bytes
-        self._flags = [
-            *_FLAGS,
-            *([] if sandbox else ["--no-sandbox"]),
-            f"--user-agent={user_agent}",
-        ]
-        self._on_event = on_event
-        self._process: Process | None = None
-        self._folder: Path | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+    path: Path
+    _: KW_ONLY
+    memory_bytes: int
+    sandbox: bool
+    user_agent: str
+    on_event: OnEvent
+
+    def __post_init__(self) -> None:
         self._number = 0
         self._replies: dict[int, asyncio.Future[Any]] = {}
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,21 +98,23 @@ class Chromium:
     async def __aenter__(self) -> Self:
         try:
             self._folder = _new_folder()
-            self._process = await self._started(self._folder)
-        except BaseException as error:
-            await self._delete_folder()
-            if isinstance(error, OSError):  # no room for a file, or for a process
-                raise BrowserError("start", str(error)) from error
-            raise
+            try:
+                self._process = await self._started(self._folder)
+            except BaseException:
+                await self._delete_folder()
+                raise
+        except OSError as error:  # no room for a file, or for a process
+            raise BrowserError("start", str(error)) from error
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
         return self
 
     async def _started(self, folder: Path) -> Process:
-        limits = [str(_MAX_FILE_BYTES // 512), str(self._memory_bytes // 1024)]
+        limits = [str(_MAX_FILE_BYTES // 512), str(self.memory_bytes // 1024)]
+        sandboxed = () if self.sandbox else ("--no-sandbox",)
         with (folder / "stderr").open("wb") as errors:
             return await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", _LAUNCH, "sh", *limits, str(self._path), *self._flags,
-                f"--user-data-dir={folder / 'profile'}",
+                "/bin/sh", "-c", _LAUNCH, "sh", *limits, str(self.path), *_FLAGS, *sandboxed,
+                f"--user-agent={self.user_agent}", f"--user-data-dir={folder / 'profile'}",
                 stdin=PIPE, stdout=PIPE, stderr=errors, limit=MAX_MESSAGE_BYTES,
                 start_new_session=True, cwd=folder,
                 # Nothing of the service's environment, which may hold secrets.
@@ -131,13 +123,10 @@ class Chromium:
             )  # fmt: skip
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._process is not None
         for task in self._tasks:
             task.cancel()
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         try:
             await asyncio.shield(self._process.wait())
             await self._all_gone(self._process.pid)
@@ -147,7 +136,6 @@ class Chromium:
 
     async def _all_gone(self, group: int) -> None:
         """Wait for the other killed processes: until they are gone, they may write a file."""
-        assert self._folder is not None
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + _GONE_S
         while loop.time() < give_up_s:
@@ -161,8 +149,7 @@ class Chromium:
         log.warning("processes of a page are not gone %.0f s after they were killed", _GONE_S)
 
     async def _delete_folder(self) -> None:
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def send(self, method: str, session: str = "", **parameters: Any) -> Any:
         """Send a command; returns its result, or None for a command that failed.
@@ -180,7 +167,6 @@ class Chromium:
 
     def post(self, method: str, session: str = "", **parameters: Any) -> int:
         """Send a command whose result nobody needs; returns its number."""
-        assert self._process is not None
         assert self._process.stdin is not None
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
@@ -193,13 +179,12 @@ class Chromium:
         return self._number
 
     async def _read(self) -> None:
-        assert self._process is not None
         assert self._process.stdout is not None
         try:
             while True:
                 message = json.loads((await self._process.stdout.readuntil(b"\0"))[:-1])
                 if (number := message.get("id")) is None:
-                    self._on_event(
+                    self.on_event(
                         message["method"], message.get("params", {}), message.get("sessionId", "")
                     )
                 elif (reply := self._replies.get(number)) is not None and not reply.done():
@@ -210,10 +195,9 @@ class Chromium:
             self._end("ended", self._last_words())
 
     async def _watch(self) -> None:
-        assert self._process is not None
         while not self.ended.done():
             await asyncio.sleep(_WATCH_INTERVAL_S)
-            if (used := _memory_of_group(self._process.pid)) > self._memory_bytes:
+            if (used := _memory_of_group(self._process.pid)) > self.memory_bytes:
                 self._end("memory", f"{used} bytes")
 
     def crashed(self) -> None:
@@ -225,7 +209,6 @@ class Chromium:
             self.ended.set_exception(BrowserError(reason, detail))
 
     def _last_words(self) -> str:
-        assert self._folder is not None
         try:
             return (self._folder / "stderr").read_text(errors="replace")[-300:]
         except OSError:

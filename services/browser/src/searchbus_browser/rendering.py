@@ -11,6 +11,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
@@ -48,6 +49,7 @@ _FAILURES = {
 }  # fmt: skip
 
 
+@dataclass(eq=False)
 class Renderer:
     """Runs pages in browsers of their own, some at once; others wait.
 
@@ -56,22 +58,16 @@ class Renderer:
         settle_s: how long a page may load; what is there then is returned.
     """
 
-    def __init__(
-        self,
-        chromium: Path | None,
-        guard: GuardedBackend,
-        *,
-        pages: int,
-        settle_s: float,
-        memory_bytes: int,
-        sandbox: bool,
-    ) -> None:
-        self._chromium = chromium
-        self._guard = guard
-        self._places = asyncio.Semaphore(pages)
-        self._settle_s = settle_s
-        self._memory_bytes = memory_bytes
-        self._sandbox = sandbox
+    chromium: Path | None
+    guard: GuardedBackend
+    _: KW_ONLY
+    pages: int
+    settle_s: float
+    memory_bytes: int
+    sandbox: bool
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.pages)
 
     @endpoint
     async def render(self, call: Call, request: RenderRequest) -> RenderReply:
@@ -80,7 +76,7 @@ class Renderer:
         Raises:
             Fault: unavailable, deadline_exceeded, upstream_failed.
         """
-        if self._chromium is None:
+        if self.chromium is None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 "There is no Chromium. Give SEARCHBUS_BROWSER_CHROMIUM the path of one (apt-get "
@@ -91,7 +87,7 @@ class Renderer:
         end_s = asyncio.get_running_loop().time() + call.remaining_s
         try:
             async with asyncio.timeout_at(end_s), self._places:
-                reply = await self._run(self._chromium, request, end_s - _TAKE_S)
+                reply = await self._run(self.chromium, request, end_s - _TAKE_S)
             reason = "moved" if reply.moved_to else reply.cut or "complete"
             return reply
         except TimeoutError:
@@ -109,13 +105,13 @@ class Renderer:
 
     async def _run(self, chromium: Path, request: RenderRequest, end_s: float) -> RenderReply:
         page = _Page(request)
-        guard = self._guard.for_page(urlsplit(request.url).hostname or "")
+        guard = self.guard.for_page(urlsplit(request.url).hostname or "")
         async with (
             PageProxy(guard, max_bytes=MAX_BYTES, max_connections=MAX_CONNECTIONS) as proxy,
             Chromium(
                 chromium,
-                memory_bytes=self._memory_bytes,
-                sandbox=self._sandbox,
+                memory_bytes=self.memory_bytes,
+                sandbox=self.sandbox,
                 user_agent=request.user_agent,
                 on_event=page.on_event,
             ) as browser,
@@ -125,8 +121,8 @@ class Renderer:
             except BrowserError as error:
                 raise BrowserError("start", str(error)) from None
             left_s = end_s - asyncio.get_running_loop().time()
-            cut = await page.settle(max(0.0, min(self._settle_s, left_s)))
-            if cut == "seconds" and left_s < self._settle_s:
+            cut = await page.settle(max(0.0, min(self.settle_s, left_s)))
+            if cut == "seconds" and left_s < self.settle_s:
                 cut = "deadline"
             if page.moved_to:
                 return RenderReply(moved_to=page.moved_to)
@@ -143,12 +139,11 @@ class Renderer:
 class _Page:
     """The page of one browser, and what is allowed to it."""
 
+    _browser: Chromium
+
     def __init__(self, request: RenderRequest) -> None:
         self._request = request
-        self._browser: Chromium | None = None
-        self._target = self._session = ""
-        self._frame = ""
-        self._loader = ""
+        self._target = self._session = self._frame = self._loader = ""
         self._given = False
         self._requests = 0
         self._done = asyncio.Event()
@@ -190,7 +185,6 @@ class _Page:
 
     async def settle(self, settle_s: float) -> str:
         """Wait until the page loads nothing more; returns the limit that it reached first."""
-        assert self._browser is not None
         done = asyncio.create_task(self._done.wait())
         try:
             await asyncio.wait(
@@ -204,7 +198,6 @@ class _Page:
 
     async def taken(self) -> tuple[str, str]:
         """The HTML and the address, read where the page's scripts have no influence."""
-        assert self._browser is not None
         world = await self._sent("Page.createIsolatedWorld", self._session, frameId=self._frame)
         found = []
         for expression in (_HTML, "location.href"):
@@ -220,7 +213,6 @@ class _Page:
         return html, url if same else self._request.url
 
     async def _sent(self, method: str, session: str = "", **parameters: Any) -> Any:
-        assert self._browser is not None
         result = await self._browser.send(method, session, **parameters)
         if result is None:
             raise BrowserError("ended", f"{method} failed")
@@ -229,7 +221,6 @@ class _Page:
     def on_event(self, method: str, event: Mapping[str, Any], session: str) -> None:
         """Decide on what the page does."""
         browser = self._browser
-        assert browser is not None
         if method == "Fetch.requestPaused":
             self._decide(browser, event, session)
         elif method == "Target.attachedToTarget":
