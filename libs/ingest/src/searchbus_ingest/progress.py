@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from typing import Self
 
 from rich.progress import (
     BarColumn,
@@ -15,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from searchbus_cli.output import err, tell
+from searchbus_cli.output import err
 
 from .sending import Summary
 
@@ -23,7 +24,43 @@ _LINE_EVERY_S = 5.0
 _SHORT_S = 0.2
 
 
-class ProgressReport:
+class _Progress:
+    """A bar on a terminal, else a line every few seconds; `str` of it is the line."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
+            TimeRemainingColumn(), console=err, disable=not err.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", start=False, total=None)
+        self._ended, self._first = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._write_lines, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start_task(self._task)
+        self._bar.start()
+        if self._bar.disable:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._first.set()
+        self._bar.stop()
+        if self._bar.disable:
+            self._thread.join()
+
+    def _write_lines(self) -> None:
+        self._first.wait(_LINE_EVERY_S)
+        # What ends at once needs no line.
+        pause_s = _SHORT_S
+        while not self._ended.wait(pause_s):
+            pause_s = _LINE_EVERY_S
+            sys.stderr.write(f"{self}\n")
+            sys.stderr.flush()
+
+
+class ProgressReport(_Progress):
     """The progress of an ingest: files, documents and passages. Use as a context manager.
 
     Set `files_total`, or `documents_total` for a source of lines, where they are known. A thread
@@ -35,34 +72,14 @@ class ProgressReport:
     documents_total: int | None = None
 
     def __init__(self) -> None:
+        super().__init__()
         self._files = self._items = 0
         self._summary = Summary()
         self._started_s = time.monotonic()
-        self._ended = threading.Event()
-        self._first = threading.Event()
-        self._thread = threading.Thread(target=self._write_lines, daemon=True)
-        self._bar: Progress | None = None
 
-    def __enter__(self) -> ProgressReport:
+    def __enter__(self) -> Self:
         self._started_s = time.monotonic()
-        if err.is_terminal:
-            self._bar = Progress(
-                SpinnerColumn(), BarColumn(), TextColumn("{task.description}"),
-                TimeElapsedColumn(), TimeRemainingColumn(), console=err,
-            )  # fmt: skip
-            self._task = self._bar.add_task("", total=self.files_total or self.documents_total)
-            self._bar.start()
-        else:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._first.set()
-        if self._bar is not None:
-            self._bar.stop()
-        else:
-            self._thread.join()
+        return super().__enter__()
 
     def file_done(self, name: str) -> None:
         """Count a file that was read to its end or skipped."""
@@ -79,9 +96,9 @@ class ProgressReport:
         self._summary = summary
         if summary.chunks:
             self._first.set()
-        if self._bar is not None:
-            done = self._files_done if self.files_total else self._documents
-            self._bar.update(self._task, completed=done, description=str(self))
+        done = self._files_done if self.files_total else self._documents
+        total = self.files_total or self.documents_total
+        self._bar.update(self._task, total=total, completed=done, description=str(self))
 
     def __str__(self) -> str:
         """`12 of 40 files, 31 documents, 340 passages, 48 passages/s`."""
@@ -111,53 +128,26 @@ class ProgressReport:
         skipped = len(self._summary.skipped) if self.documents_total else 0
         return self._summary.documents + skipped
 
-    def _write_lines(self) -> None:
-        self._first.wait(_LINE_EVERY_S)
-        # What ends at once needs no line.
-        pause_s = _SHORT_S
-        while not self._ended.wait(pause_s):
-            pause_s = _LINE_EVERY_S
-            sys.stderr.write(f"{self}\n")
-            sys.stderr.flush()
 
-
-class StepProgress:
+class StepProgress(_Progress):
     """How far a backup or a restore is: `step` names what is done, `advance` counts it.
 
     Use as a context manager.
     """
 
-    def __init__(self) -> None:
-        self._bar: Progress | None = None
-        self._name, self._done, self._total = "", 0, 0
-        self._told_s = time.monotonic()
-
-    def __enter__(self) -> StepProgress:
-        if err.is_terminal:
-            self._bar = Progress(
-                BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
-                TimeRemainingColumn(), console=err,
-            )  # fmt: skip
-            self._bar.start()
-            self._task = self._bar.add_task("")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    _name, _done, _total = "starting", 0, 0
 
     def step(self, name: str, total: int) -> None:
         """Begin what has so many parts; 0: unknown."""
         self._name, self._done, self._total = name, 0, total
-        if self._bar is not None:
-            self._bar.reset(self._task, total=total or None, description=name)
+        self._bar.reset(self._task, total=total or None, description=name)
 
     def advance(self, count: int = 1) -> None:
         """Count parts that are done."""
         self._done += count
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, description=self._name)
-        elif time.monotonic() - self._told_s >= _LINE_EVERY_S:
-            self._told_s = time.monotonic()
-            of = f" of {self._total}" if self._total else ""
-            tell(f"{self._name}: {self._done}{of}")
+        self._bar.advance(self._task, count)
+
+    def __str__(self) -> str:
+        """`collection docs, documents: 400 of 9000`."""
+        of = f" of {self._total}" if self._total else ""
+        return f"{self._name}: {self._done}{of}"

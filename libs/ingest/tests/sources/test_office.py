@@ -220,7 +220,7 @@ def test_text_of_a_word_document_in_a_part_of_another_type_is_not_read():
         for name in parts.namelist():
             content = parts.read(name).replace(b"word/document.xml", b"word/document.bin")
             moved.writestr(name.replace("document.xml", "document.bin"), content)
-    with pytest.raises(SkipError, match="not a readable Word document"):
+    with pytest.raises(SkipError, match="not readable as a Word document"):
         docx_to_text(made.getvalue())
 
 
@@ -236,8 +236,8 @@ def test_headings_lists_and_tables_are_kept():
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [(b"no zip", "not a readable Word document"), (b"\xd0\xcf\x11\xe0" + bytes(100), "without a password"),
-     (make_docx("<w:p>"), "not a readable Word document")],
+    [(b"no zip", "not readable as a Word document"), (b"\xd0\xcf\x11\xe0" + bytes(100), "without a password"),
+     (make_docx("<w:p>"), "not readable as a Word document")],
     ids=["no package", "encrypted", "broken"],
 )  # fmt: skip
 def test_unreadable_document_is_skipped(body, problem):

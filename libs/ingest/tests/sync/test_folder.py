@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from searchbus_ingest.sync import folder as module
-from searchbus_ingest.sync.folder import FolderSource
-from searchbus_ingest.sync.source import SourceUnreadableError
+from searchbus_ingest.sync import source as module
+from searchbus_ingest.sync.source import FolderSource, SourceUnreadableError
 
 
 @pytest.fixture

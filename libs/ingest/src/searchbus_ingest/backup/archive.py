@@ -195,28 +195,24 @@ class Backup:
 
     def __init__(self, source: Path) -> None:
         self._source = source
-        self._closing = ExitStack()
         self._members: dict[str, Path | tarfile.TarInfo] = {}
         self._tar: tarfile.TarFile | None = None
 
     def __enter__(self) -> Backup:
         try:
-            if self._source.is_dir():
-                self._members = dict(self._walk(self._source))
-            else:
-                self._tar = self._closing.enter_context(tarfile.open(self._source, "r:"))
-                self._members = dict(self._listed(self._tar))
-            self.manifest = self._read_manifest()
-        except BackupError:
-            self._closing.close()
-            raise
+            with ExitStack() as closing:
+                if self._source.is_dir():
+                    self._members = dict(self._walk(self._source))
+                else:
+                    self._tar = closing.enter_context(tarfile.open(self._source, "r:"))
+                    self._members = dict(self._listed(self._tar))
+                self.manifest = self._read_manifest()
+                self._closing = closing.pop_all()
         except FileNotFoundError:
-            self._closing.close()
             raise BackupError(
                 f"There is no file or folder {self._source}. Give the path of a backup."
             ) from None
         except (OSError, tarfile.TarError, EOFError, ValueError) as error:
-            self._closing.close()
             raise BackupError(
                 f"{self._source} is not a backup, or is damaged ({error}). Use another backup."
             ) from None

@@ -20,11 +20,7 @@ _RECORD_KEYS = ({"id", "_id"}, {"text", "full_text", "content"})
 
 
 def parse_json(text: str) -> Any:
-    """The value of a whole file.
-
-    Raises:
-        SkipError: it is no JSON, or nested too deeply.
-    """
+    """The value of a whole file; raises SkipError: it is no JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -28,35 +28,25 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def docx_to_text(body: bytes) -> tuple[str | None, str]:
-    """Title of the document's properties, and its text as Markdown, without pictures. Raises
-    SkipError for no Word document, an encrypted one, or one too large when unpacked."""
+    """The title, and the text as Markdown, without pictures.
+
+    Raises:
+        SkipError: no Word document, encrypted, or too large when unpacked.
+    """
+    return _read(body, "a Word document", ".docx", _document)
+
+
+def _document(parts: zipfile.ZipFile) -> str:
     import mammoth  # slow to import, and needed seldom
 
-    if body.startswith(_OLE):
-        problem = "encrypted, or an old .doc; save it as .docx without a password"
-        raise SkipError(Reason.UNREADABLE, problem)
-    try:
-        title = check_package(body)
-        html = mammoth.convert_to_html(
-            _without_other_parts(body),
-            style_map=_STYLES,
-            convert_image=mammoth.images.img_element(lambda image: {}),
-        ).value
-        return title, read_html(html).text
-    except SkipError:
-        raise
-    except Exception as error:  # mammoth raises errors of every kind on broken documents
-        problem = f"cannot be read: not a readable Word document ({type(error).__name__})"
-        raise SkipError(Reason.UNREADABLE, problem) from None
-
-
-def _without_other_parts(body: bytes) -> io.BytesIO:
-    """The package with those parts only whose size was counted."""
+    # Those parts only whose size was counted.
     kept = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(body)) as parts, zipfile.ZipFile(kept, "w") as copy:
+    with zipfile.ZipFile(kept, "w") as copy:
         for name in filter(is_xml, dict.fromkeys(parts.namelist())):
             copy.writestr(name, parts.read(name))
-    return kept
+    without_pictures = mammoth.images.img_element(lambda image: {})
+    html = mammoth.convert_to_html(kept, style_map=_STYLES, convert_image=without_pictures).value
+    return read_html(html).text
 
 
 def check_package(body: bytes) -> str | None:

@@ -30,10 +30,9 @@ from searchbus_runtime.config_sources import Sources
 
 from ..sending import Summary
 from .fetching import SiteClient
-from .folder import FolderSource
 from .repository import RepositorySource
 from .site import Kind, SiteSource
-from .source import SyncSource
+from .source import FolderSource, SyncSource
 from .state import SyncState, claimed, read_state, state_path, write_state
 from .syncing import Sync, SyncSummary
 

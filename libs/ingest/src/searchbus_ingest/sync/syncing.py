@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -50,6 +50,7 @@ class _Stored:
     day: str = ""
 
 
+@dataclass(eq=False)
 class Sync:
     """Use once.
 
@@ -60,26 +61,18 @@ class Sync:
         allow_deletes: whether more than half of the documents may be deleted.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        source: SyncSource,
-        state: SyncState,
-        *,
-        path: Path | None = None,
-        dry_run: bool = False,
-        allow_deletes: bool = False,
-        on_progress: Callable[[Summary], None] = lambda summary: None,
-    ) -> None:
+    bus: Bus
+    source: SyncSource
+    state: SyncState
+    _: KW_ONLY
+    path: Path | None = None
+    dry_run: bool = False
+    allow_deletes: bool = False
+    on_progress: Callable[[Summary], None] = lambda summary: None
+
+    def __post_init__(self) -> None:
         self.summary = SyncSummary()
-        self._bus = bus
-        self._source = source
-        self._state = state
-        self._path = path
-        self._dry_run = dry_run
-        self._allow_deletes = allow_deletes
-        self._on_progress = on_progress
-        self._service = Retrieval(bus, self.summary, on_progress)
+        self._service = Retrieval(self.bus, self.summary, self.on_progress)
         self._own: dict[str, _Stored] = {}
         self._entries: dict[str, tuple[str, str]] = {}
         self._kept: dict[str, str] = {}
@@ -93,35 +86,35 @@ class Sync:
             SourceUnreadableError: nothing was changed.
             Fault: the service failed, or there are too many documents.
         """
-        summary, state = self.summary, self._state
+        summary, state = self.summary, self.state
         await self._find_own()
         whole = {i: r for one in self._own.values() for i, r in one.revisions.items()}
         in_place = bool(state.stamp) and state.digest == digest_of(whole)
         try:
-            listing = await self._source.entries(state.stamp if in_place else "")
+            listing = await self.source.entries(state.stamp if in_place else "")
         except SourceUnchangedError:
             summary.unchanged = len(whole)
             return summary
         async with aclosing(self._items(listing)) as items:
-            if self._dry_run:
+            if self.dry_run:
                 await self._count(items, whole)
             else:
                 await send(
-                    self._bus, state.collection, items, present=whole, summary=summary,
-                    on_progress=self._on_progress,
+                    self.bus, state.collection, items, present=whole, summary=summary,
+                    on_progress=self.on_progress,
                 )  # fmt: skip
         gone = self._gone(listing)
         why = self._refusal(listing, gone, len(whole))
         if why:
             summary.held = len(gone)
             summary.notes.append(f"{len(gone)} documents are gone and stay: {why}")
-        elif gone and self._dry_run:
+        elif gone and self.dry_run:
             summary.deleted = len(gone)
             self._tell(*(("gone", name) for name in sorted(set(gone.values()))))
         elif gone:
             ids = tuple(sorted(gone))
             summary.deleted = await delete(self._service, state.collection, ids)
-        if not self._dry_run:
+        if not self.dry_run:
             left = {i: r for i, r in whole.items() if i not in gone} | self._kept
             complete = not summary.failed and not summary.held and not listing.partial
             state.entries = (state.entries if summary.held else {}) | self._entries
@@ -130,8 +123,8 @@ class Sync:
 
     async def _find_own(self) -> None:
         """The documents that this source has stored."""
-        name = self._state.name
-        async for document in stored_documents(self._service, self._state.collection):
+        name = self.state.name
+        async for document in stored_documents(self._service, self.state.collection):
             if document.metadata.get(SYNCED_FROM) == name:
                 stored = self._own.setdefault(str(document.metadata.get(SYNCED_AS)), _Stored())
                 stored.revisions[document.document_id] = document.revision
@@ -145,7 +138,7 @@ class Sync:
             yield item
         for entry in listing.entries:
             stored = self._own.get(entry.name)
-            stamp, digest = self._state.entries.get(entry.name, ("", ""))
+            stamp, digest = self.state.entries.get(entry.name, ("", ""))
             in_place = stored is not None and digest == digest_of(stored.revisions)
             known = stamp if in_place else ""
             unchanged = bool(known) and known == entry.stamp
@@ -159,12 +152,12 @@ class Sync:
                 self._keep(stored.revisions)
                 self._entries[entry.name] = (stamp, digest)
                 self.summary.unchanged += len(stored.revisions)
-                self._on_progress(self.summary)
+                self.on_progress(self.summary)
             await self._save()
 
     async def _read(self, entry: SourceEntry, known: str) -> AsyncIterator[Item]:
         revisions: dict[str, str] = {}
-        async for item in self._source.read(entry, known, self._state.collection):
+        async for item in self.source.read(entry, known, self.state.collection):
             if item.document is None:
                 self._failing.add(entry.name)
                 yield item
@@ -178,7 +171,7 @@ class Sync:
 
     def _marked(self, document: NewDocument, entry: str) -> NewDocument:
         """The document as this source's, with an id that no other source gives."""
-        state = self._state
+        state = self.state
         key = f"{state.name}\0{entry}\0{document.document_id}"
         marks = {SYNCED_FROM: state.name, SYNCED_AS: entry}
         return msgspec.structs.replace(
@@ -218,7 +211,7 @@ class Sync:
             return ""
         if listing.partial:
             return f"the source was not read to its end ({listing.partial})"
-        if self._allow_deletes:
+        if self.allow_deletes:
             return ""
         remedy = "If that is right, sync once with --allow-deletes."
         if not listing.entries:
@@ -252,9 +245,9 @@ class Sync:
         """Write what was read so far: a sync that is killed does not fetch it again. Documents that
         were not stored by then do not have the digest that is written.
         """
-        if self._path is None or self._dry_run or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
+        if self.path is None or self.dry_run or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
             return
-        entries = self._state.entries | self._entries
-        draft = msgspec.structs.replace(self._state, entries=entries, stamp="", digest="")
-        await asyncio.to_thread(write_state, self._path, draft)
+        entries = self.state.entries | self._entries
+        draft = msgspec.structs.replace(self.state, entries=entries, stamp="", digest="")
+        await asyncio.to_thread(write_state, self.path, draft)
         self._saved_s = time.monotonic()
