@@ -10,7 +10,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 from searchbus_bus import Bus, Worker
 from searchbus_bus.telemetry import LiveGauge
@@ -42,6 +42,7 @@ _MERGE_S = 0.05
 """Changes of several servers are announced together."""
 
 
+@dataclass(eq=False)
 class Gateway:
     """The servers of a file as toolsets of a worker.
 
@@ -51,32 +52,27 @@ class Gateway:
         poll_s, grace_s: see Upstream.
     """
 
-    def __init__(
-        self,
-        worker: Worker,
-        file: AttachFile,
-        approvals: Approvals,
-        context: ConnectionContext,
-        leases: Leases,
-        bus: Bus,
-        policy: CallPolicy,
-        *,
-        poll_s: float = 300.0,
-        grace_s: float = 86_400.0,
-    ) -> None:
-        self._offering = Offering(worker)
-        self._file = file
-        self._approvals = approvals
-        self._context = context
-        self._leases = leases
-        self._bus = bus
-        self._policy = policy
-        self._times: dict[str, Any] = {"poll_s": poll_s, "grace_s": grace_s}
+    worker: Worker
+    file: AttachFile
+    approvals: Approvals
+    context: ConnectionContext
+    leases: Leases
+    bus: Bus
+    policy: CallPolicy
+    _: KW_ONLY
+    poll_s: float = 300.0
+    grace_s: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        self._offering = Offering(self.worker)
+        self._upstream = functools.partial(
+            Upstream, context=self.context, poll_s=self.poll_s, grace_s=self.grace_s
+        )
         self._attached: dict[str, Attached] = {}
         self._problem = ""
         self._file_stamp: object = object()
         self._emptied = False
-        self._pins_stamp: object = approvals.stamp()
+        self._pins_stamp: object = self.approvals.stamp()
         self._logins_stamp: object = None
         # A server that is restarted takes seconds to end; the file may change meanwhile.
         self._applying = asyncio.Lock()
@@ -98,16 +94,16 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(attached.stop() for attached in self._attached.values()))
-        await self._leases.stop()
-        await self._context.aclose()
+        await self.leases.stop()
+        await self.context.aclose()
 
     def follow(self, announce: Callable[[], Awaitable[None]], instance: str) -> None:
         """Start the servers, follow them and the file, and open sessions of callers. The worker is
         `instance`; `announce` tells the bus that its tools changed."""
         self._announce = announce
-        self._leases.start(instance)
+        self.leases.start(instance)
         # No server starts before: one that is this searchbus itself is found by its worker.
-        self._context.worker = instance
+        self.context.worker = instance
         for attached in self._attached.values():
             attached.upstream.start()
         loop = asyncio.get_running_loop()
@@ -129,7 +125,7 @@ class Gateway:
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationError."""
         found = self._attached.get(name)
-        return None if found is None else found.server.expanded(self._context.variable)
+        return None if found is None else found.server.expanded(self.context.variable)
 
     def held(self, name: str) -> list[Held]:
         """What of a server differs from what was approved; raises Fault(not_found)."""
@@ -140,7 +136,7 @@ class Gateway:
         `Approvals.decide`."""
         attached = self._find(name)
         changed = attached.changed.values()
-        return self._approvals.decide(attached.server, changed, digits, approved=approved)
+        return self.approvals.decide(attached.server, changed, digits, approved=approved)
 
     def preview(self, name: str, view: DeclaredView | None = None) -> ViewPreview:
         """What callers see of a server by a view (None: by that which counts); raises
@@ -181,11 +177,11 @@ class Gateway:
 
     async def _look_at_file(self) -> None:
         try:
-            stamp = self._file.stamp()
+            stamp = self.file.stamp()
             if stamp == self._file_stamp:
                 return
             self._file_stamp = stamp
-            declared = self._file.read_all()
+            declared = self.file.read_all()
         except (ServerDeclarationError, OSError) as fault:
             if str(fault) != self._problem:
                 self._problem = str(fault)
@@ -212,7 +208,7 @@ class Gateway:
         gone = [name for name, found in self._attached.items() if servers.get(name) != found.server]
         stopped = [self._attached.pop(name) for name in gone]
         for name in gone:
-            self._context.budgets.pop(name, None)
+            self.context.budgets.pop(name, None)
         for name, server in servers.items():
             view = views.get(name, DeclaredView())
             known = self._attached.get(name)
@@ -220,14 +216,14 @@ class Gateway:
                 known.look_through(view)
                 self._list(name)
             if known is None:
-                upstream = Upstream(server, self._context, on_list=self._on_list, **self._times)
+                upstream = self._upstream(server, on_list=self._on_list)
                 self._attached[name] = Attached(
                     upstream,
-                    self._approvals,
+                    self.approvals,
                     view,
                     functools.partial(self._list, name),
                     self._sessions(server),
-                    policy=self._policy,
+                    policy=self.policy,
                 )
                 if self._announce is not None:
                     upstream.start()
@@ -246,19 +242,14 @@ class Gateway:
 
         def connect(caller: str) -> Upstream:
             # Its list is that of the server's own connection, which is reviewed.
-            return Upstream(
-                server,
-                self._context,
-                on_list=lambda _: None,
-                caller=caller if signs_in else OURSELVES,
-                **self._times,
-            )
+            caller = caller if signs_in else OURSELVES
+            return self._upstream(server, on_list=lambda _: None, caller=caller)
 
-        check = functools.partial(self._context.credentials.check, server) if signs_in else None
-        return Sessions(server, connect, self._leases, self._bus, check)
+        check = functools.partial(self.context.credentials.check, server) if signs_in else None
+        return Sessions(server, connect, self.leases, self.bus, check)
 
     def _look_at_pins(self) -> None:
-        stamp = self._approvals.stamp()
+        stamp = self.approvals.stamp()
         if stamp == self._pins_stamp:
             return
         self._pins_stamp = stamp
@@ -269,7 +260,7 @@ class Gateway:
 
     def _look_at_logins(self) -> None:
         """A server that waits for a sign-in is tried at once after one."""
-        stamp = self._context.credentials.stamp()
+        stamp = self.context.credentials.stamp()
         if stamp == self._logins_stamp:
             return
         self._logins_stamp = stamp

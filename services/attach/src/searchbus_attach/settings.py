@@ -115,8 +115,8 @@ class AttachSettings(ServiceSettings):
         """The credentials of all attached servers."""
         # Imported here: the SDK, which list and show do not need, takes longer than all the rest.
         from .auth.credentials import Credentials
-        from .auth.http import AuthHttp
         from .auth.login import Logins
+        from .auth.provider import AuthHttp
         from .auth.vault import Vault
 
         http = AuthHttp()

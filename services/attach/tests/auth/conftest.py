@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from searchbus_attach.auth.http import AuthHttp
 from searchbus_attach.auth.keys import Sealer
 from searchbus_attach.auth.login import Logins
 from searchbus_attach.auth.pages import login_app
+from searchbus_attach.auth.provider import AuthHttp
 from searchbus_attach.auth.vault import Vault
 from searchbus_attach.declare.servers import Server, parse_server
 from searchbus_runtime.server import HttpServer, bind

@@ -7,7 +7,7 @@ import json
 import pytest
 from joserfc.jwk import ECKey
 
-from searchbus_attach.auth.grants import TokenRequest, client_credentials, token_exchange
+from searchbus_attach.auth.credentials import TokenRequest, client_credentials, token_exchange
 from searchbus_attach.auth.keys import ServiceIdentity
 from searchbus_attach.errors import AuthError
 

@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from searchbus_attach.auth import http as module
-from searchbus_attach.auth.http import AuthHttp, shown
+from searchbus_attach.auth import provider as module
+from searchbus_attach.auth.provider import AuthHttp, shown
 from searchbus_attach.errors import AuthError
 from searchbus_testing import serve
 

@@ -10,9 +10,8 @@ import pytest
 
 from searchbus_attach.auth import credentials, login
 from searchbus_attach.auth.credentials import Credentials
-from searchbus_attach.auth.http import AuthHttp
 from searchbus_attach.auth.login import Logins
-from searchbus_attach.auth.provider import TokenRefusedError
+from searchbus_attach.auth.provider import AuthHttp, TokenRefusedError
 from searchbus_attach.auth.vault import Tokens
 from searchbus_attach.errors import AuthError, LoginRequiredError
 from searchbus_testing import until

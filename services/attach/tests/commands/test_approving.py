@@ -10,6 +10,7 @@ from searchbus_attach.commands.approving import decide_definitions, differences,
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.definitions.pinning import Approvals
 from searchbus_attach.errors import ProbeError
+from searchbus_contracts import Fault
 from searchbus_runtime.pins import PinFile
 
 from ..conftest import children, plain
@@ -54,7 +55,7 @@ def test_only_what_is_named_is_approved(changed):
 def test_digits_that_name_nothing_approve_nothing(changed, digits):
     """The definition may have changed since it was shown."""
     server, pins = changed
-    with pytest.raises(ValueError, match="nothing differs"):
+    with pytest.raises(Fault, match="Nothing differs"):
         decide_definitions(server, pins, [digits])
     assert len(waiting(server, pins)) == 2
 
@@ -63,7 +64,7 @@ def test_a_few_digits_are_not_enough(changed):
     """Another definition could be made that has the same ones."""
     server, pins = changed
     one, _ = waiting(server, pins)
-    with pytest.raises(ValueError, match="nothing differs"):
+    with pytest.raises(Fault, match="Nothing differs"):
         decide_definitions(server, pins, [one.sha256[:16]])
 
 

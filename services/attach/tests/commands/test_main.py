@@ -183,7 +183,7 @@ def test_views_are_listed_and_shown(attach, tmp_path):
         (("add", "web", "--url", "https://x.example"), "toolset of searchbus"),
         (("add", "a", "--url", "https://x.example", "--header", "word"), "Name: value"),
         (("add", "a", "--path", "/srv", "--", "x"), "'paths' needs confine = \"files\""),
-        (("add", "a", "--confine", "all", "--", "x"), "'confine' is none, processes or files"),
+        (("add", "a", "--confine", "all", "--", "x"), "Give one of: files, none, processes"),
         (("add", "a", "--url", "https://x.example", "--policy", "trust"), "policy"),
         (("add", "a", "ftp://x.example"), "'url' must start with http:// or https://"),
         (("remove", "a"), "There is no server a"),

@@ -18,7 +18,7 @@ GOOD = {"type": "client_credentials", "issuer": "https://x", "client_id": "a", "
 @pytest.mark.parametrize(
     ("auth", "problem"),
     [
-        ({"type": "password"}, "'auth.type' is client_credentials, token_exchange"),
+        ({"type": "password"}, "auth.type has a value that is not allowed"),
         ({**GOOD, "client_secrets": "b"}, "Did you mean 'client_secret'"),
         ({**GOOD, "issuer": ""}, "needs 'issuer'"),
         ({**GOOD, "issuer": "login.example.org"}, "must start with"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_attach.declare.auth_methods import METHODS
 from searchbus_attach.declare.servers import own_folders, parse_server, variable
 from searchbus_attach.declare.views import parse_selection, parse_view
 from searchbus_attach.errors import ServerDeclarationError
@@ -114,29 +113,38 @@ def test_an_input_of_vs_code_is_named_as_it_stands_in_the_file():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"policy": "holdd"}, "'policy' is warn, hold or accept. Did you mean 'hold'?"),
-        ({"policy": "zzz"}, "'policy' is warn, hold or accept"),
-        ({"state": 3}, "'state' is stateless, stateful or per_user"),
-        ({"args": "-y"}, "'args' must be a list of texts"),
+        (
+            {"policy": "holdd"},
+            "policy has a value that is not allowed. Give one of: accept, hold, warn.",
+        ),
+        (
+            {"policy": "zzz"},
+            "policy has a value that is not allowed. Give one of: accept, hold, warn.",
+        ),
+        ({"state": 3}, "state is an integer. Give a string."),
+        ({"args": "-y"}, "args is a string. Give a list."),
         (
             {"args": ["a", 80]},
-            "'args' must be a list of texts; number 2 is not one; put it into quotes",
+            "args[1] is an integer. Give a string.",
         ),
-        ({"args": [["a"]]}, "'args' must be a list of texts; number 1 is not one"),
-        ({"env": {"A": "a", "PORT": 80}}, "'env.PORT' must be a text; put it into quotes"),
-        ({"env": ["A=a"]}, "'env' must be a table"),
-        ({"command": ["x"]}, "'command' must be a text"),
-        ({"enabled": "no"}, "'enabled' must be true or false, without quotes"),
-        ({"max_callers": 0}, "'max_callers' must be a whole number, at least 1 and at most 10000"),
+        ({"args": [["a"]]}, "args[0] is a list. Give a string."),
+        ({"env": {"A": "a", "PORT": 80}}, "env.PORT is not text. Quote it."),
+        ({"env": ["A=a"]}, "env is a list. Give an object."),
+        ({"command": ["x"]}, "command is a list. Give a string."),
+        ({"enabled": "no"}, "enabled is a string. Give true or false."),
+        ({"max_callers": 0}, "max_callers is out of its limits. Give an integer of at least 1."),
         (
             {"idle_s": "5"},
-            "'idle_s' must be a number, at least 0 and at most 604800, without quotes",
+            "idle_s is a string. Give a number.",
         ),
         (
             {"memory_mib": 1},
-            "'memory_mib' must be a whole number, at least 16 and at most 1048576",
+            "memory_mib is out of its limits. Give an integer of at least 16.",
         ),
-        ({"call_timeout_s": 0}, "'call_timeout_s' must be a number, more than 0 and at most 600"),
+        (
+            {"call_timeout_s": 0},
+            "call_timeout_s is out of its limits. Give a number of more than 0.",
+        ),
     ],
 )
 def test_a_wrong_value_of_a_server_is_named(keys, message):
@@ -149,15 +157,15 @@ def test_a_wrong_value_of_a_server_is_named(keys, message):
 @pytest.mark.parametrize(
     ("auth", "message"),
     [
-        ({}, "'auth.type' is missing; set it"),
-        ("none", "'auth' must be a table"),
+        ({}, "auth.type is missing. Give it."),
+        ("none", "auth is a string. Give an object or null."),
         (
             {"type": "oauth"},
-            f"'auth.type' is {', '.join([*METHODS][:-1])} or {[*METHODS][-1]}",
+            "auth.type has a value that is not allowed. Give one of: api_key, authorization_code, client_credentials, token_exchange.",
         ),
         (
             {"type": "authorization_code", "issuer": "x" * 2001},
-            "'auth.issuer' must be a text of at most 2000 characters",
+            "auth.issuer is out of its limits. Give a string of at most 2000 characters.",
         ),
     ],
 )
@@ -171,15 +179,15 @@ def test_a_wrong_value_of_a_table_in_a_server_is_named(auth, message):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"allow": "read_*"}, "'allow' must be a list of texts of 1 to 128 characters"),
-        ({"costly": 1}, "'costly' must be true or false, without quotes"),
+        ({"allow": "read_*"}, ": allow is a string. Give a list."),
+        ({"costly": 1}, ": costly is an integer. Give true or false."),
         (
             {"tools": {"t": {"title": 5}}},
-            "'tools.t.title' must be a text of at most 200 characters; put it into quotes",
+            ".tools.t: title is an integer. Give a string.",
         ),
         (
             {"tools": {"t": {"annotations": {"readOnlyHint": "yes"}}}},
-            "'tools.t.annotations.readOnlyHint' must be true or false, without quotes",
+            ".tools.t: annotations.readOnlyHint is a string. Give true or false or null.",
         ),
     ],
 )
@@ -187,14 +195,14 @@ def test_a_wrong_value_of_a_view_is_named(keys, message):
     """As for servers."""
     with pytest.raises(ServerDeclarationError) as error:
         parse_view("a", keys)
-    assert str(error.value) == f"a.view: {message}"
+    assert str(error.value) == f"a.view{message}"
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({}, "'allow' is missing; set it"),
-        ({"allow": []}, "'allow' must be a list of texts of 1 to 128 characters, with one or more"),
+        ({}, "allow is missing. Give it."),
+        ({"allow": []}, "allow is out of its limits. Give a list of at least 1 items."),
     ],
 )
 def test_a_wrong_value_of_a_selection_is_named(keys, message):

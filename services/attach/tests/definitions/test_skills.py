@@ -8,7 +8,7 @@ import pytest
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.definitions.describe import ListedContents, describe_contents
-from searchbus_attach.definitions.skills import MAX_BYTES
+from searchbus_attach.definitions.extensions import MAX_BYTES
 
 ROOT = "skill://acme/refunds"
 DIGEST = f"sha256:{'a' * 64}"

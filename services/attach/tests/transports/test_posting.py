@@ -121,7 +121,7 @@ async def test_what_comes_before_the_answer_is_passed_on():
         assert world.told == [(1.0, 2.0, "half")]
         assert (await world.read.receive()).message.method == "notifications/message"
         answered.set()
-        await until(lambda: world.direct.send.__self__._transport._kept)
+        await until(lambda: world.direct.send.__self__.transport._kept)
         assert await call(world) == {"content": []}
         assert world.server.opened == 1
 
@@ -139,7 +139,7 @@ async def test_a_request_without_a_place_gets_that_of_a_stream_that_was_answered
     """Of a server that leaves all of them open; each would keep its place for a while."""
     monkeypatch.setattr("searchbus_attach.transports.http.transport._END_S", 600)
     async with opened(max_in_flight=1) as world:
-        places = world.direct.send.__self__._transport._slots._value
+        places = world.direct.send.__self__.transport._slots._value
         world.server.answers = [STREAM + event(RESULT)]
         for _ in range(places + 2):
             assert await call(world) == {"content": []}
@@ -149,7 +149,7 @@ async def test_a_request_without_a_place_gets_that_of_a_stream_that_was_answered
 async def test_a_stream_that_broke_off_behind_the_answer_takes_no_place():
     """Nothing says its end later, when the answer is read after it."""
     async with opened(max_in_flight=1) as world:
-        transport = world.direct.send.__self__._transport
+        transport = world.direct.send.__self__.transport
 
         async def breaks_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"}}}")

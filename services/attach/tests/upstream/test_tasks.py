@@ -16,7 +16,7 @@ from mcp.server.mcpserver import MCPServer
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports.notes import HttpNotes
-from searchbus_attach.upstream import tasks
+from searchbus_attach.upstream import session as module
 from searchbus_attach.upstream.connection import ConnectionContext, open_connection
 from searchbus_contracts import Fault
 from searchbus_testing import serve, until
@@ -32,7 +32,7 @@ class TaskParams(types.RequestParams):
 class Steps(Extension):
     """Each tools/call is a task that shows these statuses, one at each question."""
 
-    identifier = tasks.EXTENSION
+    identifier = module.TASKS
     statuses: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Steps(Extension):
 
 @asynccontextmanager
 async def session_with(steps: Steps, monkeypatch) -> AsyncIterator[Any]:
-    monkeypatch.setattr(tasks, "MIN_PAUSE_S", 0.001)
+    monkeypatch.setattr(module, "MIN_PAUSE_S", 0.001)
     server = MCPServer("far", extensions=[steps])
 
     @server.tool()
@@ -133,4 +133,4 @@ async def test_other_ends_of_a_task_are_failures(monkeypatch, step, error, messa
 async def test_a_task_without_a_usable_id_is_a_failure(task_id):
     """Nothing can be asked about it; one of megabytes would be sent with each question."""
     with pytest.raises(Fault, match="without a usable id"):
-        await tasks.follow(lambda *_: None, {"resultType": "task", "taskId": task_id})
+        await module.task_result(lambda *_: None, {"resultType": "task", "taskId": task_id})

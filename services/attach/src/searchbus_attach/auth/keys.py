@@ -69,11 +69,7 @@ class Sealer:
         return text if plain is None else self._sealed(purpose, plain)
 
     def open(self, purpose: str, text: str, kind: type[T]) -> T:
-        """The value.
-
-        Raises:
-            ValueError: it was not sealed with one of the keys for this purpose.
-        """
+        """The value; raises ValueError: it was not sealed with one of the keys for this purpose."""
         plain = self._opened(purpose, text) if len(text) <= _MAX_CHARS else None
         if plain is None:
             raise ValueError("it was not sealed with this key")

@@ -28,9 +28,9 @@ from msgspec import Struct
 
 from ..declare.servers import Server
 from ..errors import AuthError, LoginRequiredError
-from .http import AuthHttp
 from .provider import (
     TOKEN,
+    AuthHttp,
     AuthorizationProvider,
     TokenRefusedError,
     client_metadata,

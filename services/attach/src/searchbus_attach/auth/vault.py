@@ -120,12 +120,8 @@ class Vault:
     def get(self, server: str, caller: str) -> Tokens | None:
         """The tokens of a caller."""
         sealed = self._read().logins.get(server, {}).get(caller)
-        if sealed is None:
-            return None
-        found = self._open("login", sealed, _Login)
-        if (found.server, found.caller) != (server, caller):
-            raise self._error("an entry was moved")
-        return found.tokens
+        found = self._open("login", sealed, _Login, server=server, caller=caller)
+        return None if found is None else found.tokens
 
     def put(self, server: str, caller: str, tokens: Tokens) -> None:
         """Keep tokens."""
@@ -145,13 +141,8 @@ class Vault:
 
     def client(self, server: str) -> Registered | None:
         """The client that is registered for a server."""
-        sealed = self._read().clients.get(server)
-        if sealed is None:
-            return None
-        found = self._open("client", sealed, _Client)
-        if found.server != server:
-            raise self._error("an entry was moved")
-        return found.client
+        found = self._open("client", self._read().clients.get(server), _Client, server=server)
+        return None if found is None else found.client
 
     def put_client(self, server: str, client: Registered) -> None:
         """Keep a registered client."""
@@ -211,11 +202,17 @@ class Vault:
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise self._error(error) from None
 
-    def _open(self, purpose: str, sealed: str, kind: type[T]) -> T:
+    def _open(self, purpose: str, sealed: str | None, kind: type[T], **names: str) -> T | None:
+        """The content of an entry, if there is one, that has these names."""
+        if sealed is None:
+            return None
         try:
-            return self.sealer.open(purpose, sealed, kind)
+            found = self.sealer.open(purpose, sealed, kind)
         except ValueError as error:
             raise self._error(error) from None
+        if any(getattr(found, key) != name for key, name in names.items()):
+            raise self._error("an entry was moved")
+        return found
 
     @contextmanager
     def _changing(self) -> Iterator[_Content]:

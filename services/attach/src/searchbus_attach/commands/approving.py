@@ -16,6 +16,7 @@ from searchbus_runtime.pins import Held, PinFile
 from ..auth.credentials import Credentials
 from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
+from ..definitions.pinning import Approvals
 from ..definitions.text import clean_line
 from ..errors import ProbeError, ServerError
 from ..transports.notes import HttpNotes
@@ -59,22 +60,13 @@ def decide_definitions(
 
     Raises:
         ProbeError: the server cannot be asked.
-        OSError, ValueError: digits that name nothing, or the file of pins cannot be used.
+        Fault, OSError, ValueError: as `Approvals.decide`.
     """
     found = waiting(server, pins, credentials)
-    if digits:
-        for given in digits:
-            if not any(held.is_named_by(given) for held in found):
-                raise ValueError(
-                    f"nothing differs that has the digits {given}; see searchbus attach diff "
-                    f"{server.name}"
-                )
-        found = [held for held in found if any(map(held.is_named_by, digits))]
-    tools = [held.tool for held in found]
-    with PinFile(pins).changing() as pinned:
-        change = pinned.approve if approved else pinned.refuse
-        change(server.name, server.target, tools)
-    return [tool.name for tool in tools]
+    if not (found or digits):
+        return []
+    named = digits or [held.sha256 for held in found]
+    return Approvals(PinFile(pins)).decide(server, found, named, approved=approved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from .servers import Server, parse_server
 from .views import DeclaredView, Selection, parse_selection, parse_view, parse_view_text
 
 if TYPE_CHECKING:
-    import tomlkit
+    pass
 
 
 FILE_NAME = "attach.toml"
@@ -228,7 +228,8 @@ class AttachFile:
             self.read_all(beside_faults=beside_faults)
             before = read_text(self.path) if self.path.exists() else ""
             document = tomlkit.parse(before)
-            yield _servers_of(document)
+            document.setdefault(_TABLE, tomlkit.table(is_super_table=True))
+            yield document[_TABLE]
             text = tomlkit.dumps(document)
             self._parse(text, beside_faults=beside_faults)
             if text == before:
@@ -236,14 +237,6 @@ class AttachFile:
             # Where the path is a link, the file that it names is replaced. Values of env and
             # headers may be secrets.
             write_atomically(self.path.resolve(), text, mode=0o600)
-
-
-def _servers_of(document: tomlkit.TOMLDocument) -> Any:
-    import tomlkit
-
-    if _TABLE not in document:
-        document[_TABLE] = tomlkit.table(is_super_table=True)
-    return document[_TABLE]
 
 
 def view_stamp(text: str) -> str:

@@ -6,7 +6,7 @@ issuer = "https://login.example.org"
 client_id = "searchbus"
 client_secret = "${TRACKER_SECRET}"
 
-Another method is another row of METHODS with its name, and its function in auth/grants.py or a
+Another method is another row of METHODS with its name, and its function in auth/credentials.py or a
 module of its own; `Auth.header` says how a token is sent.
 """
 
@@ -34,7 +34,7 @@ class Method(Struct, frozen=True):
     Args:
         tokens: the function that gets tokens, as `module:name` below `searchbus_attach`. It is
             imported with the first request, since the SDK takes longer than all the rest. It takes
-            an `auth.grants.TokenRequest`, returns `auth.vault.Tokens`, and raises AuthError.
+            an `auth.credentials.TokenRequest`, returns `auth.vault.Tokens`, and raises AuthError.
         needs: the keys of the table that it needs.
         for_each_caller: whether it is of use only where each caller has a session.
         by_person: whether a person signs in, so that tokens are kept in the vault.
@@ -50,16 +50,16 @@ MethodName = Literal["client_credentials", "token_exchange", "authorization_code
 METHODS: dict[MethodName, Method] = {
     # One identity for all callers (RFC 6749, 4.4).
     "client_credentials": Method(
-        "auth.grants:client_credentials", needs=("issuer", "client_id", "client_secret")
+        "auth.credentials:client_credentials", needs=("issuer", "client_id", "client_secret")
     ),
     # A token that says who the caller is (RFC 8693).
     "token_exchange": Method(
-        "auth.grants:token_exchange", needs=("issuer", "client_id"), for_each_caller=True
+        "auth.credentials:token_exchange", needs=("issuer", "client_id"), for_each_caller=True
     ),
     # A sign-in by a person (RFC 6749, 4.1).
-    "authorization_code": Method("auth.grants:of_person", by_person=True),
+    "authorization_code": Method("auth.credentials:of_person", by_person=True),
     # A key that a person has from the server and enters here, where the server has no OAuth.
-    "api_key": Method("auth.grants:of_person", by_person=True),
+    "api_key": Method("auth.credentials:of_person", by_person=True),
 }
 
 

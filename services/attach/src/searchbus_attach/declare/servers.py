@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 
+from searchbus_contracts.codec import worded
 from searchbus_runtime.config_file import named_config
 from searchbus_runtime.state import data_folder
 from searchbus_runtime.wording import nearest
@@ -112,11 +112,7 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def expanded(self, lookup: Callable[[str], str | None]) -> Server:
-        """The server with `${NAME}` replaced.
-
-        Raises:
-            DeclarationError: a variable has no value.
-        """
+        """The server with `${NAME}` replaced; raises DeclarationError: a variable has no value."""
 
         def expand(text: str) -> str:
             def value(found: re.Match[str]) -> str:
@@ -174,6 +170,11 @@ def parse_server(name: str, keys: Mapping[str, Any], apart: Sequence[str] = ()) 
     check_keys(name, keys, known, apart)
     if isinstance(keys.get("auth"), Mapping):
         check_keys(f"{name}.auth", keys["auth"], Auth.__struct_fields__)
+    for table in ("env", "headers"):
+        texts = keys.get(table)
+        for inner, text in texts.items() if isinstance(texts, Mapping) else ():
+            if not isinstance(text, str):
+                raise ServerDeclarationError(f"{name}: {table}.{inner} is not text. Quote it.")
     server = converted(name, {**keys, "name": name}, Server)
     problem = _problem(server)
     if problem:
@@ -258,101 +259,4 @@ def converted(where: str, keys: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(keys, kind)
     except msgspec.ValidationError as error:
-        raise ServerDeclarationError(f"{where}: {_wrong(kind, keys, '') or error}") from None
-
-
-def _wrong(kind: Any, value: Any, path: str) -> str:
-    """What is wrong first in a value; empty where nothing is."""
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        pass
-    else:
-        return ""
-    kind, limits = _bare(kind)
-    if isinstance(value, Mapping):
-        inner = f"{path}." if path else ""
-        if isinstance(kind, type) and issubclass(kind, Struct):
-            return _wrong_field(kind, value, inner)
-        if kind is dict or get_origin(kind) is dict:
-            of = (get_args(kind) or (str, Any))[1]
-            found = (_wrong(of, one, f"{inner}{key}") for key, one in value.items())
-            return next(filter(None, found), "")
-    return f"'{path}' {_expected(kind, limits, value)}"
-
-
-def _wrong_field(kind: type[Struct], table: Mapping[str, Any], inner: str) -> str:
-    for field in msgspec.structs.fields(kind):
-        name = field.encode_name
-        if name in table:
-            found = _wrong(field.type, table[name], f"{inner}{name}")
-        else:
-            found = f"'{inner}{name}' is missing; set it" if field.required else ""
-        if found:
-            return found
-    return ""
-
-
-def _expected(kind: Any, limits: list[Meta], value: Any) -> str:
-    """What a value must be, after the name of its key."""
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        near = nearest(value, choices) if isinstance(value, str) else ""
-        # All of them are named already.
-        hint = f".{near}" if near.startswith(" Did") else ""
-        return f"is {', '.join(choices[:-1])} or {choices[-1]}{hint}"
-    if get_origin(kind) is tuple:
-        return _expected_list(get_args(kind)[0], limits, value)
-    if kind is str:
-        return f"must be a text{_length(limits)}{_quotes(value)}"
-    if kind is bool:
-        return "must be true or false, without quotes"
-    if kind in (int, float):
-        whole = "a whole number" if kind is int else "a number"
-        return f"must be {whole}{_bounds(limits)}{', without quotes' * isinstance(value, str)}"
-    return "must be a table"
-
-
-def _expected_list(item: Any, limits: list[Meta], value: Any) -> str:
-    least = next((one.min_length for one in limits if one.min_length), 0)
-    text = f"must be a list of texts{_length(_bare(item)[1])}{', with one or more' * bool(least)}"
-    for number, one in enumerate(value if isinstance(value, list | tuple) else (), 1):
-        if _wrong(item, one, ""):
-            return f"{text}; number {number} is not one{_quotes(one)}"
-    return text
-
-
-def _bare(kind: Any) -> tuple[Any, list[Meta]]:
-    """A type without its limits and None, and the limits."""
-    limits: list[Meta] = []
-    while True:
-        if get_origin(kind) is Annotated:
-            limits += [one for one in kind.__metadata__ if isinstance(one, Meta)]
-            kind = kind.__origin__
-        elif get_origin(kind) in (Union, UnionType):
-            kind = next(one for one in get_args(kind) if one is not type(None))
-        else:
-            return kind, limits
-
-
-def _length(limits: list[Meta]) -> str:
-    for one in limits:
-        if one.max_length is not None:
-            least = f"{one.min_length} to " if one.min_length else "at most "
-            return f" of {least}{one.max_length} characters"
-    return ""
-
-
-def _bounds(limits: list[Meta]) -> str:
-    words = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
-    found = [
-        f"{word} {getattr(one, key)}"
-        for one in limits
-        for key, word in words.items()
-        if getattr(one, key) is not None
-    ]
-    return f", {' and '.join(found)}" if found else ""
-
-
-def _quotes(value: Any) -> str:
-    return "; put it into quotes" if isinstance(value, bool | int | float) else ""
+        raise ServerDeclarationError(f"{where}: {worded(error, kind)}") from None

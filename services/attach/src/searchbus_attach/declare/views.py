@@ -126,20 +126,17 @@ class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parse_view(server: str, keys: Any) -> DeclaredView:
-    """The table `view` of a server.
-
-    Raises:
-        DeclarationError: a key is wrong; the message names it.
-    """
+    """The table `view` of a server; raises DeclarationError that names a wrong key."""
     where = f"{server}.view"
-    view = _parsed(where, keys, DeclaredView)
-    _check_shape(where, keys)
-    for tool, inner in (keys.get("tools") or {}).items():
+    tools = keys.get("tools") if isinstance(keys, dict) else None
+    for tool, inner in tools.items() if isinstance(tools, dict) else ():
         _parsed(f"{where}.tools.{tool}", inner, ToolView)
         _check_shape(f"{where}.tools.{tool}", inner)
         hints = inner.get("annotations") or {}
         known = list(ToolAnnotations.__struct_encode_fields__)
         check_keys(f"{where}.tools.{tool}.annotations", hints, known)
+    view = _parsed(where, keys, DeclaredView)
+    _check_shape(where, keys)
     for tool, shown in view.tools.items():
         if shown.name and not is_token(shown.name):
             raise ServerDeclarationError(
@@ -149,11 +146,7 @@ def parse_view(server: str, keys: Any) -> DeclaredView:
 
 
 def parse_view_text(server: str, text: str) -> DeclaredView:
-    """The keys of a view, as TOML.
-
-    Raises:
-        DeclarationError: it is not TOML, or a key is wrong; the message names it.
-    """
+    """The keys of a view, as TOML; raises DeclarationError, also where it is not TOML."""
     try:
         return parse_view(server, tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -161,11 +154,7 @@ def parse_view_text(server: str, text: str) -> DeclaredView:
 
 
 def parse_selection(name: str, keys: Any) -> Selection:
-    """A table of `views`.
-
-    Raises:
-        DeclarationError: the name or a key is wrong; the message names it.
-    """
+    """A table of `views`; raises DeclarationError that names the wrong name or key."""
     server_name(name)
     if isinstance(keys, dict):
         check_keys(f"views.{name}", keys, ["allow", "deny", "required_roles"])

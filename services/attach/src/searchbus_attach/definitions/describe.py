@@ -29,9 +29,8 @@ from searchbus_contracts import (
 from searchbus_contracts.codec import canonical
 
 from ..declare.servers import Server
-from .apps import resource_meta, tool_meta
+from .extensions import resource_meta, skill_resource, tool_meta, with_skills
 from .schemas import SchemaError, modern_schema
-from .skills import skill_resource, with_skills
 from .text import VIEWS, clean, clean_line, qualified_name, token_name, usable_uri, wrapped_uri
 
 MAX_TOOLS = 10_000

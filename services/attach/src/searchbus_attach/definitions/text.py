@@ -9,13 +9,10 @@ from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from searchbus_contracts import is_token
-from searchbus_contracts.visible import visible
+from searchbus_contracts.visible import is_visible, visible
 
-_KEPT = frozenset("\n\t")
-_TAKEN_OUT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Controls, formatting (directions, zero width, tags), surrogates, private use, unassigned."""
-_VARIATIONS = frozenset({*map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))})
-"""Invisible too, although they are marks: whole texts can be hidden in them."""
+_HIDDEN = frozenset("\u200c\u200d\u2028\u2029\u2800\ufe0e\ufe0f")
+"""What `visible` keeps in texts: joiners, separators of lines, and what has no shape."""
 _HIDING = frozenset({"Cf", "Co"})
 _JOINERS = frozenset("\u200c\u200d")
 """Part of words and of emoji."""
@@ -23,15 +20,14 @@ _LEAST_HIDDEN_CHARS = 4
 _PLAIN = bytes([*b"\t\n", *range(32, 127)])
 _OURS = re.compile(r"dev\.searchbus[./]", re.I)
 """Keys of `_meta` that only searchbus writes."""
-_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
-"""Letters and symbols without a shape."""
 
 
 def clean(text: str, max_chars: int) -> str:
     """The text that a person sees, cut after `max_chars` characters with an ellipsis."""
     # Twice the limit is looked at: a text of megabytes costs no more than a page.
     looked_at = text[: 2 * max_chars + 1]
-    kept = "".join(filter(_is_visible, looked_at)).strip()
+    hidden = {c for c in set(looked_at) if c not in "\n\t" and (c in _HIDDEN or not is_visible(c))}
+    kept = looked_at.translate(dict.fromkeys(map(ord, hidden))).strip()
     is_whole = len(kept) <= max_chars and looked_at == text
     return kept if is_whole else f"{kept[: max_chars - 1]}…"
 
@@ -80,14 +76,6 @@ def hides_text(text: str) -> bool:
         if char not in _JOINERS
     )
     return sum(hidden) >= _LEAST_HIDDEN_CHARS
-
-
-def _is_visible(char: str) -> bool:
-    if char in _KEPT:
-        return True
-    if char in _VARIATIONS or char in _FILLERS:
-        return False
-    return unicodedata.category(char) not in _TAKEN_OUT
 
 
 MAX_CHARS = 64

@@ -48,6 +48,7 @@ class _Session:
     lease: SessionLease
 
 
+@dataclass(eq=False)
 class Sessions:
     """The sessions of one server's callers.
 
@@ -57,19 +58,13 @@ class Sessions:
         check: raises Fault for a caller who cannot use the server: such a one takes nobody's place.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        connect: Callable[[str], Upstream],
-        leases: Leases,
-        bus: Bus,
-        check: Callable[[str], Awaitable[None]] | None = None,
-    ) -> None:
-        self._server = server
-        self._connect = connect
-        self._leases = leases
-        self._bus = bus
-        self._check = check
+    server: Server
+    connect: Callable[[str], Upstream]
+    leases: Leases
+    bus: Bus
+    check: Callable[[str], Awaitable[None]] | None = None
+
+    def __post_init__(self) -> None:
         # The one that was used last is the last.
         self._sessions: dict[str, _Session] = {}
         self._ending = Background()
@@ -89,18 +84,18 @@ class Sessions:
         caller = call.actor.subject
         rounds = 0
         while rounds < _ROUNDS:
-            with MeasuredCall(self._server.name, failures_only=True):
+            with MeasuredCall(self.server.name, failures_only=True):
                 place = await self.of(caller)
             if isinstance(place, Upstream):
                 return await place.request(call, wanted)
             if call.instance_only:
                 break  # it was sent on once: two workers could send it to each other for ever
             try:
-                return await send_on(self._bus, call, wanted, place.instance)
+                return await send_on(self.bus, call, wanted, place.instance)
             except InstanceGoneError as gone:
                 # A worker that takes no more requests may still end those that it has.
                 if not gone.received and (
-                    await self._bus.fleet.check(call.service, place.instance) is State.ALIVE
+                    await self.bus.fleet.check(call.service, place.instance) is State.ALIVE
                 ):
                     await asyncio.sleep(_LOOK_AGAIN_S)  # its lease is free after its last call
                     continue
@@ -109,13 +104,13 @@ class Sessions:
                 if gone.received and not wanted.may_repeat:
                     raise Fault(
                         ErrorCode.UNAVAILABLE,
-                        f"The worker with the session of {self._server.name} ended during the "
+                        f"The worker with the session of {self.server.name} ended during the "
                         "call, which may have been done. Look before you repeat it.",
                         retryable=False,
                     ) from None
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            f"The session of {self._server.name} moves to another worker. Try again.",
+            f"The session of {self.server.name} moves to another worker. Try again.",
         )
 
     async def of(self, caller: str) -> Upstream | Holder:
@@ -123,12 +118,12 @@ class Sessions:
         `max_callers` others have calls that run, unavailable after `stop`, or what `check`
         raises."""
         session = self._sessions.get(caller)
-        if session is not None and self._leases.is_valid(session.lease):
+        if session is not None and self.leases.is_valid(session.lease):
             return self._use(caller, session.lease)
-        if session is None and self._check is not None:
-            await self._check(caller)
-        lease = await self._leases.take(
-            lease_key(self._server.name, caller), functools.partial(self._lost, caller)
+        if session is None and self.check is not None:
+            await self.check(caller)
+        lease = await self.leases.take(
+            lease_key(self.server.name, caller), functools.partial(self._lost, caller)
         )
         return lease if isinstance(lease, Holder) else await self._opened(caller, lease)
 
@@ -136,24 +131,24 @@ class Sessions:
         """Take the session of a worker that has left the bus, unless another one was first."""
         on_lost = functools.partial(self._lost, caller)
         try:
-            lease = await self._leases.take_over(
-                lease_key(self._server.name, caller), holder, on_lost
+            lease = await self.leases.take_over(
+                lease_key(self.server.name, caller), holder, on_lost
             )
         except Fault:
             return  # the next look at the store says who has it
         if lease is not None:
-            count("session.events", server=self._server.name, event="taken_over")
+            count("session.events", server=self.server.name, event="taken_over")
             log.warning(
                 "%s: the worker %s with the session of a caller is gone; its state is lost",
-                self._server.name, holder.instance,
+                self.server.name, holder.instance,
             )  # fmt: skip
             await self._opened(caller, lease)
 
     def end_unused(self) -> None:
         """Close what was not used for the idle time."""
-        if self._server.idle_s:
+        if self.server.idle_s:
             for caller, session in list(self._sessions.items()):
-                if session.upstream.unused_s > self._server.idle_s:
+                if session.upstream.unused_s > self.server.idle_s:
                     self._end(caller)
 
     def try_now(self) -> None:
@@ -172,7 +167,7 @@ class Sessions:
         try:
             return self._use(caller, lease)
         except Fault:
-            await self._leases.release(lease)
+            await self.leases.release(lease)
             raise
 
     def _use(self, caller: str, lease: SessionLease) -> Upstream:
@@ -180,16 +175,16 @@ class Sessions:
         if session is None:
             if self._stopped:
                 # Its declaration changed, and the bus does not know the new one yet.
-                raise Fault(ErrorCode.UNAVAILABLE, f"{self._server.name} is restarted. Try again.")
-            if len(self._sessions) >= self._server.max_callers:
+                raise Fault(ErrorCode.UNAVAILABLE, f"{self.server.name} is restarted. Try again.")
+            if len(self._sessions) >= self.server.max_callers:
                 self._end_one()
-            session = _Session(self._connect(caller), lease)
-            if not self._leases.is_valid(lease):
-                count("session.events", server=self._server.name, event="without_lease")
+            session = _Session(self.connect(caller), lease)
+            if not self.leases.is_valid(lease):
+                count("session.events", server=self.server.name, event="without_lease")
                 log.warning(
                     "%s: the session of a caller is opened without a lease, because the key-value "
                     "store is unreachable; another worker may open one too",
-                    self._server.name,
+                    self.server.name,
                 )
         session.lease = lease
         self._sessions[caller] = session
@@ -202,7 +197,7 @@ class Sessions:
                 return
         raise Fault(
             ErrorCode.OVERLOADED,
-            f"{self._server.name} has connections for {self._server.max_callers} callers, and all "
+            f"{self.server.name} has connections for {self.server.max_callers} callers, and all "
             "of them are in use. Try again shortly.",
         )
 
@@ -211,17 +206,17 @@ class Sessions:
 
     async def _close(self, session: _Session) -> None:
         await session.upstream.stop()
-        await self._leases.release(session.lease)
+        await self.leases.release(session.lease)
 
     def _lost(self, caller: str, lease: SessionLease) -> None:
         """Close the connection of a caller whose session another worker has now."""
         session = self._sessions.get(caller)
         if session is None or session.lease is not lease:
             return
-        count("session.events", server=self._server.name, event="lost")
+        count("session.events", server=self.server.name, event="lost")
         log.warning(
             "%s: another worker has the session of a caller now; the one here is closed",
-            self._server.name,
+            self.server.name,
         )
         del self._sessions[caller]
         self._ending.start(session.upstream.stop())

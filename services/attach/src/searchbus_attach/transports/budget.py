@@ -71,9 +71,6 @@ class _Bucket:
 class Budget:
     """The budget of one server, for all of its connections.
 
-    Args:
-        server: its name.
-
     Attributes:
         dropped: messages that were dropped.
     """

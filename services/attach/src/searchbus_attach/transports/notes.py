@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
 
 import httpx2
 
@@ -91,46 +92,39 @@ def _is_stream(response: httpx2.Response) -> bool:
     return response.request.method != "DELETE" and _EVENTS in asked
 
 
+@dataclass(eq=False)
 class _Limited(httpx2.AsyncByteStream):
     """A body that is read by a budget, and fails where it is too large."""
 
-    def __init__(
-        self,
-        stream: httpx2.AsyncByteStream,
-        max_bytes: float,
-        budget: Budget,
-        connection: Http1Connection | None,
-        stated_bytes: int,
-    ) -> None:
-        self._stream = stream
-        self._max_bytes = max_bytes
-        self._budget = budget
-        self._connection = connection
-        self._stated_bytes = stated_bytes
+    stream: httpx2.AsyncByteStream
+    max_bytes: float
+    budget: Budget
+    connection: Http1Connection | None
+    stated_bytes: int
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size_bytes = seen_parts = 0
         # One that says before that it is too large is not read at all.
-        self._check(self._stated_bytes)
-        async for chunk in self._stream:
+        self._check(self.stated_bytes)
+        async for chunk in self.stream:
             size_bytes += len(chunk)
             self._check(size_bytes)
             lines = chunk.count(b"\n") + chunk.count(b"\r")
-            if self._connection is not None:
-                parts = self._connection.parts
-                await self._budget.pace(0, (parts - seen_parts) / _LINES_PER_MESSAGE)
+            if self.connection is not None:
+                parts = self.connection.parts
+                await self.budget.pace(0, (parts - seen_parts) / _LINES_PER_MESSAGE)
                 seen_parts = parts
             # Pieces, so that a part with nothing but lines is not one long turn.
             step = _PIECE_BYTES if lines > _PIECE_BYTES else len(chunk)
             for start in range(0, len(chunk), step):
                 piece = chunk[start : start + step]
                 messages = lines * len(piece) / len(chunk) / _LINES_PER_MESSAGE
-                await self._budget.pace(len(piece), messages)
+                await self.budget.pace(len(piece), messages)
                 yield piece
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self.stream.aclose()
 
     def _check(self, size_bytes: int) -> None:
-        if size_bytes > self._max_bytes:
-            raise httpx2.StreamError(f"the response is larger than {self._max_bytes / 2**20:g} MiB")
+        if size_bytes > self.max_bytes:
+            raise httpx2.StreamError(f"the response is larger than {self.max_bytes / 2**20:g} MiB")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 
 import httpx2
 from mcp.shared._httpx_utils import sse_within_origin
@@ -42,6 +43,7 @@ Read = Callable[[bytes, int], JSONRPCMessage | None]
 Pass = Callable[[JSONRPCMessage], Awaitable[None]]
 
 
+@dataclass(eq=False)
 class Posting:
     """Sends requests to a URL.
 
@@ -54,27 +56,18 @@ class Posting:
         max_event_bytes: the limit of an event.
     """
 
-    def __init__(
-        self,
-        url: str,
-        transport: Http1Transport,
-        client: BearerClient,
-        *,
-        session_headers: Callable[[], dict[str, str]],
-        read: Read,
-        pass_on: Pass,
-        notes: HttpNotes,
-        max_event_bytes: int,
-    ) -> None:
-        self._url = url
-        self._transport = transport
-        self._client = client
-        self._session_headers = session_headers
-        self._read = read
-        self._pass_on = pass_on
-        self._notes = notes
-        self._max_event_bytes = max_event_bytes
-        self._times = client.timeout.as_dict()
+    url: str
+    transport: Http1Transport
+    client: BearerClient
+    _: KW_ONLY
+    session_headers: Callable[[], dict[str, str]]
+    read: Read
+    pass_on: Pass
+    notes: HttpNotes
+    max_event_bytes: int
+
+    def __post_init__(self) -> None:
+        self._times = self.client.timeout.as_dict()
         self._redirected = False
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last: tuple[dict[str, str], httpx2.Request, bytes] | None = None
@@ -85,7 +78,7 @@ class Posting:
 
     async def send(self, request_id: int, body: bytes, headers: dict[str, str]) -> Answer:
         """See `direct.Send`."""
-        if self._redirected or len(self._client.cookies.jar):
+        if self._redirected or len(self.client.cookies.jar):
             raise NotDirectError
         try:
             return await self._send(request_id, body, headers)
@@ -98,12 +91,12 @@ class Posting:
             raise closed() from None
 
     async def _send(self, request_id: int, body: bytes, headers: dict[str, str]) -> Answer:
-        request, head = self._head({**self._session_headers(), **headers})
+        request, head = self._head({**self.session_headers(), **headers})
         try:
-            if self._notes.auth is None:
+            if self.notes.auth is None:
                 found = await self._exchange(request, head, body)
             else:
-                found = await self._signed(self._notes.auth, request, body)
+                found = await self._signed(self.notes.auth, request, body)
         except AuthError:  # nothing was sent
             return _error(request_id, *self._of_status(httpx2.codes.UNAUTHORIZED))
         try:
@@ -120,7 +113,7 @@ class Posting:
 
     async def _exchange(self, request: httpx2.Request, head: bytes, body: bytes) -> Http1Response:
         message = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
-        return await self._transport.exchange(message, request, self._times)
+        return await self.transport.exchange(message, request, self._times)
 
     async def _signed(
         self, auth: BearerAuth, request: httpx2.Request, body: bytes
@@ -142,7 +135,7 @@ class Posting:
     def _look_at(self, found: Http1Response, request: httpx2.Request) -> str:
         """Note what the head says; the type of the body."""
         kind = ""
-        self._notes.status = found.status
+        self.notes.status = found.status
         for name, value in found.headers:
             match name.lower():
                 case b"content-type":
@@ -151,14 +144,14 @@ class Posting:
                     raise httpx2.DecodingError("the response is encoded")
                 case b"set-cookie":
                     response = httpx2.Response(found.status, headers=found.headers, request=request)
-                    self._client.cookies.extract_cookies(response)
+                    self.client.cookies.extract_cookies(response)
         return kind
 
     def _head(self, headers: dict[str, str]) -> tuple[httpx2.Request, bytes]:
         """The head of a request without its length; most are as the one before."""
         if self._last is None or self._last[0] != headers:
-            request = self._client.build_request("POST", self._url, json={}, headers=headers)
-            if request.url.userinfo and self._notes.auth is None:
+            request = self.client.build_request("POST", self.url, json={}, headers=headers)
+            if request.url.userinfo and self.notes.auth is None:
                 basic = httpx2.BasicAuth(request.url.username, request.url.password)
                 next(basic.auth_flow(request))
             self._last = headers, request, _head_of(request)
@@ -172,7 +165,7 @@ class Posting:
             found.status, headers=found.headers, stream=found, request=request,
             extensions={"connection": found.connection},
         )  # fmt: skip
-        await self._notes.look_at(response)
+        await self.notes.look_at(response)
         try:
             return await response.aread()
         except httpx2.StreamError as error:
@@ -183,7 +176,7 @@ class Posting:
         is_json = kind.startswith("application/json")
         message = None
         if is_json and isinstance(content, bytes):
-            message = self._read(content, request_id)
+            message = self.read(content, request_id)
         if status >= httpx2.codes.BAD_REQUEST:
             if isinstance(message, JSONRPCError) and message.error.code != PARSE_ERROR:
                 return message
@@ -203,15 +196,15 @@ class Posting:
         """What the SDK makes of an HTTP status without an answer; callers learn which it is."""
         if status != httpx2.codes.NOT_FOUND:
             return INTERNAL_ERROR, f"Server returned an error response: HTTP {status}"
-        if "mcp-session-id" in self._session_headers():
+        if "mcp-session-id" in self.session_headers():
             return INVALID_REQUEST, "Session terminated"
         return METHOD_NOT_FOUND, "Not Found"
 
     async def _events(self, request_id: int, found: Http1Response) -> Answer:
         """The answer in a stream of events; a stream that ends before it is asked for again."""
-        reader = EventReader(max_bytes=self._max_event_bytes)
+        reader = EventReader(max_bytes=self.max_event_bytes)
         try:
-            answer = await self._next_answer(request_id, reader, self._notes.paced(found))
+            answer = await self._next_answer(request_id, reader, self.notes.paced(found))
         except httpx2.SSEError as error:
             return _error(request_id, CONNECTION_CLOSED, f"SSE stream failed: {error}")
         except httpx2.TransportError:
@@ -229,10 +222,10 @@ class Posting:
         failed, answer = 0, None
         while answer is None and failed < _ATTEMPTS:
             await asyncio.sleep(_PAUSE_S if reader.retry_s is None else reader.retry_s)
-            headers = {**self._session_headers(), "last-event-id": reader.last_id or ""}
+            headers = {**self.session_headers(), "last-event-id": reader.last_id or ""}
             failed += 1
             try:
-                async with sse_within_origin(self._client, self._url, headers=headers) as source:
+                async with sse_within_origin(self.client, self.url, headers=headers) as source:
                     found = source.response.raise_for_status()
                     if found.headers.get("content-type", "").startswith(_EVENTS):
                         failed = 0
@@ -253,11 +246,11 @@ class Posting:
         """Read up to the answer; None where the stream ends before it."""
         async for part in parts:
             for data in reader.read(part):
-                message = self._read(data, request_id)
+                message = self.read(data, request_id)
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     return message
                 if message is not None:
-                    await self._pass_on(message)
+                    await self.pass_on(message)
         return None
 
 

@@ -43,8 +43,7 @@ from ..transports.notes import HttpNotes
 from ..transports.reaping import Reaper
 from ..transports.remote import remote_transport
 from ..transports.stdio import stdio_transport
-from . import tasks
-from .session import CLIENT, ServerSession
+from .session import CLIENT, TASKS, ServerSession
 
 _CHANGES = (
     ToolListChangedNotification,
@@ -258,7 +257,7 @@ async def open_connection(
                 read,
                 write,
                 client_info=CLIENT,
-                extensions={tasks.EXTENSION: {}},
+                extensions={TASKS: {}},
                 message_handler=on_message,
                 logging_callback=on_log,
                 direct=direct,

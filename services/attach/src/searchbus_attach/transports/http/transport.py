@@ -194,20 +194,16 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError(str(error)) from error
 
 
+@dataclass(eq=False)
 class Http1Response(httpx2.AsyncByteStream):
     """A response, whose body is not read yet; closing it gives its connection back."""
 
-    def __init__(
-        self,
-        transport: Http1Transport,
-        connection: Http1Connection,
-        origin: _Origin,
-        read_s: float | None,
-    ) -> None:
-        self.connection = connection
-        self._transport = transport
-        self._origin = origin
-        self._read_s = read_s
+    transport: Http1Transport
+    connection: Http1Connection
+    origin: _Origin
+    read_s: float | None
+
+    def __post_init__(self) -> None:
         self._closed = False
 
     @property
@@ -234,27 +230,27 @@ class Http1Response(httpx2.AsyncByteStream):
         """The body, of a small one; closes the response."""
         content = b""
         try:
-            while data := await self.connection.receive(read_s=self._read_s):
+            while data := await self.connection.receive(read_s=self.read_s):
                 content += data
         finally:
             await self.aclose()
         return content
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while data := await self.connection.receive(read_s=self._read_s):
+        while data := await self.connection.receive(read_s=self.read_s):
             yield data
 
     async def aclose(self) -> None:
         """Give the connection back; one with more of the response to come is closed."""
         if not self._closed:
             self._closed = True
-            self._transport.give_back(self.connection, self._origin)
+            self.transport.give_back(self.connection, self.origin)
 
     def leave(self) -> None:
         """The same once the end of the response has come."""
         if not self._closed:
             self._closed = True
-            self._transport.await_end(self.connection, self._origin)
+            self.transport.await_end(self.connection, self.origin)
 
 
 def _origin(url: httpx2.URL) -> _Origin:

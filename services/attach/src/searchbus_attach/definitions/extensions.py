@@ -1,7 +1,12 @@
-"""Skills of a server (SEP-2640, `io.modelcontextprotocol/skills`) as resources of the bus.
+"""What a server offers by two extensions of MCP: views of its tools, and skills.
 
-The SKILL.md of a skill is a resource that carries the skill's entry; its files are read as all
-resources of the server. Digests stay those of the server, which a host checks after it has read.
+Views (`io.modelcontextprotocol/ui`, MCP Apps of 2026-01-26): a tool names its view by a `ui://` URI
+in `_meta.ui`, and the view says in its own `_meta.ui` what its sandbox may reach. Both are kept,
+with the URIs that the server's resources have here.
+
+Skills (`io.modelcontextprotocol/skills`, SEP-2640): the SKILL.md of a skill is a resource that
+carries the skill's entry; its files are read as all resources of the server. Digests stay those of
+the server, which a host checks after it has read.
 """
 
 from __future__ import annotations
@@ -15,15 +20,45 @@ from msgspec import Struct
 from searchbus_contracts import ResourceDescriptor
 from searchbus_contracts.catalog import SkillDescriptor, SkillFile
 
-from .text import clean, sanitized, usable_uri, wrapped_uri
+from .text import VIEWS, clean, sanitized, usable_uri, wrapped_uri
 
-EXTENSION = "io.modelcontextprotocol/skills"
+SKILLS = "io.modelcontextprotocol/skills"
 MAX_FILES = 512
 MAX_BYTES = 16 * 2**20
 """Limits of one skill, which each host must accept (SEP-2640, Limits)."""
 _MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 2_000
 _SUFFIX = "/SKILL.md"
+_MAX_URI_CHARS = 1024
+_VISIBILITY = ("model", "app")
+
+
+def tool_meta(server: str, meta: Any) -> dict[str, Any] | None:
+    """The `_meta` of a tool that has a view; None of any other.
+
+    Its deprecated form, one key `ui/resourceUri`, becomes the present one.
+    """
+    if not isinstance(meta, dict):
+        return None
+    ui = meta.get("ui")
+    given = ui if isinstance(ui, dict) else {}
+    uri = given.get("resourceUri", meta.get("ui/resourceUri"))
+    kept: dict[str, Any] = {}
+    if usable_uri(uri) and uri.startswith(VIEWS) and len(uri) <= _MAX_URI_CHARS:
+        kept["resourceUri"] = wrapped_uri(server, uri)
+    visibility = given.get("visibility")
+    if isinstance(visibility, list):
+        kept["visibility"] = [one for one in _VISIBILITY if one in visibility]
+    return {"ui": kept} if kept else None
+
+
+def resource_meta(uri: str, meta: Any) -> dict[str, Any] | None:
+    """The `_meta` of a view, by its URI at the server, among the resources; None of any other
+    resource."""
+    if not uri.startswith(VIEWS) or not isinstance(meta, dict):
+        return None
+    ui = meta.get("ui")
+    return {"ui": sanitized(ui)} if isinstance(ui, dict) else None
 
 
 class _Entry(Struct):
