@@ -361,11 +361,7 @@ class Processes:
             await asyncio.sleep(_POLL_S)
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`.
-
-        Raises:
-            StackError: a process cannot be kept running.
-        """
+        """Wait for `stop`; raises StackError: a process cannot be kept running."""
         loop = asyncio.get_running_loop()
         events = [loop.create_task(event.wait()) for event in (stop, self._one_ended)]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)

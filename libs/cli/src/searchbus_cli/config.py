@@ -170,14 +170,8 @@ def check(config: Config = None, data: Data = None) -> None:
 
 
 def faults_of(folder: Path) -> list[str]:
-    """A line for each fault in the settings of the installed services.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        LOADING_ERRORS: the package of a service is broken.
-    """
+    """A line for each fault in the settings of the installed services, by the data folder; raises
+    LOADING_ERRORS where the package of a service is broken."""
     # Imported here: settings classes take long, and the other commands need none.
     from searchbus_runtime.settings import read_settings
 

@@ -271,8 +271,7 @@ def secret_manifests(
     """A Secret for each service, and one with the accounts for the NATS chart; YAML.
 
     Args:
-        folder: with one folder of secrets for each name.
-        names: of the services.
+        folder: with one folder of secrets for each name of a service.
         accounts: of the NATS server; `None` for a tenant, who has none.
     """
     contents = {

@@ -269,7 +269,6 @@ def rotate_stack(data: Path, *, add: Iterable[str], remove: Iterable[str]) -> No
     """Change the keys of a secured stack, which follows them; a wrong name changes none.
 
     Args:
-        data: its data folder.
         add, remove: names of services, or `actor`; as of `rotated`.
 
     Raises:

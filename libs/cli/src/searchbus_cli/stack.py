@@ -90,11 +90,7 @@ class Stack:
         return self._processes.children
 
     async def start(self) -> None:
-        """Start everything and wait until the edge is ready.
-
-        Raises:
-            StackError: with what to do.
-        """
+        """Start everything and wait until the edge is ready; raises StackError: with what to do."""
         services = find_services(self.extra)
         self._check_scale(services)
         for missing in filter(None, (one.missing_file(self.config) for one in services.values())):
@@ -154,11 +150,7 @@ class Stack:
         self._state_file.remove()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`.
-
-        Raises:
-            StackError: a process cannot be kept running.
-        """
+        """Wait for `stop`; raises StackError: a process cannot be kept running."""
         starting = asyncio.get_running_loop().create_task(self._start_wanted())
         try:
             await self._processes.wait(stop)
