@@ -28,7 +28,9 @@ class Api(ApiProvider):
     title = "Test"
 
     @classmethod
-    def refusal(cls, reply: HttpReply) -> Fault | None:
+    def fault_of(cls, reply: HttpReply) -> Fault | None:
+        if reply.status < 300:
+            return None
         return Fault("upstream_failed", f"HTTP {reply.status}", retryable=reply.status >= 500)
 
 

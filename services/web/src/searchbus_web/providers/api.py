@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 from opentelemetry import metrics
@@ -95,6 +95,7 @@ class ApiProvider(Provider):
         title: in messages and metrics.
         keyed: whether the API has keys.
         costly: whether a search is paid for.
+        refusals: status → what it means with this provider only; {reason} is the provider's own.
         limited_s: the wait after HTTP 429 without a Retry-After.
         base_url: of the API, without the path of an endpoint.
         kv: shares the rate limit between replicas.
@@ -105,6 +106,7 @@ class ApiProvider(Provider):
     has_news = True
     keyed = True
     costly = True
+    refusals: ClassVar[Mapping[int, tuple[ErrorCode, str]]] = {}
     limited_s = 1.0
 
     def __init__(
@@ -242,18 +244,15 @@ class ApiProvider(Provider):
         return 0.0
 
     @classmethod
-    def refusal(cls, reply: HttpReply) -> Fault | None:
-        """The failure that a status stands for with this provider only; None for any other."""
-        return None
-
-    @classmethod
     def fault_of(cls, reply: HttpReply) -> Fault | None:
         """The failure that a reply stands for; None for a success."""
         status = reply.status
         if status < 300:
             return None
-        if (fault := cls.refusal(reply)) is not None:
-            return fault
+        if status in cls.refusals:
+            code, text = cls.refusals[status]
+            reason = reason_in(reply.body) or "no reason given."
+            return Fault(code, text.format(reason=reason), retryable=False)
         setting = f"SEARCHBUS_{cls.name.upper()}"
         if status in (401, 403) and cls.keyed:
             return Fault(

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr
 
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import HttpReply, HttpRequest
+from searchbus_upstream import HttpRequest
 
 from .api import ApiProvider, RequestsPerMinute
 from .base import Query, Result, SearchResults, iso_date
@@ -63,6 +63,10 @@ class Brave(ApiProvider):
     title = "Brave Search"
     weight = 1.0
     filters = ("region", "language", "safe", "time", "domains")
+    refusals = dict.fromkeys(
+        (400, 422),
+        (ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query. Rephrase or shorten it."),
+    )
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests a second page, of one credit each, where one is not enough."""
@@ -99,15 +103,6 @@ class Brave(ApiProvider):
     def cost_of(cls, reply: Any) -> float:
         """Each request is paid for alike."""
         return 1.0
-
-    @classmethod
-    def refusal(cls, reply: HttpReply) -> Fault | None:
-        """See `ApiProvider`."""
-        if reply.status not in (400, 422):
-            return None
-        return Fault(
-            ErrorCode.INVALID_ARGUMENT, "Brave Search refuses the query. Rephrase or shorten it."
-        )
 
 
 def _request(url: str, params: dict[str, str], key: str) -> HttpRequest:

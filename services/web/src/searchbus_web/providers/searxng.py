@@ -9,13 +9,15 @@ import msgspec
 
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import HttpReply, HttpRequest
+from searchbus_upstream import HttpRequest
 
 from .api import ApiProvider, RequestsPerMinute, RowsReply
 from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_PAGES = 3
 _SAFE = {"": "0", "off": "0", "moderate": "1", "strict": "2"}
+_REFUSED = "SearXNG refuses the request. The operator of this service has to allow the JSON format "
+_REFUSALS = {403: (ErrorCode.UPSTREAM_FAILED, f"{_REFUSED}in its settings (search.formats).")}
 
 
 class SearXNGSettings(ServiceSettings):
@@ -45,6 +47,7 @@ class SearXNG(ApiProvider):
     weight = 0.9
     filters = ("language", "safe", "time", "domains")
     keyed = costly = False
+    refusals = _REFUSALS
     limited_s = 5.0
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
@@ -82,18 +85,6 @@ class SearXNG(ApiProvider):
             )
         notes = (f"SearXNG's engines that failed: {', '.join(sorted(failed))}.",) if failed else ()
         return SearchResults(tuple(rows.values())[: query.limit], notes)
-
-    @classmethod
-    def refusal(cls, reply: HttpReply) -> Fault | None:
-        """See `ApiProvider`."""
-        if reply.status != 403:
-            return None
-        return Fault(
-            ErrorCode.UPSTREAM_FAILED,
-            "SearXNG refuses the request. The operator of this service has to allow the JSON "
-            "format in its settings (search.formats).",
-            retryable=False,
-        )
 
 
 def _names(engines: Any) -> set[str]:

@@ -10,15 +10,27 @@ import msgspec
 from opentelemetry import metrics
 from pydantic import SecretStr
 
-from searchbus_contracts import Actor, ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode
 from searchbus_runtime import ServiceSettings
-from searchbus_upstream import HttpReply, HttpRequest
+from searchbus_upstream import HttpRequest
 
-from .api import ApiProvider, RequestsPerMinute, RowsReply, reason_in
+from .api import ApiProvider, RequestsPerMinute, RowsReply
 from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
 
 _MAX_RESULTS = 20
 _MAX_QUERY_CHARS = 400
+_WRONG = (
+    ErrorCode.INVALID_ARGUMENT,
+    "Tavily refuses the request: {reason} Change the arguments that it names, or use another "
+    "search tool.",
+)
+_USED_UP = "limit at Tavily is used up. Use another search tool."
+_REFUSALS = {
+    400: _WRONG,
+    422: _WRONG,
+    432: (ErrorCode.QUOTA_EXHAUSTED, f"The plan's {_USED_UP}"),
+    433: (ErrorCode.QUOTA_EXHAUSTED, f"The pay-as-you-go {_USED_UP}"),
+}
 _credits = metrics.get_meter("searchbus.web").create_counter(
     "searchbus.tavily.credits", description="Credits used, as reported by Tavily or by its prices."
 )
@@ -64,6 +76,7 @@ class Tavily(ApiProvider):
     name = group = "tavily"
     title = "Tavily"
     weight = 1.0
+    refusals = _REFUSALS
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
@@ -130,22 +143,3 @@ class Tavily(ApiProvider):
             cost = 1.0 if isinstance(reply, TavilyReply) else len(reply.results) / 5
         _credits.add(max(0.0, cost))
         return max(0.0, cost)
-
-    @classmethod
-    def refusal(cls, reply: HttpReply) -> Fault | None:
-        """See `ApiProvider`; with Tavily's own text where it helps the caller."""
-        if reply.status in (400, 422):
-            reason = reason_in(reply.body) or "no reason given."
-            return Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"Tavily refuses the request: {reason} Change the arguments that it names, or use "
-                "another search tool.",
-            )
-        if reply.status in (432, 433):
-            limit = "plan's" if reply.status == 432 else "pay-as-you-go"
-            return Fault(
-                ErrorCode.QUOTA_EXHAUSTED,
-                f"The {limit} limit at Tavily is used up. Use another search tool.",
-                retryable=False,
-            )
-        return None
