@@ -28,8 +28,8 @@ test-all: setup ## and those with containers, npm, linters of manifests and long
 check: setup ## lint, format, types; types also as on macOS
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy libs/*/src services/*/src && $(PY) -m mypy --platform darwin --no-warn-unreachable \
-		--cache-dir .mypy_cache/darwin libs/*/src services/*/src
+	@$(PY) -m mypy --platform darwin --no-warn-unreachable --cache-dir .mypy_cache/darwin libs/*/src services/*/src & \
+		$(PY) -m mypy libs/*/src services/*/src; linux=$$?; wait $$! && exit $$linux
 bench: setup ## measure; build/bench.json, docs/performance.md; PEERS=1: beside others, build/peers.json
 	@$(PY) -m tests.bench$(if $(PEERS),.peers)
 cluster: setup ## manifests, chart and drills at a real Kubernetes API server (Debian's etcd-server, ../shared/bin)

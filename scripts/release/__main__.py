@@ -160,7 +160,7 @@ def _environment(folder: Path, lock: Path, *wheels: Path) -> Path:
     """An environment with the packages of a lock, and wheels."""
     _run(sys.executable, "-m", "venv", "--without-pip", folder)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "--quiet",
-           "--disable-pip-version-check", "install"]  # fmt: skip
+           "--disable-pip-version-check", "install", "--no-compile"]  # fmt: skip
     _run(*pip, "--require-hashes", "-r", lock)
     if wheels:
         _run(*pip, "--no-deps", *wheels)

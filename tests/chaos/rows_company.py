@@ -54,7 +54,7 @@ class Idle:
 async def thousand_workers(folder: Path, *, short: bool) -> list[Measurement]:
     """All edges list what all workers offer, at a bounded cost; calls are spread; a server is lost meanwhile."""
     count, edges, processes = (50, 3, 1) if short else (1_000, 20, 4)
-    idle_s, calls, rate_per_s = (5.0, 500, 30) if short else (20.0, 10_000, 100)
+    idle_s, calls, rate_per_s = (1.0, 500, 30) if short else (20.0, 10_000, 100)
     of = f"{count} workers, {edges} edges"
     async with Fleet(folder, cluster=3, log_level="error") as fleet:
         started = []

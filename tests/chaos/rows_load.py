@@ -38,7 +38,7 @@ LARGE_AT_ONCE, LARGE_BYTES = 100, 5_000_000
 
 async def overloaded(folder: Path, *, short: bool) -> list[Measurement]:
     """One and a half times what two workers can do; the rest is refused."""
-    slots, wait_ms, seconds = 4, 100, 6 if short else 12
+    slots, wait_ms, seconds = 4, 100, 2 if short else 12
     async with Fleet(folder) as fleet:
         await fleet.edge()
         for _ in range(2):
@@ -205,7 +205,7 @@ async def _upstream_calls_left(fleet: Fleet, fakes: dict[str, object], within_s:
 
 async def nothing_left(folder: Path, *, short: bool) -> list[Measurement]:
     """Mixed requests: good, wrong, unknown, slow, abandoned. What do they leave behind?"""
-    batch, warm = (2_000, 2) if short else (5_000, 3)
+    batch, warm = (800, 2) if short else (5_000, 3)
     async with Fleet(folder, log_level="error") as fleet:
         edge = await fleet.edge()
         worker = fleet.start("tests.chaos.worker")

@@ -51,6 +51,8 @@ COMMANDS = (
 URLS = ("giant", "values", "logs", "events", "cookies", "redirects", "hang")
 """The first one is not hostile: its ratios say how much they vary on this machine."""
 WAYS = (*COMMANDS, *(f"{way}-url" for way in URLS))
+_SHORT = ("flood", "giant", "hang", "values-url", "hang-url")
+"""Each way is a test of services/attach/tests/test_neighbours.py."""
 RATE_PER_S = 100.0
 ROUNDS, CALLS = 5, 240
 WAY_S = 300.0
@@ -64,6 +66,7 @@ async def neighbours(folder: Path, *, short: bool, ways: Sequence[str] = WAYS) -
     equally busy all the time.
     """
     rounds, calls = (1, 200) if short else (ROUNDS, CALLS)
+    ways = _SHORT if short and ways == WAYS else ways
     measured: list[Measurement] = []
     async with Fleet(folder) as fleet:
         setup = await _Setup.start(fleet, short=short)

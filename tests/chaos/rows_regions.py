@@ -22,7 +22,7 @@ HEALED_S = 5.0
 async def regions(folder: Path, *, short: bool) -> list[Measurement]:
     """The edge is in the east. The link is cut with a worker there, and without one."""
     # A busy machine notices a dead link later.
-    away_s, settled_s = (16.0, 10.0) if short else (60.0, TYPED_S)
+    away_s, settled_s = (13.0, 10.0) if short else (60.0, TYPED_S)
     async with Regions(folder / "nats") as both, Fleet(folder, cluster=0) as fleet:
         fleet.nats += both.east
         await fleet.edge()
@@ -31,7 +31,7 @@ async def regions(folder: Path, *, short: bool) -> list[Measurement]:
         await fleet.ready(workers=2)
         async with Client(fleet.ports, short=short) as client:
             both.cut(Fault.STALL)
-            local = await client.load(rate_per_s=RATE_PER_S, seconds=away_s)
+            local = await client.load(rate_per_s=RATE_PER_S, seconds=6.0 if short else away_s)
             both.cut(Fault.NONE)
             await _healed(client)
             await fleet.ready(workers=2)

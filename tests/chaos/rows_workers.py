@@ -162,7 +162,7 @@ async def replaced(folder: Path, *, short: bool) -> list[Measurement]:
 
 async def stopped(folder: Path, *, short: bool) -> list[Measurement]:
     """SIGSTOP of one of three workers: a hung process that keeps its connections."""
-    seconds = 15 if short else 25
+    seconds = 8 if short else 25
     async with Fleet(folder) as fleet:
         await fleet.edge()
         workers = [fleet.start("tests.chaos.worker") for _ in range(WORKERS)]

@@ -47,6 +47,7 @@ class Machine:
             "HOME": str(self.home),
             "PATH": os.pathsep.join([str(self.installers), os.defpath]),
             "PIP_CACHE_DIR": str(self.cache / "pip"),
+            "PIP_COMPILE": "0",  # most modules are never imported here
             "UV_CACHE_DIR": str(self.cache / "uv"),
             "UV_PYTHON": sys.executable,
             "PIPX_DEFAULT_PYTHON": sys.executable,
