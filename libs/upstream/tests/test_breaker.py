@@ -87,6 +87,17 @@ def test_inconclusive_probe_leaves_the_breaker_open():
     assert breaker.usable
 
 
+def test_clock_that_is_set_back_lengthens_no_cooldown():
+    """It ends after its own length at the latest."""
+    now_s = [5000.0]
+    breaker = Breaker(clock=lambda: now_s[0])
+    breaker.refused(60)
+    now_s[0] -= 3600
+    assert breaker.remaining_s == 60
+    now_s[0] += 60
+    assert breaker.try_probe()
+
+
 def test_cooldown_of_an_earlier_process_is_continued():
     """But not one that has already ended."""
     breaker = Breaker(clock=lambda: 100.0)

@@ -121,16 +121,22 @@ async def test_resolver_returns_every_address_once():
 
 
 def test_names_that_are_slow_to_resolve_hold_up_nothing_else(monkeypatch):
-    """A lookup that nobody waits for any more keeps its thread until the resolver gives up."""
+    """Neither other threads, nor other names: a lookup that nobody waits for any more keeps its
+    thread until the resolver gives up."""
     slow = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: slow.wait(60) and [])
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *_, **__: [] if host == "b.example.net" else slow.wait(60) and [],
+    )
 
     async def main() -> None:
-        lookups = [asyncio.create_task(resolve("slow.example.org", 80)) for _ in range(64)]
+        lookups = [asyncio.create_task(resolve(f"{n}.example.org", 80)) for n in range(64)]
         await asyncio.sleep(0)
         try:
             async with asyncio.timeout(30):
                 await asyncio.to_thread(lambda: None)
+                await resolve("b.example.net", 80)
         finally:
             slow.set()
             await asyncio.gather(*lookups)

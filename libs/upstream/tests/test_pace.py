@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 
 import pytest
 from tests.simulation.world import VirtualLoop
@@ -204,6 +205,22 @@ async def test_pause_holds_for_every_replica(kv):
     await one.pause(500.0)
     assert await admitted(other) == 0
     assert await admitted(one) == 0
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_clock_that_is_set_back_lengthens_no_wait(kv, monkeypatch, shared):
+    """Neither for the next slot, nor of a pause; the limit holds all the same."""
+    now_s = 1_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now_s)
+    pace = SharedPace(kv if shared else None, "key", rate_per_s=0.1)
+    for pause_s, least_ms in ((0.0, 10_000), (500.0, 500_000)):
+        if not pause_s:
+            await pace.slot(timeout_s=0.0)
+        await pace.pause(pause_s)
+        now_s -= 3600
+        with pytest.raises(Fault) as caught:
+            await pace.slot(timeout_s=0.0)
+        assert least_ms <= caught.value.failure.retry_after_ms <= least_ms + 1
 
 
 async def test_zero_switches_the_limit_off(kv):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -236,11 +237,14 @@ async def test_worker_on_standby_takes_no_address_without_the_store(fleet, monke
 
     fleet.processes.clear()  # the next one has the first one's number
     monkeypatch.setattr(service, "claim", claim)
+    drawn = []
+    monkeypatch.setattr(random, "uniform", lambda *limits: drawn.append(limits) or limits[0])
     monkeypatch.setattr(service, "_STANDBY_S", 0.01)
     await fleet.start_worker(ddg_egress=("bind:127.0.0.31",))
     await until(lambda: len(asked) > 2)
     assert set(claimed) == {None}
     assert held.health is not None
+    assert (0.5, 1.5) in drawn  # a thousand on standby do not ask at the same moment
 
 
 async def test_restarted_worker_remembers_that_its_address_is_refused(fleet):

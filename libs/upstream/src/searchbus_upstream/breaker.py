@@ -36,6 +36,7 @@ class Breaker:
         self._clock = clock
         self._refusals = 0
         self._open_until_s = 0.0
+        self._cooldown_s = 0.0
         self._probing = False
         if name:
             _open.watch(self)
@@ -63,7 +64,11 @@ class Breaker:
     @property
     def remaining_s(self) -> float:
         """Seconds until the cooldown ends."""
-        return max(0.0, self._open_until_s - self._clock())
+        left_s = self._open_until_s - self._clock()
+        if left_s > self._cooldown_s:  # the clock was set back
+            self._open_for(self._cooldown_s)
+            return self._cooldown_s
+        return max(0.0, left_s)
 
     def part(self, kind: str, numbers: dict[str, float] | None = None) -> LivePart:
         """What it says of itself to a console: a part of this kind, with more numbers."""
@@ -81,13 +86,13 @@ class Breaker:
         cooldown_s = min(self._max_cooldown_s, cooldown_s * 2**self._refusals)
         self._refusals += 1
         self._probing = False
-        self._open_until_s = self._clock() + cooldown_s
+        self._open_for(cooldown_s)
         return cooldown_s
 
     def suspect(self, cooldown_s: float) -> None:
         """Open for a cooldown that counts as no refusal: the probe decides whether it was one."""
         if self.closed:
-            self._open_until_s = self._clock() + cooldown_s
+            self._open_for(cooldown_s)
 
     def succeeded(self) -> None:
         """Record a success: the breaker closes."""
@@ -117,9 +122,12 @@ class Breaker:
 
     def restore(self, open_until_s: float) -> None:
         """Continue the cooldown of an earlier process."""
-        if open_until_s > self._clock():
-            self._open_until_s = open_until_s
+        if (left_s := open_until_s - self._clock()) > 0:
+            self._open_for(left_s)
             self._refusals = max(1, self._refusals)
+
+    def _open_for(self, cooldown_s: float) -> None:
+        self._open_until_s, self._cooldown_s = self._clock() + cooldown_s, cooldown_s
 
 
 _open: LiveGauge[Breaker] = LiveGauge(

@@ -15,7 +15,9 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 import httpcore
 
@@ -28,6 +30,10 @@ Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
 _lookups = ThreadPoolExecutor(32, "lookup")
+_OF_ONE_SITE = 4
+"""Lookups at once below one domain, whose name servers may not answer."""
+_sites: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+"""The last two labels of a name; a semaphore exists while a lookup has it or waits for it."""
 
 
 class AddressRefusedError(httpcore.ConnectError):
@@ -41,10 +47,21 @@ class NameUnknownError(httpcore.ConnectError):
 async def resolve(host: str, port: int) -> list[Address]:
     """Return all addresses of a host; raises OSError.
 
-    In threads of its own: a lookup cannot be ended, and strangers choose the names.
+    In threads of its own: a lookup cannot be ended, and strangers choose the names. Those of one
+    site leave threads for the others.
     """
-    lookup = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await asyncio.get_running_loop().run_in_executor(_lookups, lookup)
+    loop = asyncio.get_running_loop()
+    site = ".".join(host.rstrip(".").lower().split(".")[-2:])
+    slots = _sites.setdefault(site, asyncio.Semaphore(_OF_ONE_SITE))
+    await slots.acquire()
+
+    def ended(_: object) -> None:  # in the thread; also long after whoever asked has gone
+        with suppress(RuntimeError):  # so has the loop
+            loop.call_soon_threadsafe(slots.release)
+
+    lookup = _lookups.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    lookup.add_done_callback(ended)
+    found = await asyncio.wrap_future(lookup)
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
     return [ipaddress.ip_address(text) for text in texts]
 

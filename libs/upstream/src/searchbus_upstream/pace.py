@@ -185,8 +185,8 @@ _MAX_PAUSE_S = 0.01
 class SharedPace:
     """Hands out slots for requests with one upstream account: GCRA with its state in the store.
 
-    Every slot advances one number (the theoretical arrival time in milliseconds of the epoch) by
-    compare and set. While the store is unreachable each replica counts for itself.
+    Every slot advances the theoretical arrival time (milliseconds of the epoch) by compare and set.
+    While the store is unreachable each replica counts for itself.
 
     Args:
         kv: None: this process counts for itself.
@@ -202,7 +202,7 @@ class SharedPace:
         self._kv = kv
         self._key = key
         self._gcra_ms = Gcra(1000 / rate_per_s, max(1, burst)) if rate_per_s > 0 else None
-        self._local_arrival_ms = 0.0
+        self._local = _value(0.0, 0.0)
         self._turn = asyncio.Lock()
 
     async def slot(self, timeout_s: float) -> None:
@@ -223,13 +223,14 @@ class SharedPace:
     async def pause(self, seconds: float) -> None:
         """Grant no slot in any replica for some time, because the upstream asked for it."""
         tolerance_ms = self._gcra_ms.tolerance if self._gcra_ms is not None else 0.0
-        until_ms = (time.time() + seconds) * 1000 + tolerance_ms
-        self._local_arrival_ms = max(self._local_arrival_ms, until_ms)
+        now_ms = time.time() * 1000
+        until_ms = now_ms + seconds * 1000 + tolerance_ms
+        self._local = _value(max(_arrival_ms(self._local, now_ms), until_ms), now_ms)
         if self._kv is not None:
             try:
                 entry = await self._kv.get(self._key)
-                if entry is None or float(entry.value) < until_ms:
-                    await self._kv.put(self._key, b"%.3f" % until_ms)
+                if entry is None or _arrival_ms(entry.value, now_ms) < until_ms:
+                    await self._kv.put(self._key, _value(until_ms, now_ms))
             except (Fault, ValueError):
                 pass  # this replica pauses; the others receive the upstream's refusal themselves
 
@@ -241,14 +242,13 @@ class SharedPace:
             now_ms = time.time() * 1000
             try:
                 entry = await self._kv.get(self._key)
-                arrival_ms = float(entry.value) if entry is not None else self._local_arrival_ms
+                arrival_ms = _arrival_ms(self._local if entry is None else entry.value, now_ms)
             except (Fault, ValueError):
                 return self._take_locally(gcra_ms, timeout_ms)
             wait_ms = _checked_wait(gcra_ms.wait(arrival_ms, now_ms), timeout_ms)
-            self._local_arrival_ms = gcra_ms.advance(arrival_ms, now_ms)
-            value = b"%.3f" % self._local_arrival_ms
+            self._local = _value(gcra_ms.advance(arrival_ms, now_ms), now_ms)
             try:
-                written = await write_over(self._kv, self._key, value, entry)
+                written = await write_over(self._kv, self._key, self._local, entry)
             except Fault:
                 return wait_ms
             if written is not None:
@@ -260,9 +260,23 @@ class SharedPace:
 
     def _take_locally(self, gcra_ms: Gcra, timeout_ms: float) -> float:
         now_ms = time.time() * 1000
-        wait_ms = _checked_wait(gcra_ms.wait(self._local_arrival_ms, now_ms), timeout_ms)
-        self._local_arrival_ms = gcra_ms.advance(self._local_arrival_ms, now_ms)
+        arrival_ms = _arrival_ms(self._local, now_ms)
+        wait_ms = _checked_wait(gcra_ms.wait(arrival_ms, now_ms), timeout_ms)
+        self._local = _value(gcra_ms.advance(arrival_ms, now_ms), now_ms)
         return wait_ms
+
+
+def _value(arrival_ms: float, now_ms: float) -> bytes:
+    """What is kept: the arrival time, and when it was written."""
+    return b"%.3f %.3f" % (arrival_ms, now_ms)
+
+
+def _arrival_ms(value: bytes, now_ms: float) -> float:
+    """The arrival time that was kept; it moves with a clock that was set back since. Raises
+    ValueError."""
+    # Releases before this one wrote no second number.
+    arrival_ms, written_ms = [*map(float, value.split()), 0.0][:2]
+    return arrival_ms - max(0.0, written_ms - now_ms)
 
 
 def _checked_wait(wait_ms: float, timeout_ms: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import secrets
 from functools import partial
 
@@ -26,7 +27,8 @@ from .tools import DdgTools
 log = logging.getLogger("searchbus.ddg")
 
 _STANDBY_S = 3.0
-"""Between two attempts of a worker on standby to get a lease."""
+"""Between two attempts of a worker on standby to get a lease; each is up to half of it earlier or
+later, since all of them may have started together."""
 _PROBE = WebSearchRequest(query="duckduckgo")
 _PROBE_TIMEOUT_S = 15.0
 _REFUSALS_TTL_S = 12 * 3600.0
@@ -72,7 +74,7 @@ async def start(process: Process[DdgSettings]) -> None:
     async def stand_by() -> None:
         free = None
         while free is None:
-            await asyncio.sleep(_STANDBY_S)
+            await asyncio.sleep(_STANDBY_S * random.uniform(0.5, 1.5))  # noqa: S311
             # Without the store no number chooses: each address has a worker.
             free = await find(index=len(settings.ddg_egress))
         log.info("an egress is free: this worker takes over its lease")
