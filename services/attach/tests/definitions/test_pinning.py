@@ -142,9 +142,24 @@ def test_another_server_of_the_same_name_is_a_change(approvals):
     assert approvals.pinned(other) == ()
 
 
-@pytest.mark.parametrize(("policy", "listed"), [("hold", 0), ("warn", 1), ("accept", 1)])
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_damaged_file_lists_nothing_that_was_refused(approvals, tmp_path, restarted):
+    """A worker that read it before goes on by that; one that did not holds all."""
+    approvals.review(server("warn"), tools("warn", SAFE))
+    offered = tools("warn", CHANGED, NEW)
+    found = approvals.changed(server("warn"), offered)
+    approvals.decide(server("warn"), found.values(), [found["echo"].digits], approved=False)
+    approvals.review(server("warn"), offered)
+    (tmp_path / "pins.json").write_text("{")
+    again = Approvals(PinFile(tmp_path / "pins.json")) if restarted else approvals
+    reviewed = again.review(server("warn"), offered)
+    assert reviewed.tools == (() if restarted else (*tools("warn", SAFE), *tools("warn", NEW)))
+    assert set(reviewed.held) == ({"echo", "add"} if restarted else {"echo"})
+
+
+@pytest.mark.parametrize(("policy", "listed"), [("hold", 0), ("warn", 0), ("accept", 1)])
 def test_a_damaged_file_approves_nothing(approvals, tmp_path, policy, listed):
-    """Only `hold` keeps the tools back."""
+    """What is accepted whatever it is, is listed all the same."""
     (tmp_path / "pins.json").write_text("{")
     assert len(approvals.review(server(policy), tools(policy, SAFE)).tools) == listed
     assert (tmp_path / "pins.json").read_text() == "{"

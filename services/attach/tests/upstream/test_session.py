@@ -109,6 +109,18 @@ async def test_a_refused_ping_is_an_answer():
     await opened({}, use)
 
 
+async def test_a_handshake_that_is_too_large_is_an_error(monkeypatch):
+    """Before pydantic parses it on the loop, which other servers need too."""
+    monkeypatch.setattr(module, "MAX_HANDSHAKE_VALUES", 3)
+
+    async def use(session):
+        raise AssertionError
+
+    with pytest.raises(ExceptionGroup) as error:
+        await opened({}, use)
+    assert error.group_contains(ServerError, match="initialize has more than 3 values")
+
+
 async def test_pages_without_end_are_an_error():
     """And not a loop."""
 

@@ -29,6 +29,8 @@ class Approvals:
 
     def __init__(self, file: PinFile) -> None:
         self._file = file
+        self._known: Pins | None = None
+        """As they were read last."""
         self._told: dict[str, dict[str, str]] = {}
 
     def stamp(self) -> object:
@@ -62,6 +64,8 @@ class Approvals:
         if server.change_policy == "accept":
             self._approve(server, tools, "are accepted as they are now")
             return Reviewed(tools)
+        if self._known is None:  # what an operator refused is not known
+            return reviewed
         return reviewed.only_refused(tools)
 
     def changed(self, server: Server, tools: tuple[ToolDescriptor, ...]) -> dict[str, Held]:
@@ -118,10 +122,10 @@ class Approvals:
 
     def _read(self) -> Pins:
         try:
-            return self._file.read()
+            self._known = self._file.read()
         except (OSError, ValueError) as error:
-            log.error("%s What is not pinned yet is held.", error)
-            return Pins()
+            log.error("%s What was not pinned before is held.", error)
+        return self._known or Pins()
 
     def _tell(self, server: Server, reviewed: Reviewed) -> None:
         """Count each definition that differs, and log some of them, once."""

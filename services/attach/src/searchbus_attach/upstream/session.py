@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -20,6 +20,7 @@ from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
 from mcp.shared.inbound import MCP_NAME_HEADER, X_MCP_HEADER_KEY, encode_header_value
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
@@ -46,6 +47,8 @@ log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
 MAX_LISTED = 20_000
 MAX_LIST_BYTES = 64 * 2**20
+MAX_HANDSHAKE_VALUES = 5_000
+_HANDSHAKE = ("server/discover", "initialize")
 T = TypeVar("T")
 CLIENT = Implementation(name="searchbus", version=VERSION)
 TASKS = "io.modelcontextprotocol/tasks"
@@ -83,6 +86,22 @@ class ServerRequest(Generic[T]):
     may_repeat: bool = True
 
 
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's, with a limit for the answers of the handshake, which pydantic parses on the loop:
+    it takes half a second for as many values as another answer may have."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, *rest: Any, **options: Any
+    ) -> dict[str, Any]:
+        """See JSONRPCDispatcher; raises ServerError."""
+        found = await super().send_raw_request(method, params, *rest, **options)
+        if method in _HANDSHAKE and count_values(msgspec.json.encode(found)) > MAX_HANDSHAKE_VALUES:
+            raise ServerError(
+                f"its answer to {method} has more than {MAX_HANDSHAKE_VALUES:,} values"
+            )
+        return found
+
+
 class ServerSession(ClientSession):
     """The SDK's session; `open_session` negotiates, the methods below send requests.
 
@@ -93,7 +112,7 @@ class ServerSession(ClientSession):
     def __init__(
         self, incoming: Any, outgoing: MessageStream[Any], *, direct: DirectRequests, **options: Any
     ) -> None:
-        super().__init__(incoming, outgoing, **options)
+        super().__init__(dispatcher=_Dispatcher(incoming, outgoing), **options)
         self._outgoing = outgoing
         self._direct = direct
         self._cancelling = Background()
@@ -106,6 +125,7 @@ class ServerSession(ClientSession):
 
         Raises:
             MCPError, RuntimeError, ValidationError: there is no revision that both sides support.
+            ServerError: its answer is too large.
         """
         await negotiate_auto(self)
         # Servers refuse direct requests that overtake `notifications/initialized`.
