@@ -45,6 +45,7 @@ class Retrieval:
     """Documents by id; `batches` has the number of documents of each ingest request."""
 
     documents: dict[str, NewDocument] = field(default_factory=dict)
+    copy: dict[str, NewDocument] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
     staged: list[bool] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
@@ -57,15 +58,19 @@ class Retrieval:
             raise self.failure
         self.batches.append(len(request.documents))
         self.staged.append(request.staged)
-        return IngestReply(results=tuple(self._store(d) for d in request.documents))
+        documents = self._those(staged=request.staged)
+        return IngestReply(results=tuple(self._store(documents, d) for d in request.documents))
 
-    def _store(self, document: NewDocument) -> IngestResult:
+    def _those(self, *, staged: bool) -> dict[str, NewDocument]:
+        return self.copy if staged else self.documents
+
+    def _store(self, documents: dict[str, NewDocument], document: NewDocument) -> IngestResult:
         if "refuse me" in document.text:
             return IngestResult(
                 document_id=document.document_id, outcome="refused", reason="Refused."
             )
-        known = document.document_id in self.documents
-        self.documents[document.document_id] = document
+        known = document.document_id in documents
+        documents[document.document_id] = document
         return IngestResult(
             document_id=document.document_id, outcome="replaced" if known else "stored",
             chunks=len(document.chunks),
@@ -74,11 +79,12 @@ class Retrieval:
     @endpoint
     async def list_(self, call: Call, request: ListRequest) -> ListReply:
         """One document a page, so that every list has several."""
-        if not self.documents:
+        documents = self._those(staged=request.staged)
+        if not documents:
             raise Fault(ErrorCode.NOT_FOUND, "There is no collection.")
-        ids = sorted(self.documents)
+        ids = sorted(documents)
         at = ids.index(request.cursor) if request.cursor else 0
-        document = self.documents[ids[at]]
+        document = documents[ids[at]]
         summary = DocumentSummary(
             collection="c", document_id=document.document_id, title=document.title,
             chunk_count=len(document.chunks), revision=revision_of(document), size_bytes=1,
@@ -89,12 +95,15 @@ class Retrieval:
 
     @endpoint
     async def delete(self, call: Call, request: DeleteRequest) -> DeleteReply:
-        gone = [self.documents.pop(key, None) for key in request.document_ids]
+        documents = self._those(staged=request.staged)
+        gone = [documents.pop(key, None) for key in request.document_ids]
         return DeleteReply(documents=sum(document is not None for document in gone))
 
     @endpoint
     async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
         self.steps.append(request.step)
+        if request.step == "end":
+            self.documents, self.copy = self.copy, {}
         return RebuildReply(documents=len(self.documents))
 
     @endpoint

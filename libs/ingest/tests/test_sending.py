@@ -155,12 +155,28 @@ async def test_documents_are_deleted_by_id(bus, retrieval):
 
 
 async def test_rebuild_fills_a_copy_and_puts_it_in_place(bus, retrieval):
-    """Also what an interrupted rebuild left in the copy, and the source lacks now, is deleted."""
-    await send(bus, "c", items("stale"), rebuild=True)
+    """Also what an interrupted rebuild left in the copy, and neither has now, is deleted."""
+    await send(bus, "c", items("a"))
+    retrieval.copy = {d.document.document_id: d.document for d in items("stale")}
     summary = await send(bus, "c", items("a", "b"), rebuild=True)
     assert (summary.stored, summary.deleted) == (2, 1)
-    assert set(retrieval.staged) == {True}
-    assert retrieval.steps == ["begin", "end"] * 2
+    assert retrieval.staged[1:] == [True]
+    assert retrieval.steps == ["begin", "end"]
+    assert {d.title for d in retrieval.documents.values()} == {"a", "b"}
+
+
+async def test_rebuild_loses_no_document_of_another_source(bus, retrieval):
+    """It takes the place once the other source was sent as well."""
+    await send(bus, "c", items("a"))
+    await send(bus, "c", items("b"))
+    summary = await send(bus, "c", items("a"), rebuild=True)
+    assert (summary.missing, retrieval.steps) == (1, ["begin"])
+    assert "1 of its documents" in summary.notes[-1]
+    assert (await send(bus, "c", items("b"), rebuild=True)).missing == 0
+    assert retrieval.steps == ["begin", "begin", "end"]
+    assert {d.title for d in retrieval.documents.values()} == {"a", "b"}
+    await send(bus, "c", items("b"), rebuild=True, prune=True)
+    assert {d.title for d in retrieval.documents.values()} == {"b"}
 
 
 async def test_rebuild_that_could_not_read_all_replaces_nothing(bus, retrieval):

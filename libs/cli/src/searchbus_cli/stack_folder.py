@@ -19,6 +19,11 @@ _WRITE_AGAIN_S = 2.0
 """Seconds between attempts to write the state file."""
 
 
+def restored(data: Path) -> Path:
+    """Where a data folder that was restored is, whole, until it takes its place."""
+    return data.with_name(f".{data.name}.restored")
+
+
 def claim_folder(data: Path) -> IO[str]:
     """Make a data folder where it is missing, and lock it: it belongs to one stack at a time.
 
@@ -28,6 +33,9 @@ def claim_folder(data: Path) -> IO[str]:
         AlreadyRunningError: a stack runs, starts or stops there.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
+    if not data.exists() and (whole := restored(data)).is_dir():
+        whole.rename(data)  # a restore was killed between its last two steps
+        tell(f"{data} is now what an interrupted restore had put together")
     data.mkdir(mode=0o700, exist_ok=True)
     lock = (data / LOCK_FILE).open("a+")
     if _is_locked(lock):

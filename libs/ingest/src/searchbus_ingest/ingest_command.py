@@ -52,7 +52,7 @@ def ingest(
         bool,
         typer.Option(
             help="Make the collection anew beside itself, with the settings that new collections "
-            "have now; it takes its place at the end."
+            "have now; it takes its place once it has all documents, or with --prune."
         ),
     ] = False,
     delete: Annotated[
@@ -98,7 +98,7 @@ def ingest(
     except KeyboardInterrupt:
         raise fail("Interrupted. Run the same command again to continue.", 130) from None
     _print(summary, collection, time.monotonic() - started_s, as_json, verbose)
-    if summary.failed:
+    if summary.failed or summary.missing:
         raise typer.Exit(1)
 
 

@@ -56,6 +56,7 @@ class Summary:
     """How many documents of one run had which outcome.
 
     `skipped` has what was not stored, each with its reason; `notes` what was stored with a loss.
+    `missing` is the number of documents that a rebuild would lose, so that it replaces nothing.
     `waits` is the number of requests that wait for the service to come back.
     """
 
@@ -63,6 +64,7 @@ class Summary:
     replaced: int = 0
     unchanged: int = 0
     deleted: int = 0
+    missing: int = 0
     chunks: int = 0
     waits: int = 0
     skipped: list[Item] = field(default_factory=list)
@@ -102,7 +104,8 @@ async def send(
         items: read as fast as they are taken, where they are not asynchronous in a thread.
         prune: delete documents of the collection that are not among the items; what could not be
             read stays.
-        rebuild: send all into a copy, which takes the place of the collection where nothing failed.
+        rebuild: send all into a copy, which takes the place of the collection where nothing failed,
+            and where it has every document of it or is to be pruned.
         present: id → revision of what is stored; by default the service is asked.
         summary: counts in this one, which the caller has begun.
 
@@ -113,7 +116,6 @@ async def send(
     service = Retrieval(bus, summary, on_progress)
     if rebuild:
         await service.rebuild(collection, "begin")
-        prune = True  # the copy may have been begun from an older source
     if present is None:
         present = {
             d.document_id: d.revision
@@ -184,8 +186,12 @@ async def send(
                 group.create_task(deliver(batch))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    if prune:
-        gone = tuple(sorted(set(present) - seen))
+    of_others: set[str] = set()
+    if rebuild and not prune:
+        of_others = {d.document_id async for d in stored_documents(service, collection)} - seen
+        summary.missing = len(of_others - present.keys())
+    if prune or rebuild:  # the copy may have been begun from an older source
+        gone = tuple(sorted(set(present) - seen - of_others))
         if gone and hidden:
             summary.notes.append(
                 "Nothing was deleted: what could not be read may be of stored documents. "
@@ -197,6 +203,12 @@ async def send(
         summary.notes.append(
             f"{collection} stays as it was, because not all could be read. Correct that, and run "
             "the same command again to continue."
+        )
+    elif summary.missing:
+        summary.notes.append(
+            f"{collection} stays as it was: {summary.missing} of its documents are not of this "
+            "source. Ingest theirs with --rebuild too, or leave them out with --prune; what "
+            "searchbus sync stored comes back with its next run."
         )
     elif rebuild:
         await service.rebuild(collection, "end")

@@ -11,6 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from searchbus_fakes.web import pdf_of
 from searchbus_ingest.sync import fetching, site
 from searchbus_ingest.sync.fetching import SiteClient
 from searchbus_ingest.sync.site import SiteSource
@@ -404,12 +405,16 @@ async def test_host_that_fails_again_and_again_is_left_alone(
 
 
 async def test_files_without_text_are_skipped(run, internet, retrieval):
-    """Only HTML and plain text are read of strangers."""
+    """Of the pages of a sitemap, which are of its own host, PDFs are read too."""
+    whales = Response(pdf_of("Whales sing."), media_type="application/pdf")
     internet.files = {
-        "/map": sitemap((f"{internet.url}/a", "")),
-        "/a": Response(b"%PDF-1.7", media_type="application/pdf"),
-    }
-    assert "application/pdf" in str((await run("/map")).failed[0])
+        "/map": sitemap(*((f"{internet.url}/{name}", "") for name in "ab")),
+        "/a": whales, "/b": Response(b"GIF89a", media_type="image/gif"),
+        "/feed": rss(item("f", link=f"{internet.url}/a")),
+    }  # fmt: skip
+    assert "image/gif" in str((await run("/map")).failed[0])
+    assert texts(retrieval) == {f"{internet.url}/a": "Whales sing."}
+    assert "application/pdf" in str((await run("/feed")).notes)
 
 
 async def test_other_kind_than_was_asked_for_is_refused(run, internet):

@@ -125,6 +125,7 @@ async def test_sitemap_that_is_too_large_is_named(sites, size_bytes):
     answer = await sites.map()
     assert found(answer) == ["/", "/a"]
     assert "8 MiB" in answer["notes"][0]
+    assert answer["truncated"]
 
 
 async def test_hostile_sitemaps_stop_nobody(sites_with_processes):

@@ -16,7 +16,7 @@ import typer
 from searchbus_cli.errors import StackError
 from searchbus_cli.output import echo, fail, tell
 from searchbus_cli.stack import Stack
-from searchbus_cli.stack_folder import claim_folder
+from searchbus_cli.stack_folder import claim_folder, restored
 from searchbus_contracts import ErrorCode, Fault, decode
 from searchbus_contracts.ingest import (
     DeleteReply,
@@ -142,14 +142,19 @@ def _into_folder(
 def _exchange(draft: Path, folder: Path, *, keep: bool) -> Path | None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     old = folder.with_name(f"{folder.name}.before-{stamp}")
+    # Killed between the next two steps, whoever claims the folder takes the last one.
+    whole = restored(folder)
+    shutil.rmtree(whole, ignore_errors=True)
+    draft.rename(whole)
     try:
         folder.rename(old)
     except OSError as error:
+        shutil.rmtree(whole)
         raise BackupError(
             f"{folder} cannot be replaced ({error.strerror}), as where it is a volume. Restore "
             "into a folder below it with --data."
         ) from None
-    draft.rename(folder)
+    whole.rename(folder)
     if keep:
         return old
     shutil.rmtree(old)

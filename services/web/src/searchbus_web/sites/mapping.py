@@ -185,6 +185,7 @@ class SiteMapping:
 
     def _note(self, url: str, message: str, status: str = "") -> None:
         self._stop(early=status in LATER)
+        self.found.cut |= status == "too_large"
         if len(self.found.notes) < _MAX_NOTES:
             self.found.notes.append(f"{inert(plain(url, max_chars=300))}: {message}")
 
