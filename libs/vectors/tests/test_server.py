@@ -208,12 +208,14 @@ async def test_many_points_go_in_several_requests():
     await store.close()
 
 
-async def test_collection_of_another_program_is_not_dropped():
+async def test_collection_of_another_program_is_not_changed():
     """It has no alias of ours."""
     store = await open_store(url=":memory:")
     await store._client.create_collection("theirs", vectors_config={})
     await store.drop_collection("theirs")
-    assert await store._client.collection_exists("theirs")
+    with pytest.raises(StoreUnavailableError, match="of another program"):
+        await store.ensure_collection("theirs", {"year": "integer"})
+    assert [c.name for c in (await store._client.get_collections()).collections] == ["theirs"]
     await store.close()
 
 

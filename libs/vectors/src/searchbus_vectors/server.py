@@ -102,8 +102,16 @@ class ServerStore(VectorStore):
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
     ) -> None:
-        """Create the collection and its payload indexes."""
-        if not await self._request(name, self._client.collection_exists(name)):
+        """Create the collection and its payload indexes; raises StoreUnavailableError where
+        another program has one of this name."""
+        if name not in await self._aliases():
+            taken = await self._request("", self._client.get_collections())
+            if name in [one.name for one in taken.collections]:  # aliases are not among them
+                raise StoreUnavailableError(
+                    f"{self._name} has a collection {name} of another program.",
+                    "Take another name.",
+                    retryable=False,
+                )
             await self._create(name, dimensions)
         if self._local:  # the local mode has no payload indexes and warns about each
             return
