@@ -224,6 +224,18 @@ async def test_quotation_is_compared_with_the_whole_page(setup):
         await web.quote(IDS.of_page("https://x"), "x" * 2001, **OPTIONS)
 
 
+@pytest.mark.parametrize("lie", [{"start": 0}, {"start": 10**15}, {"chars": 10**15}])
+async def test_a_worker_that_lies_about_its_parts_is_not_read_on(setup, lie):
+    """Neither text twice, nor white space without end."""
+    _, web, _, replies = setup
+    first, second = page(WHALES), page(WHALES, 40)
+    lying = first if "chars" in lie else second
+    lying.structured["items"][0] |= lie
+    replies["web_extract_content"] = first, second, page(WHALES, 80)
+    with pytest.raises(Fault, match="changed while it was read"):
+        await web.quote(IDS.of_page("https://x"), "Nobody knows when they do it", **OPTIONS)
+
+
 TEXT = "Rates rose in March. They fell in June."
 
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from mcp_types import methods
 from msgspec import Raw
 
-from searchbus_contracts import Fault, ResourceBody, TextContent, ToolReply, decode, encode
+from searchbus_contracts import (
+    ErrorCode,
+    Fault,
+    ResourceBody,
+    TextContent,
+    ToolReply,
+    decode,
+    encode,
+)
 from searchbus_contracts.tools import (
     AudioContent,
     EmbeddedResource,
@@ -45,6 +53,14 @@ def test_structured_content_is_the_workers_bytes(value):
     assert reply.structured == encode(value)
     assert reply.value == value
     assert reply.decoded() == ToolReply(structured=value)
+
+
+@pytest.mark.parametrize("space", [b"", b"\n"])
+def test_number_out_of_range_is_not_the_callers(space):
+    """It is JSON all the same, and passes where nobody decodes it."""
+    with pytest.raises(Fault) as raised:
+        assert received(b'{"a":%b1e999}' % space).value
+    assert raised.value.code == ErrorCode.INTERNAL
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"structured":null}', encode(ToolReply())])

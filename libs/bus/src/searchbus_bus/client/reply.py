@@ -114,14 +114,14 @@ def read_reply(
             return None
         return pending.large.add(message)
     except Fault as fault:
-        return FailedAttempt(fault)
+        if fault.code != ErrorCode.INVALID_ARGUMENT:
+            return FailedAttempt(fault)
+        log.warning("a reply could not be read: %s", fault)  # the worker's fault, not the caller's
     except Exception:
         log.exception("a reply could not be read")
-        return FailedAttempt(
-            Fault(
-                ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator."
-            )
-        )
+    return FailedAttempt(
+        Fault(ErrorCode.INTERNAL, "The reply could not be understood. Report it to the operator.")
+    )
 
 
 def _failure(message: Message) -> Failure:

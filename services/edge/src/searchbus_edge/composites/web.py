@@ -34,6 +34,9 @@ from .sources import (
     unknown_id,
 )  # fmt: skip
 
+_MAX_CHARS = 4_000_000
+"""The longest page that is read in parts: twice what the web service keeps of one."""
+
 
 class Web:
     """The web toolset's search and extraction, for callers that have its roles."""
@@ -154,16 +157,23 @@ class Web:
 
     async def _whole(self, hit_id: str, actor: Actor, timeout_s: float) -> FetchedSource | None:
         """A page with its whole text; only white space between its parts may differ."""
-        page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
+        part = page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
         if page is None:
             return None
-        text = " " * page.start + page.text
-        while len(text) < page.chars:
-            part = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s, start=len(text))
-            if part is None or not part.text or part.content_hash != page.content_hash:
-                raise Fault(ErrorCode.UNAVAILABLE, "The page changed while it was read. Try again.")
+        text = ""
+        # A worker may say anything of where its part begins.
+        while (
+            part is not None
+            and part.content_hash == page.content_hash
+            and len(text) <= part.start <= page.chars <= _MAX_CHARS
+        ):
             text += "\n" * (part.start - len(text)) + part.text
-        return replace(page, text=text, start=0)
+            if len(text) >= page.chars:
+                return replace(page, text=text, start=0)
+            if not part.text:
+                break
+            part = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s, start=len(text))
+        raise Fault(ErrorCode.UNAVAILABLE, "The page changed while it was read. Try again.")
 
     def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
         listed = self._registry.view(None).tool_of.get(tool)

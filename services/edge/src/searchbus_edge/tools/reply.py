@@ -7,6 +7,7 @@ bytes are copied into the response, once as they are, and once escaped as the te
 from __future__ import annotations
 
 import codecs
+import logging
 from typing import Any
 
 import mcp_types as types
@@ -29,6 +30,7 @@ from searchbus_contracts.tools import UNTRUSTED, InputRequired
 from ..catalog.render import content_block
 from ..catalog.view import ListedTool
 
+log = logging.getLogger("searchbus.edge")
 _NOTHING = (b"", b"null")
 _PIECE_BYTES = 64 * 1024
 _parts = msgspec.json.Decoder(dict[str, Raw])
@@ -93,8 +95,8 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> Any:
-        """The structured content, decoded; None where there is none."""
-        return decode(self.structured, dict[str, Any]) if self.structured is not None else None
+        """The structured content, decoded; None where there is none. Raises Fault(internal)."""
+        return _read(self.structured, dict[str, Any]) if self.structured is not None else None
 
     @property
     def texts(self) -> list[str]:
@@ -169,5 +171,18 @@ def tool_result(reply: ToolReply) -> types.CallToolResult:
 def _compact(json: bytes) -> bytes:
     """JSON on one line, as an event stream needs it; our own workers send no other."""
     if b"\n" in json or b"\r" in json or b"\t" in json:
-        return encode(decode(json, Any))
+        return encode(_read(json, Any))
     return json
+
+
+def _read(json: bytes, kind: Any) -> Any:
+    """What a worker wrote. Raises Fault(internal) where it has a number that is out of range: no
+    caller can correct it."""
+    try:
+        return decode(json, kind)
+    except Fault as fault:
+        log.warning("the result of a tool cannot be read: %s", fault)
+        raise Fault(
+            ErrorCode.INTERNAL,
+            "The tool's answer could not be understood. Report it to the operator.",
+        ) from None
