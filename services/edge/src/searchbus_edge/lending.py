@@ -187,6 +187,7 @@ class _Borrower:
             loan.service,
             max_in_flight=settings.max_in_flight,
             max_timeout_s=settings.call_timeout_cap_s,
+            admit=partial(policy.abuse.admit, TENANT + loan.borrower),
             # An answer counts until the borrower has taken it, as one to a client.
             keeping=partial(Transit, TENANT + loan.borrower),
             shows_parts=False,
@@ -250,7 +251,6 @@ class _Borrower:
 
     async def _call(self, toolset: str, call: Call, request: ToolCall) -> ToolReply:
         tenant = Actor(subject=TENANT + self.name)
-        await self._policy.abuse.admit(tenant.subject)
         view = self._registry.view(toolset)
         listed = view.tool_of.get((toolset, request.tool))
         target = Target(view, request.tool, listed, listed)

@@ -101,10 +101,10 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     search_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     """Searches of a caller at once, before the sustained rate counts."""
     call_rate_per_s: Annotated[float, Field(ge=0)] | None = None
-    """Sustained tool calls per caller; 0: no limit. Default: 50, and no limit without access
-    control."""
+    """Sustained calls per caller: of tools, and of prompts and resources that services answer; 0:
+    no limit. Default: 50, and no limit without access control."""
     call_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    """Tool calls of a caller at once, before the sustained rate counts."""
+    """Calls of a caller at once, before the sustained rate counts."""
     costly_rate_per_s: Annotated[float, Field(ge=0)] = 5.0
     """Sustained calls per caller to each tool that costs money; 0: no limit."""
     costly_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 100
@@ -114,8 +114,8 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     money), credits (of paid providers) and tokens (of answers, estimated): {"caller_calls": 2000,
     "tenant_tokens": 5000000}."""
     abuse_rate_per_s: Annotated[float, Field(ge=0)] | None = None
-    """Sustained HTTP requests per caller before HTTP 429, and calls of each tenant that borrows; 0:
-    no limit. Default: 500, and no limit without access control."""
+    """Sustained HTTP requests per caller before HTTP 429, and messages of each tenant that
+    borrows; 0: no limit. Default: 500, and no limit without access control."""
     abuse_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
     """HTTP requests of a caller at once, before the sustained rate counts."""
     http_interfaces: tuple[Literal["api", "console", "searxng", "tavily", "read"], ...] = (

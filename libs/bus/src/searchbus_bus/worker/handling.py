@@ -206,6 +206,8 @@ class Handling:
         self.handled += 1
 
     async def _run(self, message: Message, handler: Handler) -> None:
+        if self._worker.admit is not None:
+            await self._worker.admit()
         deadline = Deadline.from_headers(message.headers, self._worker.max_timeout_s)
         received_deadline.set(deadline)
         call = Call(

@@ -119,6 +119,7 @@ class Worker:
             refused with `overloaded`. As many as are handled by default, and at least 16.
         max_request_bytes: a larger request in parts is refused before any part is fetched.
         max_timeout_s: the most time that a request has, whatever its caller gives it.
+        admit: counts each request before anything of it is looked at; raises Fault(rate_limited).
         keeping: entered for each request, until its reply is sent.
         shows_parts: whether whoever pings may know what the other parts of the process say of
             themselves (live.py); not where another tenant does.
@@ -133,6 +134,7 @@ class Worker:
         max_waiting: int | None = None,
         max_request_bytes: int = MAX_BODY_BYTES,
         max_timeout_s: float = math.inf,
+        admit: Callable[[], Awaitable[None]] | None = None,
         keeping: Callable[[], AbstractContextManager[Any]] = nullcontext,
         shows_parts: bool = True,
         description: str = "",
@@ -143,6 +145,7 @@ class Worker:
         self.max_waiting = max(16, max_in_flight) if max_waiting is None else max_waiting
         self.max_request_bytes = max_request_bytes
         self.max_timeout_s = max_timeout_s
+        self.admit = admit
         self.keeping = keeping
         self.shows_parts = shows_parts
         self.description = description
