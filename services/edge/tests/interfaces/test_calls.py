@@ -163,14 +163,20 @@ async def test_body_is_read_within_the_limits_of_mcp(calls, body, headers, statu
     assert raised.value.status == status
 
 
-async def test_tool_may_allow_a_larger_body(calls, make_tool):
-    """As it declares; no body stands for no arguments."""
-    body = json.dumps({"a": "x" * 300_000}).encode()
-    received = await calls.admit(scope())
-    big = make_tool("big", max_request_bytes=400_000)
-    vars(calls.everything)["max_request_bytes"] = 400_000  # as if it were listed
-    assert len(read_arguments(await calls.json(received, receiver(body), tool=big))["a"]) == 300_000
-    assert read_arguments(await calls.json(received, receiver())) == {}
+@pytest.mark.parametrize("name", ["big", "call_tool"])
+async def test_tool_may_allow_a_larger_body(calls, make_tool, name):
+    """As it declares, also where call_tool names it; no body stands for no arguments."""
+    body = json.dumps({"name": "big", "a": "x" * 300_000}).encode()
+    received, view = await calls.admit(scope()), calls.everything
+    view.tools["big"] = make_tool("big", max_request_bytes=400_000)
+    view.tools["call_tool"] = make_tool("call_tool", toolset="lazy")
+    vars(view)["max_request_bytes"] = 400_000  # as if it were listed
+    found = await calls.arguments(received, receiver(body), view, name)
+    assert len(found["a"]) == 300_000
+    assert await calls.arguments(received, receiver(), view, name) == {}
+    with pytest.raises(HttpError) as raised:
+        await calls.arguments(received, receiver(body), view, "say")
+    assert raised.value.status == 413
 
 
 async def test_body_of_another_media_type_is_given_as_it_is(calls):

@@ -48,7 +48,7 @@ from ..http.head import HttpRefusal, Received, media_types
 from ..search.methods import SearchMethods
 from ..tools.call import ForwardedEvents, Served, log_data
 from ..tools.reply import Reply
-from .calls import HttpCalls, failure_of, parameters, plain_app, read_arguments
+from .calls import HttpCalls, failure_of, parameters, plain_app
 from .openapi import ALL_TOOLS, TOOLS, OpenApi, path_of
 
 SEGMENTS = ("api", "openapi.json", "docs")
@@ -189,7 +189,7 @@ class HttpApi:
             raise HttpError.of(HttpRefusal(404, _NOTHING))
         form = form_of(received.head.accept)
         listed = view.tools.get(name)
-        arguments = read_arguments(await self._calls.json(received, receive, tool=listed))
+        arguments = await self._calls.arguments(received, receive, view, name)
         if form.json or form.text:
             with DisconnectWatch(receive, None):
                 served = await self._calls.call(received, view, name, arguments)

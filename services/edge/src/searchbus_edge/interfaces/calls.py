@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -31,10 +32,11 @@ from searchbus_bus.telemetry import trace_id
 from searchbus_contracts import ErrorCode, Fault, ToolEvent, decode
 
 from ..catalog.registry import Registry
-from ..catalog.view import ListedTool, View
+from ..catalog.view import View
 from ..http.answer import TEXT, PlainAnswer
 from ..http.faults import TOOL_ERROR, Form, HttpError, accepted, failed
 from ..http.head import Head, HttpRefusal, Received, parse_head
+from ..mcp.messages import name_in
 from ..tools.admission import HttpPolicy
 from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
 from ..tools.faults import shown_error
@@ -83,15 +85,15 @@ class HttpCalls:
         accepted(self._policy.addresses.check(parse_head(scope["headers"])))
 
     async def body(
-        self, received: Received, receive: Any, *, tool: ListedTool | None = None
+        self, received: Received, receive: Any, declared: Callable[[bytes], int] = lambda _: 0
     ) -> bytes:
-        """The body of a request, of any media type, as large as its tool allows; raises
-        HttpError."""
+        """The body of a request, of any media type, with as many bytes as `declared` allows it
+        beyond the usual limit; raises HttpError."""
         limits = self._policy.limits
         found = accepted(
             await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
         )
-        accepted(limits.check(found, tool.descriptor.max_request_bytes if tool is not None else 0))
+        accepted(limits.check(found, declared(found)))
         return found
 
     async def file(self, received: Received, receive: Any) -> bytes:
@@ -100,11 +102,22 @@ class HttpCalls:
         return accepted(await limits.read(received.head, receive, lambda: limits.most_bytes))
 
     async def json(
-        self, received: Received, receive: Any, *, tool: ListedTool | None = None
+        self, received: Received, receive: Any, declared: Callable[[bytes], int] = lambda _: 0
     ) -> bytes:
         """A body that is to be JSON, for `read_arguments`; see `body`. Raises HttpError."""
         accepted(_check_media_type(received.head))
-        return await self.body(received, receive, tool=tool)
+        return await self.body(received, receive, declared)
+
+    async def arguments(
+        self, received: Received, receive: Any, view: View, name: str
+    ) -> dict[str, Any]:
+        """The arguments of a call, in a body as large as its tool allows, also where call_tool
+        names that; raises HttpError."""
+        target = partial(self._calls.resolver.of_names, view, name)
+        body = await self.json(
+            received, receive, lambda body: target(partial(name_in, body)).max_request_bytes
+        )
+        return read_arguments(body)
 
     async def call(
         self,

@@ -39,19 +39,14 @@ class RpcRequest(Struct, frozen=True):
         """The tool that a tools/call names; empty for every other request."""
         if self.method != "tools/call" or not len(self.params):
             return ""
-        try:
-            name = _named.decode(self.params).name
-        except UNREADABLE:
-            return ""
-        return name if isinstance(name, str) else ""
+        return name_in(self.params)
 
     def named_argument(self) -> str:
         """The argument `name` of a tools/call; empty where there is none."""
         try:
-            name = _to_call.decode(self.params).arguments.name
+            return name_in(_to_call.decode(self.params).arguments)
         except UNREADABLE:
             return ""
-        return name if isinstance(name, str) else ""
 
 
 class Notification(Struct, frozen=True):
@@ -79,11 +74,20 @@ class _Named(Struct, frozen=True):
 
 
 class _ToCall(Struct):
-    arguments: _Named = _Named()
+    arguments: Raw = _NO_PARAMS
 
 
 _named = msgspec.json.Decoder(_Named)
 _to_call = msgspec.json.Decoder(_ToCall)
+
+
+def name_in(body: bytes | Raw) -> str:
+    """The field `name` of a JSON object, which is not decoded as a whole; empty without one."""
+    try:
+        name = _named.decode(body).name
+    except UNREADABLE:
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def read_other(body: bytes, *, modern: bool) -> Message | list[Any]:
