@@ -53,7 +53,7 @@ from .search.methods import SearchMethods
 from .settings import EdgeSettings, check_state_key
 from .sharing import pinning, shared_files
 from .tools.admission import AddressRules, HttpPolicy
-from .tools.audit import AuditLog
+from .tools.audit import AuditLog, CountedReads
 from .tools.budgets import Budgets
 from .tools.call import ToolCalls
 from .tools.limits import CallerLimits
@@ -267,8 +267,10 @@ class _Tools:
         self.finder = finder
         self.search = SearchMethods(finder)
         self.pages = Pages(cursors, page_size=settings.page_size)
-        self.resources = Resources(bus, cursors, page_size=settings.page_size)
-        self.prompts = Prompts(bus)
+        self.audit = AuditLog(arguments=settings.audit_arguments)
+        read = CountedReads(bus, self.limits.call, self.audit, budgets)
+        self.resources = Resources(bus, cursors, read, page_size=settings.page_size)
+        self.prompts = Prompts(bus, read)
         self.registry = Registry(
             self.directory,
             settings.toolset_order,
@@ -278,7 +280,6 @@ class _Tools:
             pinning=pinning,
             joined=settings.joined_endpoints,
         )
-        self.audit = AuditLog(arguments=settings.audit_arguments)
         self.calls = ToolCalls(
             bus,
             Resolver(self.registry),

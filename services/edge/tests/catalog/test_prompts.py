@@ -23,6 +23,8 @@ from searchbus_contracts.resources import CompleteReply, PromptGetReply
 from searchbus_edge.catalog.prompts import MAX_ARGUMENT_CHARS, Prompts, complete, fill
 from searchbus_edge.catalog.registry import Registry
 
+from ..conftest import uncounted
+
 PROMPT = PromptDescriptor(
     name="compare", toolset="t", description="Compares.",
     arguments=(
@@ -145,7 +147,7 @@ async def far(bus, broker):
     await broker.connect(name="far").serve(worker)
     directory = Directory(bus)
     await directory.start()
-    yield Prompts(bus), Registry(directory, ()), source
+    yield Prompts(bus, uncounted(bus)), Registry(directory, ()), source
     await directory.close()
 
 

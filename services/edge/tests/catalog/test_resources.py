@@ -19,6 +19,8 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_edge.auth.signing import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.catalog.resources import Resources
 
+from ..conftest import uncounted
+
 
 class Books(Toolset, name="books"):
     torn = False
@@ -53,7 +55,7 @@ async def view(registry, directory, broker):
 
 @pytest.fixture
 def resources(bus):
-    return Resources(bus, Cursors(b"k" * 32), page_size=2)
+    return Resources(bus, Cursors(b"k" * 32), uncounted(bus), page_size=2)
 
 
 async def walk(resources, actor, view):

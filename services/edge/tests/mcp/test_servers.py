@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 from types import SimpleNamespace
 
 import httpx
@@ -14,13 +15,22 @@ from mcp import Client
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from searchbus_bus import Worker, end_task
+from searchbus_bus import MemoryBroker, Worker, end_task
 from searchbus_contracts import InputRequired
 from searchbus_contracts.attach import ATTACHED_BY
+from searchbus_edge.app import build_app
+from searchbus_edge.auth.static_keys import KeyFile
+from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.http import answer as http_answer
 from searchbus_edge.mcp import servers
 from searchbus_edge.mcp.client import client_capabilities, dump_responses, request_input
 from searchbus_edge.mcp.servers import ListChanges
+from searchbus_edge.settings import EdgeSettings
+from searchbus_runtime import Health
+from searchbus_runtime.server import HttpServer
 from searchbus_testing import until
+
+from ..conftest import Dictionary, dictionary_worker
 
 MODES = ["legacy", "auto"]
 """The handshake of revisions to 2025-11-25, and whatever is newest (2026-07-28)."""
@@ -301,6 +311,61 @@ async def test_nobody_listens_at_an_edge_that_stops():
     ctx = SimpleNamespace(request=SimpleNamespace(caller="ann"), request_id=1)
     fault = await fault_of(changes.listen(ctx, None))
     assert (fault.error.code, fault.error.data["code"]) == (-31503, "unavailable")
+
+
+async def test_a_stream_ends_with_the_key_of_its_caller(tmp_path, monkeypatch):
+    """It is asked for again every few seconds, while nothing else happens on the stream."""
+    monkeypatch.setattr(http_answer, "ADMIT_EVERY_S", 0.05)
+    file = KeyFile(tmp_path / "keys.json")
+    key, record = file.add("listener", ("*",))
+    method = "subscriptions/listen"
+    sent = {
+        "Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+    }  # fmt: skip
+    params = {
+        "notifications": {"toolsListChanged": True},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    settings = EdgeSettings(auth="static", data_dir=tmp_path, keys_file=file.path)
+    async with (
+        open_edge(MemoryBroker().connect(name="edge"), settings) as edge,
+        HttpServer.serving(build_app(edge, Health())) as server,
+        httpx.AsyncClient(base_url=server.url, headers=sent) as http,
+        http.stream("POST", "/mcp", json=body) as stream,
+        asyncio.timeout(60),
+    ):
+        lines = stream.aiter_lines()
+        while not (await anext(lines)).startswith("data: "):
+            pass
+        file.revoke(record.id)
+        async for _ in lines:  # until it ends
+            pass
+        assert edge.changes._streams == {}
+
+
+async def test_reads_of_services_count_as_calls(caplog):
+    """They give what tools give: by them no caller gets past its limits, and out of the log."""
+    caplog.set_level(logging.INFO, "searchbus.audit")
+    broker = MemoryBroker()
+    await broker.connect(name="dictionary").serve(dictionary_worker(Dictionary()))
+    settings = EdgeSettings(daily_budgets={"caller_calls": 2})
+    async with (
+        open_edge(broker.connect(name="edge"), settings) as edge,
+        HttpServer.serving(build_app(edge, Health())) as server,
+        Client(f"{server.url}/mcp/dictionary", mode="legacy") as client,
+    ):
+        for _ in range(2):
+            await client.read_resource("dict://all")
+        fault = await fault_of(client.read_resource("dict://all"))
+    assert fault.error.data["code"] == "rate_limited"
+    said = "anonymous called resources/read dict://all: {}".format
+    await until(lambda: said("ok") in caplog.text and said("rate_limited") in caplog.text)
 
 
 async def asked(url: str, method: str, revision: str, worker: object) -> dict:

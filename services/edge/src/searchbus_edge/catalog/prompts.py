@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import mcp_types as types
 import msgspec
 from mcp.shared.exceptions import MCPError
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, Request
 from searchbus_contracts import Actor, PromptDescriptor, PromptMessage, ResourceTemplate
 from searchbus_contracts.resources import (
     CompleteReply,
@@ -33,11 +33,25 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]+)\}")
 _MAX_COMPLETIONS = 100
 
 
-class Prompts:
-    """Fills in and completes the prompts of a view, and completes its resource templates."""
+T = TypeVar("T")
 
-    def __init__(self, bus: Bus) -> None:
+
+class Read(Protocol):
+    """Sends a request that counts as a call of its actor; raises Fault."""
+
+    async def __call__(
+        self, what: str, actor: Actor, request: Request[T], arguments: Mapping[str, str]
+    ) -> T:
+        """The reply to a request, which the audit log calls `what`."""
+
+
+class Prompts:
+    """Fills in and completes the prompts of a view, and completes its resource templates; `read`
+    asks their workers for those that they fill in."""
+
+    def __init__(self, bus: Bus, read: Read) -> None:
         self._bus = bus
+        self._read = read
 
     async def get(
         self, actor: Actor, view: View, name: str, arguments: Mapping[str, str]
@@ -48,14 +62,14 @@ class Prompts:
         if descriptor.messages:
             return fill(descriptor, arguments, tools=view.prompt_tools(actor))
         _check(descriptor, arguments)
-        reply = await self._bus.request(
+        request = Request(
             self._bus.subjects.prompt(descriptor.toolset, "get"),
             PromptGetRequest(prompt=descriptor.name, arguments=dict(arguments)),
             PromptGetReply,
             service=view.services.get(descriptor.toolset, descriptor.toolset),
             timeout_s=GET_TIMEOUT_S,
-            actor=actor,
         )
+        reply = await self._read(f"prompts/get {name}", actor, request, arguments)
         return types.GetPromptResult(
             description=reply.description,
             messages=[

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from msgspec import to_builtins
 
-from searchbus_bus import Bus
+from searchbus_bus import Bus, Request
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -23,11 +23,13 @@ from searchbus_contracts import (
     ResourceListRequest,
     ResourceReadReply,
     ResourceReadRequest,
+    ResourceTemplate,
 )
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage
 
 from ..auth.signing import UNKNOWN_CURSOR, Cursors
 from . import render
+from .prompts import Read
 from .view import View
 
 READ_TIMEOUT_S = 30.0
@@ -36,10 +38,11 @@ _WORKER_PAGE = 200
 
 
 class Resources:
-    """Lists and reads the resources of a view."""
+    """Lists and reads the resources of a view; `read` asks their workers."""
 
-    def __init__(self, bus: Bus, cursors: Cursors, *, page_size: int) -> None:
+    def __init__(self, bus: Bus, cursors: Cursors, read: Read, *, page_size: int) -> None:
         self._bus = bus
+        self._read = read
         self._cursors = cursors
         self._page_size = page_size
 
@@ -119,15 +122,17 @@ class Resources:
         )
         if found is None or not actor.holds(found.required_roles):
             raise _not_found(uri, revision)
+        request = Request(
+            self._bus.subjects.resource(found.toolset, "read"),
+            ResourceReadRequest(uri=uri),
+            ResourceReadReply,
+            service=view.services.get(found.toolset, found.toolset),
+            timeout_s=READ_TIMEOUT_S,
+        )
+        # Of a template the rest of the URI is the caller's, as arguments are.
+        name = found.uri_template if isinstance(found, ResourceTemplate) else uri
         try:
-            reply = await self._bus.request(
-                self._bus.subjects.resource(found.toolset, "read"),
-                ResourceReadRequest(uri=uri),
-                ResourceReadReply,
-                service=view.services.get(found.toolset, found.toolset),
-                timeout_s=READ_TIMEOUT_S,
-                actor=actor,
-            )
+            reply = await self._read(f"resources/read {name}", actor, request, {"uri": uri})
         except Fault as fault:
             if fault.code == ErrorCode.NOT_FOUND:
                 raise _not_found(uri, revision) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from starlette.responses import Response
@@ -17,6 +18,8 @@ from .head import Head, Headers
 
 PING_INTERVAL_S = 15.0
 """As the SDK does: a proxy closes streams that are silent for long."""
+ADMIT_EVERY_S = 5.0
+"""Between two looks at whether a caller may still listen."""
 WATCH_AFTER_S = 0.02
 """Most requests end earlier, and need no task that waits for the client's disconnect."""
 _JOINED_BYTES = 64 * 1024
@@ -216,13 +219,20 @@ class DisconnectWatch:
     Args:
         receive: of the ASGI request, after the whole body was read.
         stream: gets the pings; None where the response has no form yet.
+        admits: whether the caller may still listen; one who may not is as one who is gone.
     """
 
-    __slots__ = ("_receive", "_stream", "_task", "_timer", "_watched", "gone")
+    __slots__ = ("_admits", "_receive", "_stream", "_task", "_timer", "_watched", "gone")
 
-    def __init__(self, receive: Any, stream: EventStream | None) -> None:
+    def __init__(
+        self,
+        receive: Any,
+        stream: EventStream | None,
+        admits: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self._receive = receive
         self._stream = stream
+        self._admits = admits
         self._task: asyncio.Task[None] | None = None
         self.gone = False
 
@@ -245,13 +255,14 @@ class DisconnectWatch:
 
     async def _watch(self) -> None:
         receiving = asyncio.ensure_future(self._receive())
+        every_s = PING_INTERVAL_S if self._admits is None else ADMIT_EVERY_S
         try:
             while True:
-                done, _ = await asyncio.wait({receiving}, timeout=PING_INTERVAL_S)
-                if not done:
+                done, _ = await asyncio.wait({receiving}, timeout=every_s)
+                if not done and (self._admits is None or await self._admits()):
                     if self._stream is not None:
                         await self._stream.ping()
-                elif receiving.result()["type"] == "http.disconnect":
+                elif not done or receiving.result()["type"] == "http.disconnect":
                     self.gone = True
                     if self._watched is not None:
                         self._watched.cancel()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -127,13 +128,18 @@ class McpEndpoint:
                 # Nothing is waited for, so nothing is cancelled when the client disconnects.
                 await answer.finish(ready)
                 return
-        with DisconnectWatch(receive, answer):
+        admits = None
+        if isinstance(message, RpcRequest) and message.method == LISTEN:
+            admits = partial(self._policy.admits, received, self._path)
+        with DisconnectWatch(receive, answer, admits) as watch:
             if isinstance(message, list):
                 await self._serve_batch(received, message, answer, send)
             elif (refusal := self._lacks_role(received, target)) is not None:
                 await refused(refusal, _id_of(message)).send(send)
             else:
                 await self.message(received, message, target, answer)
+        if watch.gone and answer.started:  # whoever may not listen any more is still connected
+            await answer.end()
 
     async def _serve_batch(
         self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any

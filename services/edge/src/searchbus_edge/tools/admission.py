@@ -65,6 +65,14 @@ class HttpPolicy:
             return self._too_many(fault)
         return self.addresses.check(head) or Received(head, actor, caller=caller)
 
+    async def admits(self, received: Received, resource: str) -> bool:
+        """Whether the credential of a request that was admitted is still valid."""
+        try:
+            await self.authenticator.identify(received.head.authorization, resource)
+        except UnauthenticatedError:
+            return False
+        return True
+
     def check_role(
         self, actor: Actor, resource: str, called: ListedTool | None
     ) -> HttpRefusal | None:

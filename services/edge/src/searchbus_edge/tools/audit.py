@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from opentelemetry import metrics, trace
 
-from searchbus_bus import SECONDS
+from searchbus_bus import SECONDS, Bus, Request
 from searchbus_bus.telemetry import traceparent
-from searchbus_contracts import Actor
+from searchbus_contracts import Actor, Fault, encode
 from searchbus_runtime.logs import LineQueue, log_lines, timestamp
 
 from ..catalog.view import ListedTool
+from .budgets import Budgets, tokens_of
+from .limits import Limiter
 
+T = TypeVar("T")
 log = logging.getLogger("searchbus.audit")
 _WRITE_EVERY_S = 0.2
 _MAX_TOOLS = 500
@@ -134,6 +138,50 @@ class AuditLog:
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._lines.close()
+
+
+class CountedReads:
+    """Reads prompts and resources of services for callers, who could read by them what tools give:
+    each counts as a call for limits, budgets and the audit log.
+
+    Args:
+        limiter: of the calls of one caller.
+        budgets: of a day; None: there are none.
+    """
+
+    def __init__(
+        self, bus: Bus, limiter: Limiter, audit: AuditLog, budgets: Budgets | None
+    ) -> None:
+        self._bus = bus
+        self._limiter = limiter
+        self._audit = audit
+        self._budgets = budgets
+
+    async def __call__(
+        self, what: str, actor: Actor, request: Request[T], arguments: Mapping[str, str]
+    ) -> T:
+        """Send a request, which the log calls `what`; raises Fault."""
+        started_s = time.perf_counter()
+        outcome, size_bytes = "cancelled", 0
+        try:
+            await self._limiter.admit(actor.subject)
+            if self._budgets is not None:
+                await self._budgets.admit(actor.subject, costly=False)
+            reply = await self._bus.send(msgspec.structs.replace(request, actor=actor))
+            outcome, size_bytes = "ok", len(encode(reply))
+            return reply
+        except Fault as fault:
+            outcome = fault.code
+            raise
+        finally:
+            tokens = tokens_of(size_bytes)
+            if self._budgets is not None:
+                self._budgets.spend(actor.subject, tokens=tokens, credits=0.0)
+            self._audit.record(
+                actor, what, None, outcome=outcome, size_bytes=size_bytes, tokens=tokens,
+                duration_s=time.perf_counter() - started_s, span=trace.get_current_span(),
+                arguments=arguments,
+            )  # fmt: skip
 
 
 def _measure(toolset: str, tool: str, outcome: str, duration_s: float) -> None:
