@@ -115,7 +115,8 @@ def run_service(service: Service) -> int:
     from .process import run
     from .settings import forget_secrets, load_settings
 
-    start, settings = _load(service, "start"), settings_class(service)
+    # The settings first, which import little: the edge's say how the models of the rest are built.
+    settings, start = settings_class(service), _load(service, "start")
     loaded = load_settings(settings, service.name)
     forget_secrets(settings)
     count = getattr(loaded, "processes", 1)
