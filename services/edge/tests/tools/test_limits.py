@@ -151,6 +151,35 @@ async def test_a_caller_gets_no_new_burst_when_the_store_goes_or_comes(clock):
     assert sum([await admitted(limiter) for _ in range(30)]) == 10
 
 
+async def test_an_only_edge_counts_without_the_store_except_where_calls_cost_money(clock):
+    """A call that comes alone waits for no request to the store."""
+    store = View(MemoryKeyValue(ttl_s=3600, clock=clock))
+    free, costly = (
+        SharedLimiter("x", store, 10.0, 10, clock=clock, edges=lambda: 1, fail_closed=costly)
+        for costly in (False, True)
+    )
+    assert sum([await admitted(free) for _ in range(50)]) == 10
+    assert not store.asked
+    assert await admitted(costly)
+    assert store.asked
+
+
+async def test_what_an_only_edge_admitted_counts_when_a_second_one_joins(clock):
+    """Both admit a burst more together, at most, and then what the limit says."""
+    store, count = MemoryKeyValue(ttl_s=3600, clock=clock), 1
+    first, second = (
+        SharedLimiter("x", store, 10.0, 10, clock=clock, edges=lambda: count) for _ in range(2)
+    )
+    assert sum([await admitted(first) for _ in range(50)]) == 10
+    count = 2
+    assert not await admitted(first)
+    got = 0
+    for step in range(3000):  # half a minute
+        got += await admitted((first, second)[step % 2])
+        clock.now_s += 0.01
+    assert 0.85 * 300 <= got <= 1.05 * 310
+
+
 async def test_edges_share_the_limit_while_the_store_is_away(clock):
     """Three of them admit no more than one, before, meanwhile and after."""
     store = MemoryKeyValue(ttl_s=3600, clock=clock)
@@ -168,11 +197,13 @@ class View:
     """The store as one edge sees it, which may be cut off alone."""
 
     away = False
+    asked = 0
 
     def __init__(self, store: MemoryKeyValue) -> None:
         self._store = store
 
     def __getattr__(self, name: str):
+        self.asked += 1
         if self.away:
             raise Fault("unavailable", "The key-value store is away.")
         return getattr(self._store, name)

@@ -123,13 +123,14 @@ class _Count:
 
 
 class SharedLimiter:
-    """One limit of a caller over all edges.
+    """One limit of a caller over all edges. An only edge counts by itself, since a call that
+    comes alone would wait for two requests to the store; not where an error would cost money.
 
     Args:
         name: of the limit; callers of different limits do not share.
         fail_closed: refuse while the store is unreachable, rather than count on its own.
         clock: seconds of the epoch.
-        edges: how many share the limit while each counts on its own.
+        edges: how many share the limit; 0: not known.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class SharedLimiter:
         *,
         fail_closed: bool = False,
         clock: Callable[[], float] = time.time,
-        edges: Callable[[], int] = lambda: 1,
+        edges: Callable[[], int] = lambda: 0,
     ) -> None:
         self.rate_per_s = rate_per_s
         self.burst = max(1, burst)
@@ -174,7 +175,9 @@ class SharedLimiter:
 
     async def _admit(self, caller: str, gcra: Gcra) -> None:
         while not self._spend(caller):
-            if 0 < self._away_until_s - self._clock() <= _LEASE_S:  # else the clock was set back
+            is_only = self._edges() == 1 and not self._fail_closed
+            # More than _LEASE_S: the clock was set back.
+            if is_only or 0 < self._away_until_s - self._clock() <= _LEASE_S:
                 await self._admit_alone(caller)
                 return
             try:
