@@ -93,6 +93,17 @@ def test_more_documents_than_the_limit_end_the_ingest(run, tmp_path, monkeypatch
     assert "Ingest parts of the source" in done.stderr
 
 
+def test_rebuild_that_would_lose_documents_is_said(run, tmp_path, retrieval):
+    """By a note with what to do, and the exit code: the collection is as it was."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text("Whales sing.")
+        assert run(tmp_path / f"{name}.txt", "--collection", "c").exit_code == 0
+    done = run(tmp_path / "a.txt", "--collection", "c", "--rebuild")
+    assert done.exit_code == 1
+    assert "1 of its documents" in done.stderr
+    assert (len(retrieval.documents), retrieval.steps) == (2, ["begin"])
+
+
 @pytest.mark.timeout(120)
 def test_device_as_source_is_refused(run):
     """It is not read: this one has no end."""
