@@ -81,12 +81,9 @@ class ScrapedSearch:
             fetch = functools.partial(self._pages.next_page, endpoint, page.next_form, request)
             try:
                 page = await self._fetch(caller, end_s, fetch)
-            except EngineError as error:
-                note = f"Further results could not be fetched: {error.detail}."
-                break
-            except Fault as fault:
-                reason = fault.failure.message.rstrip(".")
-                note = f"Further results could not be fetched: {reason}."
+            except (EngineError, Fault) as error:
+                reason = error.detail if isinstance(error, EngineError) else error.failure.message
+                note = f"Further results could not be fetched: {reason.rstrip('.')}."
                 break
         return SearchRows(list(rows.values())[: request.limit], note)
 
