@@ -2,6 +2,8 @@
 
 raw NATS_URL    a bare ASGI application under uvicorn with httptools, and a bare NATS responder on
                 RAW_SUBJECT; prints the port
+chain NATS_URL  the same application, which asks that responder first: what HTTP and NATS cost between
+                two processes before any work; prints the port
 worker          a searchbus worker with one tool, `echo`
 """
 
@@ -52,6 +54,21 @@ async def serve_raw(nats_url: str) -> None:
     await asyncio.Event().wait()
 
 
+async def serve_chain(nats_url: str) -> None:
+    """Serve the application that asks the responder until the process is ended."""
+    client = await nats.connect(nats_url)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await client.request(RAW_SUBJECT, ANSWER, timeout=5)
+            await raw_app(scope, receive, send)
+
+    server = await HttpServer.start(app, lifespan="off", server_header=False, http="httptools")
+    sys.stdout.write(f"{server.port}\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
 class Text(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of echo."""
 
@@ -80,7 +97,7 @@ def main() -> int:
     if part == "worker":
         return run("echo", load_settings(ServiceSettings), start_worker)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve_raw(*arguments))
+        runner.run({"raw": serve_raw, "chain": serve_chain}[part](*arguments))
     return 0
 
 
