@@ -142,8 +142,7 @@ class Bus:
             ) from None
 
     def explain_absences(self, absence: Callable[[str], object | None]) -> None:
-        """Let `unavailable` failures say since when a service is away; `absence` is None for any
-        other."""
+        """Let `unavailable` failures say since when a service is away; None for any other."""
         self._absence = absence
 
     def _explained(self, fault: Fault, service: str) -> Fault:
@@ -157,8 +156,7 @@ class Bus:
         return Fault(ErrorCode.UNAVAILABLE, f"{absence} Try again later, or go on without it.")
 
     async def send_hedged(self, request: Request[T], hedge: Hedge) -> T:
-        """Send a read, and send it to another instance too where the first is slow; raises as
-        `send`."""
+        """Send a read, and to another instance too where the first is slow; raises as `send`."""
         first = self.fleet.pick(request.service)
 
         async def again() -> T:

@@ -124,8 +124,7 @@ class ActorSigner:
         self._keys: TTLCache[str, tuple[str, str]] = TTLCache(_KEYS, ttl=_KEY_REUSED_S, timer=clock)
 
     def headers(self, actor: Actor, sent: Sent, *, timeout_s: float = _VALID_S) -> dict[str, str]:
-        """The headers of a request on the actor's behalf, which expire soon after its
-        `timeout_s`."""
+        """The headers of a request for the actor, which expire soon after its `timeout_s`."""
         text = self._texts()[0]
         if text != self._text:
             self._key = Ed25519PrivateKey.from_private_bytes(_raw(text))

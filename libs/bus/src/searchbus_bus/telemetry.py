@@ -39,8 +39,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class LiveGauge(Generic[T]):
-    """A gauge over objects, each `read` (values with their attributes) until it is garbage
-    collected."""
+    """A gauge over objects; `read` gives values with attributes of each until it is collected."""
 
     def __init__(
         self,
@@ -192,8 +191,7 @@ def record(seconds: float, *, side: str, service: str, code: str) -> None:
 
 
 def note_certificate(server: str, found: Mapping[str, Any] | None) -> None:
-    """Take the certificate (of `getpeercert`) that a server showed at a connect; the newest one
-    counts."""
+    """Take the certificate (of `getpeercert`) of a server at a connect; the newest counts."""
     if found and "notAfter" in found:
         _certificate_ends[server] = float(ssl.cert_time_to_seconds(found["notAfter"]))
 

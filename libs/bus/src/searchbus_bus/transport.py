@@ -127,8 +127,7 @@ class Transport(Protocol):
         """A shared bucket; its operations fail while the store is unreachable, not this."""
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
-        """Wait until every subscriber may have replied to a message: `window_s`, or until
-        `complete` is set."""
+        """Wait for the replies of every subscriber: `window_s`, or until `complete` is set."""
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         """Return when the broker has received everything sent so far, or after `timeout_s`."""

@@ -85,8 +85,7 @@ class SourceCoverage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def folded(source: str, parts: Sequence[SourceCoverage]) -> list[SourceCoverage]:
-    """The parts of a source; if many of them are empty, one entry with its name stands for all of
-    these."""
+    """The parts of a source; its name stands for all of the empty ones if they are many."""
     empty = [part for part in parts if part.state == "empty"]
     if len(empty) <= _MOST_EMPTY:
         return list(parts)

@@ -85,8 +85,7 @@ class Actor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_header(cls, value: str) -> Actor:
-        """Decode the header; raises Fault(invalid_argument), also for one of more than
-        `MAX_ACTOR_CHARS`."""
+        """Decode the header; raises Fault(invalid_argument), also above `MAX_ACTOR_CHARS`."""
         if len(value) > MAX_ACTOR_CHARS:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,

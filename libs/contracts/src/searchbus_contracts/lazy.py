@@ -16,8 +16,7 @@ from typing import Any
 def lazy_exports(
     package: str, modules: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package, by its modules → names that it
-    exports."""
+    """`__getattr__` and `__dir__` of a package, by its modules → names that it exports."""
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def load(name: str) -> Any:

@@ -110,8 +110,7 @@ INBOX = "_INBOX"
 DISCOVERY = "$SRV"
 """In the place of the replier where every service may reply. No service can have the name."""
 PART = "$PART"
-"""In the place of the replier where a caller sends the parts of a large request, or the credit for
-those of a large reply (§5.2)."""
+"""In the replier's place where a caller sends parts of a large request, or credit (§5.2)."""
 _CREDIT = re.compile(rf"{INBOX}[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+\.\$PART\.[A-Za-z0-9_-]+")
 
 
@@ -121,8 +120,7 @@ def inbox_prefix(service: str) -> str:
 
 
 def part_subject(reply: str) -> str:
-    """The subject at which a worker requests the parts of a large request from its sender, by its
-    reply subject."""
+    """The subject of requests for a large request's parts, by the sender's reply subject."""
     return f"{reply}.part"
 
 

@@ -63,8 +63,7 @@ _MARKED = re.compile(r"<(untrusted_text_\w+)>\n(.*)\n</\1>", re.DOTALL)
 
 
 def marked(text: str, mark: str | None = None) -> str:
-    """A text between marks of untrusted text: those of the text that it is from, or new ones that
-    no text contains."""
+    """A text between marks of untrusted text: those of its source, or new ones it does not have."""
     mark = mark or f"untrusted_text_{secrets.token_hex(4)}"
     return f"<{mark}>\n{text}\n</{mark}>"
 

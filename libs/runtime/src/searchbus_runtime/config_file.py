@@ -44,8 +44,7 @@ _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class WrongSettingsError(CommandError):
-    """Settings that cannot be used: a line per fault says where it is, what is wrong, what to
-    do."""
+    """Settings that cannot be used; each line says where a fault is, what it is, what to do."""
 
     def __init__(self, *faults: str) -> None:
         # Names in a file may hold line feeds and what a terminal obeys.
@@ -289,8 +288,7 @@ def write_config(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def config_text(settings: Settings | None = None) -> str:
-    """A configuration file in which every setting (of our services) is a comment that shows its
-    default."""
+    """A configuration file with each setting of our services as a comment with its default."""
     lines = [_HEAD]
     for service, table in (settings or listed_settings()).items():
         if service != SHARED:

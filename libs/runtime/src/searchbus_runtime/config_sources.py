@@ -25,8 +25,7 @@ Source = Literal["command line", "environment", ".env", "secret file", "file", "
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value (a text, except from the configuration file), and its place: the variable, or file
-    and line."""
+    """A value (a text, unless of the configuration file), and its variable, or file and line."""
 
     value: Any = field(repr=False)
     source: Source

@@ -62,8 +62,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def file_stamp(path: Path) -> tuple[int, ...] | None:
-    """Changes with a file's content and readers; None without a file. Raises OSError for its
-    folder."""
+    """Changes with a file's content and readers; None without one. Raises OSError (folder)."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -74,8 +73,7 @@ def file_stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def damage(*reads: Callable[[], object]) -> list[str]:
-    """A sentence for each file that cannot be used. `reads` read one file each; an absent one is
-    fine."""
+    """A sentence for each unusable file; `reads` read one file each; an absent one is fine."""
     found = []
     for read in reads:
         try:

@@ -32,8 +32,7 @@ class Health:
         self._ready[name] = check
 
     def add_detail(self, name: str, read: Callable[[], Any]) -> None:
-        """Add a value to what /readyz says (what JSON can hold), if it is not empty; it changes no
-        outcome."""
+        """Add a value (for JSON) to what /readyz says, unless it is empty; no outcome changes."""
         self._details[name] = read
 
     def details(self) -> dict[str, Any]:
@@ -59,8 +58,7 @@ async def _safely(check: Check) -> bool:
 
 
 async def respond(health: Health, path: str, accept: str = "") -> Answer:
-    """The answer for one of the three paths, else 404. OpenMetrics, which Prometheus accepts, has
-    exemplars."""
+    """The answer for one of the three paths, else 404. Only OpenMetrics has exemplars."""
     if path == "/metrics":
         encode, content_type = choose_encoder(accept)
         return 200, content_type, encode(REGISTRY)

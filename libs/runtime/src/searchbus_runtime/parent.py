@@ -32,8 +32,7 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
 
 
 def adopt_orphans(adopt: bool) -> bool:
-    """Whether descendants whose parent ends become children of this process; False: the system
-    cannot."""
+    """Whether orphaned descendants become this process's children; False: the system cannot."""
     return _libc is not None and _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) == 0
 
 

@@ -36,8 +36,7 @@ harmful one whose hashes begin with the same dozen."""
 
 
 class Pin(Struct, frozen=True, kw_only=True):
-    """One approved tool and its `fingerprint`, whole, to stay listed while another definition is
-    held."""
+    """One approved tool and its `fingerprint`, kept listed while another definition is held."""
 
     sha256: str
     tool: ToolDescriptor
@@ -79,8 +78,7 @@ class Held:
         return len(digits) >= DIGITS and self.sha256.startswith(digits)
 
     def difference(self, name: str) -> Iterator[str]:
-        """What differs from the approved definition, line by line; the lines call this definition
-        `name`."""
+        """What differs from the approved definition, line by line; this one is called `name`."""
         import difflib  # here: services do not need it
 
         old = [] if self.approved is None else _lines(self.approved)
@@ -89,8 +87,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The approved tools of one toolset in the order offered; one that is also in `held` is listed
-    and must not be called."""
+    """A toolset's approved tools in the order offered; those in `held`, too, must not be called."""
 
     tools: tuple[ToolDescriptor, ...]
     held: Mapping[str, Held] = field(default_factory=dict)

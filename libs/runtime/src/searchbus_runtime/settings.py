@@ -104,8 +104,7 @@ class ServiceSettings(BaseSettings):
     subject_prefix: str = Field("sb", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     """First token of every subject; installations on one NATS server have different ones."""
     nats_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = None
-    """Seed of this service's nkey, where the server demands one; two, one a line, while it is
-    rotated."""
+    """Seed of this service's nkey, where the server demands one; two lines while it is rotated."""
     nats_store_nkey_seed: Annotated[SecretStr | None, each_value(check_seed)] = None
     """Seed of the nkey for this service's buckets, where they are in an account of their own."""
     nats_inbox_prefix: str = Field("_INBOX", pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -117,8 +116,7 @@ class ServiceSettings(BaseSettings):
     nats_key_file: Path | None = None
     """Its key."""
     actor_public_key: Annotated[str | None, each_value(check_public_key)] = None
-    """Requests are refused unless they are signed with its private key; two, one a line, while it
-    is rotated."""
+    """Requests must be signed with its private key; two, one a line, while it is rotated."""
     connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
     """How long a process waits for NATS when it starts."""
     drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
@@ -130,8 +128,7 @@ class ServiceSettings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe messages that are logged."""
     log_format: Literal["auto", "json", "console"] = "auto"
-    """auto: for people on a terminal, else JSON. `searchbus up` sets console where nothing is
-    set."""
+    """auto: for people on a terminal, else JSON. `searchbus up` sets console by default."""
     health_host: str = "127.0.0.1"
     """Address of /healthz, /readyz and /metrics."""
     health_port: Annotated[int, Field(ge=0, le=65535)] | None = None

@@ -51,8 +51,7 @@ class _Head(Struct, frozen=True):
 
 
 class SharedFile:
-    """One file, shared by a bucket whose entries last: JSON that can be split into entries which
-    change independently."""
+    """One file, shared by a bucket whose entries last: JSON, split into independent entries."""
 
     def __init__(
         self,

@@ -166,8 +166,7 @@ def make_pipe(data: Path) -> int:
 
 
 def join_clients(data: Path, toolset: str | None) -> int | None:
-    """Count as a client until the returned descriptor is closed; None where no stack counts its
-    clients."""
+    """Count as a client until the descriptor is closed; None where no stack counts them."""
     try:
         descriptor = os.open(data / PIPE, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # no pipe, or nobody reads it

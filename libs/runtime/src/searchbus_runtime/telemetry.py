@@ -153,8 +153,7 @@ _Series = tuple[list[int], list[float], dict[int, Exemplar]]
 
 
 class LightHistogram(Histogram):
-    """A histogram of seconds since its start, by the upper bounds of its buckets; a last one has
-    none."""
+    """A histogram of seconds since its start, by its buckets' upper bounds; the last has none."""
 
     def __init__(
         self, scope: InstrumentationScope, name: str, description: str, bounds: Sequence[float]

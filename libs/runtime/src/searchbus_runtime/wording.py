@@ -13,8 +13,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""The text with its control characters as escapes, e.g. `\x1b`; in `one_line`, line feeds
-    too."""
+    r"""The text with control characters as escapes, e.g. `\x1b`; line feeds too if `one_line`."""
     shown = _CONTROLS.sub(_escape, text)
     return shown.replace("\n", "\\n") if one_line else shown
 
@@ -42,8 +41,7 @@ _MOST_NAMED = 20
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A sentence that begins with a blank: the nearest known word, or else the first of them, if
-    any."""
+    """A sentence that begins with a blank: the nearest known word, else the first, if any."""
     # Imported here: most commands end without it.
     from difflib import get_close_matches
 

@@ -1,5 +1,4 @@
-"""The HTTP application: /mcp, /mcp/<toolset>, interfaces of plain HTTP, documents, metadata, the
-server card and health."""
+"""The HTTP application: MCP, the interfaces of plain HTTP, documents, metadata, card, health."""
 
 from __future__ import annotations
 

@@ -143,8 +143,7 @@ class Lending:
                 return
 
     async def _serve(self, borrower: _Borrower) -> None:
-        """Be a worker on the borrower's bus; raises Fault(unavailable) where it cannot be
-        reached."""
+        """Be a worker on the borrower's bus; raises Fault(unavailable) if it is out of reach."""
         bus = await connect(self._settings.nats_url, name="edge", **borrower.options)
         try:
             with suppress(TimeoutError):

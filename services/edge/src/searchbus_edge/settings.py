@@ -35,15 +35,13 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     """Settings of the edge. Lists are JSON: SEARCHBUS_ALLOWED_HOSTS='["search.example.org"]'."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Elsewhere than on loopback callers must sign in, unless `auth` is
-    none."""
+    """Address to listen on. Beyond loopback callers must sign in, unless `auth` is none."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     """Port to listen on; 0 takes a free one."""
     port_file: Path | None = None
     """A file to write the bound port into."""
     reuse_port: bool = False
-    """Whether several edges of this machine listen on the port; `searchbus up --scale edge=N` sets
-    it."""
+    """Whether several edges of this machine listen on the port; `up --scale edge=N` sets it."""
     processes: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes on the port, one for each core; the health port answers for all."""
     auth: Literal["jwt", "static", "none"] | None = None
@@ -75,13 +73,11 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     allowed_origins: tuple[str, ...] = ()
     """Accepted Origin headers besides loopback."""
     toolset_order: tuple[str, ...] = ("connector", "web", "fomc", "ddg")
-    """The toolsets that get a shared tool name on /mcp first; all others follow in alphabetical
-    order."""
+    """The toolsets that get a shared tool name on /mcp first; the others follow by alphabet."""
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     """The largest request."""
     call_limit_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
-    """The largest request, where its tool does not declare a larger one; never more than
-    BODY_LIMIT_BYTES."""
+    """The largest request, unless its tool declares a larger one; at most BODY_LIMIT_BYTES."""
     body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """Time from the head of a request to the end of its body; then HTTP 408."""
     max_connections: Annotated[int, Field(ge=1)] = 4096
@@ -137,8 +133,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     pinned_tools: tuple[str, ...] = ()
     """Tools that /mcp/lazy lists beside find_tools and call_tool."""
     call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "call_tool"
-    """The name of call_tool for clients. Semantic Kernel drops a tool of that name: set another
-    one, e.g. run_tool."""
+    """The name of call_tool for clients. Semantic Kernel needs another one, e.g. run_tool."""
     joined_endpoints: dict[str, Annotated[tuple[str, ...], Field(min_length=1, max_length=100)]] = (
         Field({}, max_length=100)
     )
@@ -147,8 +142,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     connector_sources: dict[str, float] = Field({"documents": 1.0, "web": 0.7})
     """Sources of the connector's search with their weights; 0 or absent: not used."""
     public_url: str | None = None
-    """The address of this edge for clients: audience of tokens, and in citations of local
-    documents."""
+    """The address of this edge for clients: audience of tokens, in citations of documents."""
     server_name: (
         Annotated[str, Field(max_length=200, pattern=r"^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$")] | None
     ) = None
@@ -167,19 +161,16 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     """Signs cursors, ids and the state that clients carry; all edges share it. Of 32 characters or
     more. Default: one that is kept in the data folder."""
     loans: Annotated[SecretStr | None, each_value(Loan.parse)] = None
-    """Toolsets that are lent to other tenants of the NATS server, as `searchbus nats-config --lend`
-    writes them."""
+    """Toolsets lent to other tenants of the NATS server, by `searchbus nats-config --lend`."""
     trust_traces: bool | None = None
     """Whether the trace context of a client, or of a tenant that borrows, becomes the parent of our
     spans, or only a link. Default: parent on loopback, link elsewhere."""
     call_timeout_cap_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
     """The longest time that a call may take."""
     skills_dir: Path | None = None
-    """A folder of skills for agents: each folder below it that has a SKILL.md. Read when the edge
-    starts."""
+    """A folder of skills for agents, each a folder with a SKILL.md; read when the edge starts."""
     task_after_s: Annotated[float, Field(ge=0, le=600)] = 5.0
-    """A call that takes longer becomes a task, for clients that declare the extension of tasks. 0:
-    no call does."""
+    """A call that takes longer becomes a task, for clients that declare tasks. 0: never."""
 
     @field_validator("daily_budgets")
     @classmethod

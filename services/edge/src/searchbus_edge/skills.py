@@ -137,8 +137,7 @@ def file_contents(
 
 
 def of_prompt(name: str, prompt: PromptDescriptor) -> Skill | None:
-    """The skill of a prompt by its listed name; None where others wrote its text, or its worker
-    fills it in."""
+    """The skill of a prompt by its listed name; None where others write or fill in its text."""
     own = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
     description = prompt.description or prompt.title
     texts = [m.content.text for m in prompt.messages if isinstance(m.content, TextContent)]
@@ -176,8 +175,7 @@ _MAX_LOOKED_AT = 20_000
 
 
 def read_folder(folder: Path) -> tuple[Skill, ...]:
-    """The skills below a folder, by URI; one that cannot be served is logged and left out. Raises
-    OSError."""
+    """The skills below a folder, by URI; the unusable are logged, left out. Raises OSError."""
     root = folder.resolve(strict=True)
     found: list[Skill] = []
     left_bytes = MAX_TOTAL_BYTES
@@ -262,8 +260,7 @@ class Skills:
         return found.entry
 
     def search(self, actor: Actor, view: View, query: str) -> list[Entry]:
-        """The entries whose name and description have words of the query, best first; raises
-        Fault(invalid_query)."""
+        """The best entries for the query's words, in order; raises Fault(invalid_query)."""
         query = check_query(query, max_chars=_MAX_QUERY_CHARS)
         seen = self._seen(actor, view)
         texts = [_words(found.entry) for found in seen]

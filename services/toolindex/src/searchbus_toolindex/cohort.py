@@ -51,8 +51,7 @@ class Nearness:
 
 
 class Cohort:
-    """The vectors of the texts, made by one model: (texts, dimensions), of unit length; requests[i]
-    is served by tools[i]."""
+    """Unit vectors of the texts (texts, dimensions), by one model; tools[i] serves requests[i]."""
 
     def __init__(self, requests: Floats, tools: Floats, others: Floats) -> None:
         mean = requests.astype(np.float32).mean(axis=0)

@@ -65,8 +65,7 @@ class IndexFinder:
         return await self.find(request, call.actor)
 
     async def find(self, request: FindRequest, actor: Actor) -> FindReply:
-        """One page of the matches for the actor; raises Fault(invalid_query, or invalid_argument
-        after a change)."""
+        """One page of the matches; raises Fault(invalid_query; invalid_argument after a change)."""
         # Lines stay: each is a sentence.
         check_query(request.query, max_chars=MAX_FIND_CHARS)
         query = request.query.strip()

@@ -194,8 +194,7 @@ class Follower:
                 log.info("%s: embedded %d of %d texts", service, done, len(missing))
 
     def _known(self, entry: IndexEntry) -> list[Vector]:
-        """The vectors of an entry; raises LookupError where another process removed one meanwhile:
-        `_follow` tries it again."""
+        """An entry's vectors; raises LookupError where another process removed one: tried again."""
         found = [self._vectors.get(self._key(text)) for text in entry.embedded]
         known = [vector for vector in found if vector is not None]
         if len(known) < len(found):

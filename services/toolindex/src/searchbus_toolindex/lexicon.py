@@ -41,8 +41,7 @@ class _Posting:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What BM25 counts over the visible slots: their number, and how much its length weakens
-    each."""
+    """What BM25 counts over visible slots: their number, and how length weakens each."""
 
     visible: Mask
     number: int

@@ -100,8 +100,7 @@ class Ranker:
     def facets(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope
     ) -> list[Facet]:
-        """Each of the query's texts, by its vector, compared with every slot; cosines are
-        estimated."""
+        """Each of the query's texts compared with every slot, by vector; cosines are estimated."""
         cohort = self._index.cohort
         number = len(set(query.terms(query.whole)))
         asked = [vectors[text] for text in query.texts]

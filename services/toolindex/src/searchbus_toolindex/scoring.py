@@ -290,8 +290,7 @@ def combine(*, whole: Floats, sentences: Sequence[Floats], readings: Sequence[Fl
 
 
 def supported(scores: Floats, toolsets: NDArray[np.int32], terms: int) -> Floats:
-    """Scores by a share of their toolset's best: a task takes several tools. `terms`: of the whole
-    query."""
+    """Scores by a share of their toolset's best: a task takes several. `terms`: whole query."""
     best = np.full(int(toolsets.max()) + 1, -np.inf, dtype=np.float32)
     np.maximum.at(best, toolsets, scores)
     weight = TOOLSET_WEIGHT * (1 - brevity(terms))

@@ -216,8 +216,7 @@ class Owners:
         self._refused: set[tuple[str, str]] = set()
 
     def update(self, offered: Mapping[str, Collection[str]]) -> dict[str, str]:
-        """Assign the toolsets that listed services offer now; each toolset that its owner offers →
-        owner."""
+        """Assign the toolsets that listed services offer now; each offered toolset → owner."""
         self._release(offered)
         owners: dict[str, str] = {}
         refused: set[tuple[str, str]] = set()

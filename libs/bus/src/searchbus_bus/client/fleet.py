@@ -50,8 +50,7 @@ HUNG_EVERY_S = 0.25
 ABSENT_S = 5.0
 """An instance on standby is asked for nothing so long."""
 STRIKES = 3
-"""An instance that was slower than another so many times in a row is avoided until it answers a
-ping."""
+"""An instance that was the slower one so many times in a row is avoided until it answers a ping."""
 _MOST_PROBED = 64
 """Instances pinged at once, where the one that holds a request is not known."""
 
@@ -75,8 +74,7 @@ T = TypeVar("T")
 
 
 class Fleet:
-    """The instances of all services that this process sends requests to; `ping` and `look` raise
-    nothing."""
+    """The instances of all services that this process sends to; `ping` and `look` raise nothing."""
 
     def __init__(self, ping: Ping, look: Look) -> None:
         self._ping = ping
@@ -159,8 +157,7 @@ class Fleet:
             self._avoid(service, instance)
 
     async def check(self, service: str, instance: str, *, patient: bool = False) -> State:
-        """Ping an instance, for `HUNG_S` rather than once if `patient`; concurrent checks share one
-        ping."""
+        """Ping an instance, for `HUNG_S` if `patient`; concurrent checks share one ping."""
         return await self._shared(
             (instance, patient), lambda: self._checked(service, instance, patient)
         )

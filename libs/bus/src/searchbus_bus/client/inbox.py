@@ -290,8 +290,7 @@ class Inbox:
             self._publish(message.reply, bytes(pending.request_parts[index]))
 
     def _refuse(self, message: Message) -> None:
-        """End the sender of a large reply that nobody waits for: it would hold it in memory until
-        the deadline of the request."""
+        """End the sender of a large reply that nobody awaits: it would hold it to the deadline."""
         if SIZE in message.headers and is_credit_subject(message.reply):
             self._publish(message.reply, b"0")
 

@@ -70,8 +70,7 @@ class Pending(Struct):
             self.outcome.set_result(outcome)
 
     def wait_again(self) -> None:
-        """Take an outcome still where the wait for it was cancelled: a shield costs a fortieth of a
-        call at the edge."""
+        """Take an outcome though the wait was cancelled: a shield costs a fortieth of a call."""
         if self.outcome.cancelled():
             self.outcome = self.outcome.get_loop().create_future()
 

@@ -152,8 +152,7 @@ class Requester:
             return None
 
     async def answers(self, service: str, instance: str, timeout_s: float) -> bool:
-        """Whether an instance answers a ping; one that may be reconnecting is pinged again. Raises
-        as `ping`."""
+        """Whether an instance answers a ping; pings a reconnecting one again. Raises as `ping`."""
         deadline = Deadline.after(timeout_s)
         while True:
             state = await self.ping(service, instance, deadline.remaining_s)

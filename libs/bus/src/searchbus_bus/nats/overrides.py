@@ -73,8 +73,7 @@ log = logging.getLogger("searchbus.bus")
 
 
 QUIET_PING_INTERVAL_S = 3.0
-"""While nothing is sent. Among several servers one that hangs is left as soon as ever, for the sake
-of those who send to this process."""
+"""While nothing is sent. Among several servers one that hangs is left as soon as ever."""
 
 
 class BusClient(Client):

@@ -50,9 +50,7 @@ def read_messages(
 
 
 def usual_headers(block: bytes) -> dict[str, str] | None:
-    """The headers of a message as the bus writes them, at least one; None for any other
-    block, which is left to nats-py.
-    """
+    """The headers as the bus writes them, at least one; None: left to nats-py."""
     if not block.startswith(_VERSION) or not block.endswith(b"\r\n\r\n") or not block.isascii():
         return None
     found = {}

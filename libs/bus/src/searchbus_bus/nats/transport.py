@@ -174,8 +174,7 @@ class NatsTransport:
                 connect_timeout_s=connect_timeout_s, find_url=find_url, seeds=store_seeds,
                 tls_files=tls_files, **options,
             )  # fmt: skip
-        # In a task of its own: nats-py may lose the one cancellation that a timeout sends, and then
-        # goes on trying for ever.
+        # In a task of its own: nats-py may lose the one cancellation of a timeout, and never ends.
         connecting = asyncio.get_running_loop().create_task(
             self._client.connect(
                 servers=url.split(","),

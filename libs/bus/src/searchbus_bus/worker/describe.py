@@ -73,8 +73,7 @@ def describe_method(
 
 
 def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> PromptDescriptor:
-    """The descriptor of a prompt; raises DeclarationError for a default that is neither None nor
-    ""."""
+    """The descriptor of a prompt; raises DeclarationError for a default other than None or ""."""
     method = getattr(part, name)
     hints = get_type_hints(method, include_extras=True)
     parameters = inspect.signature(method).parameters

@@ -58,8 +58,7 @@ log = logging.getLogger("searchbus.bus")
 
 
 class Replies:
-    """Sends to the reply subject of a request, by the inbox's credit if large; a failed send is
-    logged."""
+    """Sends replies of a request, by the inbox's credit if large; a failed send is logged."""
 
     def __init__(self, transport: Transport, inbox: Inbox) -> None:
         self._transport = transport
@@ -94,8 +93,7 @@ class Replies:
             await self._transport.publish(subject, bytes(part), headers={CHUNK: str(mark)})
 
     async def fail(self, message: Message, fault: Fault, *, started: bool = False) -> None:
-        """Send a failure instead of a reply; `started`: the worker ends within the work, which may
-        be done in part."""
+        """Send a failure instead of a reply; `started`: the work may be done in part."""
         text = " ".join(fault.failure.message.split()).encode("ascii", "replace").decode()[:512]
         headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
         if started:

@@ -91,8 +91,7 @@ class Membership:
             await self._served.pop(subject).drain()
 
     async def receive_own(self, own_subject: Callable[[str], str]) -> None:
-        """Receive requests that are sent to this instance, too: its subject, by that of the queue
-        group."""
+        """Receive requests sent to this instance, too: its subject, by that of the queue group."""
         async with self._changing:
             self._own_subject = own_subject
             await self._subscribe(*self._served)
@@ -286,8 +285,7 @@ class Admission:
             await self._replies.acknowledge(held.message, self.instance)
 
     def _to_acknowledge(self, now_s: float) -> list[_Held]:
-        """The requests that have waited for as long as their callers ask; they count as
-        acknowledged from now on."""
+        """The requests that have waited as long as callers ask; from now on acknowledged."""
         found = []
         for held in (*self._running.values(), *self._waiting):
             after_ms = held.message.headers.get(ACK_MS, "")

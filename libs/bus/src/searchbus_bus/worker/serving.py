@@ -171,8 +171,7 @@ class Serving:
             await self._transport.flush()
 
     async def drain(self, timeout_s: float = 10.0) -> None:
-        """Stop receiving requests, finish those received for `timeout_s`, answer the others
-        `unavailable`, and leave the bus."""
+        """Stop receiving, finish for `timeout_s`, answer the rest `unavailable`, leave the bus."""
         if self._drained:
             return
         self._drained = True
@@ -286,8 +285,7 @@ class Serving:
         await self._admission.cancel(req_id)
 
     def _accept(self, message: Message, handler: Handler) -> None:
-        # A reply is published with this worker's permissions: never to a subject of requests or of
-        # the key-value store.
+        # Published with this worker's permissions: never to a subject of requests or the store.
         if message.reply.startswith(INBOX):
             self._admission.admit(message, handler)
         else:

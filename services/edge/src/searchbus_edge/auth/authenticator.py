@@ -53,8 +53,7 @@ class Authenticator:
         """Whether requests need no credential."""
 
     async def identify(self, authorization: str, path: str) -> Actor:
-        """The caller of a request to `path` by its `authorization`, which may be empty; raises
-        UnauthenticatedError."""
+        """The caller of a request to `path` by its `authorization`; raises UnauthenticatedError."""
         if self.open:
             return self._default_actor
         scheme, _, credential = authorization.partition(" ")

@@ -40,8 +40,7 @@ _SIGNATURE_BYTES = 16
 
 @lru_cache(maxsize=64)
 def derived_key(key: bytes, purpose: str) -> bytes:
-    """The key of one purpose, 32 bytes, from the key that the edges of a deployment share
-    (`STATE_KEY`)."""
+    """The key of one purpose, 32 bytes, from the key that all edges share (`STATE_KEY`)."""
     return hashlib.sha256(f"searchbus/{purpose}/".encode() + key).digest()
 
 

@@ -56,8 +56,7 @@ class Prompts:
     async def get(
         self, actor: Actor, view: View, name: str, arguments: Mapping[str, str]
     ) -> types.GetPromptResult:
-        """A prompt with its arguments; raises MCPError(-32602), or Fault where its worker cannot
-        fill it in."""
+        """A prompt filled in; raises MCPError(-32602), or Fault where its worker cannot."""
         descriptor = _prompt(actor, view, name)
         if descriptor.messages:
             return fill(descriptor, arguments, tools=view.prompt_tools(actor))
@@ -82,8 +81,7 @@ class Prompts:
     async def complete(
         self, actor: Actor, view: View, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """Suggested values of an argument, if the template completes; raises MCPError(-32602),
-        Fault."""
+        """Values suggested for an argument, if any; raises MCPError(-32602), Fault."""
         argument, ref = params.argument, params.ref
         if isinstance(ref, types.PromptReference):
             prompt = _prompt(actor, view, ref.name)

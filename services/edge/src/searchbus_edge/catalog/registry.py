@@ -78,8 +78,7 @@ class Offers:
     def following(
         self, listing: Listing, pins: int, review: Review, *, left_out: Collection[str]
     ) -> Offers:
-        """The offers of another listing, without `left_out`; what is as before stays the same
-        object."""
+        """The offers of another listing, but `left_out`; what did not change stays one object."""
         owned: dict[str, list[str]] = defaultdict(list)
         for toolset, service in listing.owners.items():
             if toolset not in left_out:

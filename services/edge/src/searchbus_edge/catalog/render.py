@@ -65,8 +65,7 @@ VIEW_KEY = "dev.searchbus/view"
 
 
 def tool(listed: ListedTool, *, views: bool = False) -> types.Tool:
-    """A tool as tools/list shows it: its schemas as clients read them, its view where clients show
-    them."""
+    """A tool as tools/list shows it: its schemas and its view as clients read them."""
     descriptor = listed.descriptor
     meta = descriptor.meta
     if meta is not None and VIEW_KEY in meta:
@@ -94,8 +93,7 @@ def content_block(block: Content) -> types.ContentBlock:
 
 
 def _annotations(notes: dict[str, Any] | None) -> types.Annotations | None:
-    """The annotations; none where a worker gave some that MCP does not have, so that they cost
-    neither a result nor a list."""
+    """The annotations; none if a worker gave some unknown to MCP: they must not cost the list."""
     try:
         return types.Annotations.model_validate(notes) if notes else None
     except ValidationError as error:

@@ -43,8 +43,7 @@ def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool under the name that an endpoint lists; `held` says why calls are refused, if they
-    are."""
+    """A tool under the name that an endpoint lists; `held` says why calls are refused."""
 
     name: str
     descriptor: ToolDescriptor
@@ -206,8 +205,7 @@ class View:
 
 
 class MadeOf(Generic[K, V]):
-    """What was made of one version of a view, which the next version makes worthless; `most` items,
-    then all are made again."""
+    """What was made of one version of a view, until the next version or `most` items."""
 
     def __init__(self, most: int) -> None:
         self._most = most

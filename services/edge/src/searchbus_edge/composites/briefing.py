@@ -113,8 +113,7 @@ class _Sentences:
 async def focus(
     question: str, texts: Sequence[Text], compare: Compare | None = None
 ) -> list[Focus]:
-    """The parts that answer, best first; of some passages there is none. Without `compare` the
-    words decide."""
+    """The parts that answer, best first, if any. Without `compare` the words decide."""
     wanted = set(_words(question))
 
     def prepared() -> tuple[list[_Sentences], list[list[str]], list[float]]:

@@ -103,8 +103,7 @@ Coverage = Annotated[
 def cover(
     names: Iterable[str], found: Mapping[str, SourceHits], failures: Mapping[str, Failure]
 ) -> list[SourceCoverage]:
-    """What the named sources and their parts gave: `found` of those that answered, `failures` of
-    all others."""
+    """What the named sources and their parts gave; `failures` of those that did not answer."""
     coverage: list[SourceCoverage] = []
     for name in names:
         if name not in found:
@@ -139,8 +138,7 @@ _HITS_PER_SOURCE = 10
 
 
 class Found(Struct, frozen=True):
-    """The hits of one query, best first; the sources that failed or were left out; what each
-    gave."""
+    """The hits of one query, best first; sources that failed or were left out; what each gave."""
 
     hits: Sequence[SourceHit]
     failures: Mapping[str, Failure]

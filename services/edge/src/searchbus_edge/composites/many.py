@@ -74,8 +74,7 @@ class ManyResults(Struct, omit_defaults=True):
 
 
 class Many(Toolset, name=BULK):
-    """Asks the connector's sources, in order of importance with weights (0 leaves one out), several
-    queries at once."""
+    """Asks the connector's sources, by importance (0 leaves one out), several queries at once."""
 
     def __init__(self, sources: Sequence[tuple[Source, float]]) -> None:
         self._sources = [source for source, weight in sources if weight > 0]

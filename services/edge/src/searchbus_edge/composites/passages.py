@@ -132,8 +132,7 @@ def _shingles(passage: str) -> set[tuple[str, ...]]:
 
 
 class Similarity:
-    """How near texts are to a question, by the model of the retrieval service, if that is
-    available."""
+    """How near texts are to a question, by the model of the retrieval service, if available."""
 
     def __init__(self, bus: Bus, directory: Directory) -> None:
         self._bus = bus

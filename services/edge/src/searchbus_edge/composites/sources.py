@@ -73,8 +73,7 @@ class SourceHit:
 
 @dataclass(frozen=True, slots=True)
 class SourceHits:
-    """Hits, best first; the parts of the source that failed, by name, and what each other part
-    gave."""
+    """Hits, best first; the parts of the source that failed; what each other part gave."""
 
     hits: list[SourceHit]
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -283,8 +282,7 @@ class FetchedDocument(Struct):
 
 
 def fit(part: Part, fetched: FetchedSource, most: int) -> FetchedDocument:
-    """As many whole sentences of the document as fit; raises Fault(invalid_argument) where none
-    can."""
+    """As many whole sentences as fit; raises Fault(invalid_argument) where none can."""
     wanted = fetched.chars if part.end is None else min(part.end, fetched.chars)
 
     def document(length: int) -> FetchedDocument:

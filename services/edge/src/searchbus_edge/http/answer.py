@@ -43,8 +43,7 @@ _EVENTS: Headers = (
 
 
 class PlainAnswer(Response):
-    """A whole answer, for FastAPI and for applications of ASGI; the server writes the parts of a
-    large body without joining them."""
+    """A whole answer, for FastAPI and ASGI; a large body is written in parts, never joined."""
 
     def __init__(
         self, *parts: bytes, status: int = 200, content_type: bytes = JSON, headers: Headers = ()
@@ -168,8 +167,7 @@ class Answer(Protocol):
         """Send a JSON-RPC notification before the response."""
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
-        """Send the JSON-RPC response, in parts where it is large; empty for a notification, which
-        has none."""
+        """Send the JSON-RPC response, in parts where it is large; empty for a notification."""
 
 
 class HttpAnswer(EventStream):

@@ -69,8 +69,7 @@ class BodyLimits:
     ) -> None:
         self.most_bytes = most_bytes
         self._call_bytes = min(most_bytes, call_bytes)
-        # A smaller body has neither too many bytes nor too many texts, whatever it asks for:
-        # it needs no `check`.
+        # A smaller body has neither too many bytes nor texts, whatever it asks for.
         self.small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
         self._timeout_s = timeout_s
         self._free_bytes = held_bytes
@@ -78,8 +77,7 @@ class BodyLimits:
     async def read(
         self, head: Head, receive: Any, most_declared: Callable[[], int]
     ) -> bytes | HttpRefusal:
-        """The body, or why it is refused; `most_declared` (bytes that any tool allows) is looked at
-        only for a large body."""
+        """The body, or why it is refused; a large one is held against `most_declared` bytes."""
         limit = self._call_bytes
         # The server has read it; with more digits than a length has, int() could raise ValueError.
         length = int(head.content_length) if _LENGTH.fullmatch(head.content_length) else None
@@ -123,8 +121,7 @@ class BodyLimits:
             self._free_bytes += size
 
     def check(self, body: bytes, declared_bytes: int) -> HttpRefusal | None:
-        """Why a body is refused that is too large; `declared_bytes`: allowed by its tool, 0 for the
-        usual limit."""
+        """Why a body is too large; `declared_bytes`: allowed by its tool, 0 for the usual limit."""
         if len(body) <= self.small_bytes:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:

@@ -86,8 +86,7 @@ def shown(code: str) -> Shown:
 
 
 class HttpError(Exception):
-    """A failure with a status of its own, whatever the interface, and headers beside those of every
-    answer."""
+    """A failure with a status of its own in all interfaces, and headers beside the usual ones."""
 
     def __init__(self, status: int, failure: Failure, headers: Headers = ()) -> None:
         super().__init__(failure.message)
@@ -149,8 +148,7 @@ def _problem(status: int, failure: Failure) -> Problem:
 
 
 class Form(NamedTuple):
-    """The form in which an interface shows failures: its column of `Shown`, and its body by status
-    and failure."""
+    """How an interface shows failures: its column of `Shown`, its body by status and failure."""
 
     column: str
     body: Callable[[int, Failure], bytes]
@@ -181,8 +179,7 @@ def failed(error: Fault | HttpError, form: Form) -> PlainAnswer:
 
 
 def refused(refusal: HttpRefusal, message_id: Any = None) -> PlainAnswer:
-    """The JSON-RPC error for a refused request of MCP, which is counted; its id is None where
-    unknown."""
+    """The JSON-RPC error for a refused request, which is counted; its id is None where unknown."""
     count_refused(refusal.status)
     error = {"code": refusal.code, "message": refusal.message}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": message_id, "error": error})

@@ -28,8 +28,7 @@ _MAX_KEPT_CHARS = 256
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """An HTTP error of the transport: status, message for the client, JSON-RPC code, and headers
-    beside the usual ones."""
+    """An HTTP error of the transport: status, message, JSON-RPC code, headers beside the usual."""
 
     status: int
     message: str
@@ -128,8 +127,7 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
 
 
 class Received(Struct):
-    """An admitted request, in `ctx.request` of MCP. `caller`: the actor's identity, else the
-    client's address."""
+    """An admitted request, in `ctx.request` of MCP; `caller`: the identity, else the address."""
 
     head: Head
     actor: Actor

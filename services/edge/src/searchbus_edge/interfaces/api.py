@@ -239,8 +239,7 @@ class ToolList:
         self._rendered: MadeOf[str, Raw] = MadeOf(_MAX_RENDERED)
 
     async def page(self, received: Received, query: str | None, cursor: str | None) -> bytes:
-        """A page as JSON: of all tools, or of those for what the caller wants to do; raises
-        Fault."""
+        """A page as JSON, of all tools or of those for what the caller wants; raises Fault."""
         method = "tools/list" if query is None else "tools/search"
         view, actor = self._calls.everything, received.actor
         with self._calls.message(received, method):

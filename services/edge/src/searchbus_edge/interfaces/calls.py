@@ -53,8 +53,7 @@ _NEEDS_MCP = "The tool needs input from the client while it runs. Call it over M
 
 
 class HttpCalls:
-    """The pipeline of an edge for plain HTTP; one policy with the MCP endpoints, so that limits
-    hold for both."""
+    """The pipeline of an edge for plain HTTP; limits hold for it and the MCP endpoints together."""
 
     def __init__(self, registry: Registry, calls: ToolCalls, policy: HttpPolicy) -> None:
         self._registry = registry

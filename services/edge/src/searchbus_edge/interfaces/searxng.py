@@ -96,8 +96,7 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
 
 
 class SearxngResult(Struct, kw_only=True):
-    """One result. `engines`, `positions`: providers that have it; else the toolset, and the place
-    in the answer."""
+    """One result. `engines`, `positions`: providers that have it, else toolset and place."""
 
     title: str
     url: str
@@ -261,8 +260,7 @@ def _reason(part: SourceCoverage) -> str:
 
 
 def read_search(form: Mapping[str, str]) -> SearxngSearch:
-    """The search of a request's parameters; raises Fault(forbidden) for another format, else
-    invalid_argument."""
+    """The search that is asked; raises Fault: forbidden (another format), invalid_argument."""
     if form.get("format", "html") != "json":
         raise Fault(ErrorCode.FORBIDDEN, "Only format=json is allowed. Send it.")
     if not form.get("q"):

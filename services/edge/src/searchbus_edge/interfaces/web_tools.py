@@ -43,8 +43,7 @@ class CallWebTool(Protocol):
     def __call__(
         self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
     ) -> Coroutine[Any, Any, Reply]:
-        """The tool's reply within `timeout_s` or the tool's own time limit; raises Fault for every
-        failure."""
+        """The tool's reply within `timeout_s` or its own limit; raises Fault for every failure."""
 
 
 class FoundPage(Struct, rename="camel"):
@@ -58,8 +57,7 @@ class FoundPage(Struct, rename="camel"):
 
 
 class WebResults(Struct):
-    """The results of a search, best first; notes for people on what was not done; what each
-    provider gave."""
+    """The results, best first; notes for people on what was not done; what each provider gave."""
 
     results: list[FoundPage] = []
     notes: list[str] = []

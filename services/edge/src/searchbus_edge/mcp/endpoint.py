@@ -281,8 +281,7 @@ class Endpoints:
 
 
 def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None:
-    """Why a batch is refused as a whole, by the MCP-Protocol-Version header; clients of 2025-03-26
-    send none."""
+    """Why a batch is refused, by the MCP-Protocol-Version header; 2025-03-26 sends none."""
     if revision is not None and revision > "2025-03-26":
         return HttpRefusal(
             400, f"Revision {revision} has no batches. Send one message per request."

@@ -210,8 +210,7 @@ class FastWay:
     def _place(
         self, received: Received, request: RpcRequest, params: _PageParams
     ) -> tuple[dict[tuple[Any, ...], Raw], tuple[Any, ...]]:
-        """The pages that were made of the view as it is now, and the key of this one: callers with
-        equal keys are answered alike."""
+        """The pages of the view as it is, and this one's key: equal keys are answered alike."""
         view = self._server.view
         key = (request.method, received.head.revision, params.cursor, view.access(received.actor))
         return self._pages.version(view), key

@@ -49,8 +49,7 @@ _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
 
 
 class Called(Received):
-    """What the handler of tools/call finds; `served`: the outcome that the fast way made and cannot
-    render."""
+    """What the handler of tools/call finds; `served`: an outcome the fast way cannot render."""
 
     target: Target | None = None
     served: Served | None = None

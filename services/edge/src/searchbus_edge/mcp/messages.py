@@ -57,8 +57,7 @@ class Notification(Struct, frozen=True):
 
 
 class Invalid(Struct, frozen=True):
-    """What is not a JSON-RPC message: the error to answer with; its id is None where there is no
-    valid one."""
+    """Not a JSON-RPC message: the error to answer with; its id is None where none is valid."""
 
     code: int
     message: str

@@ -57,8 +57,7 @@ class _Names:
 
 
 class RunningRequests:
-    """The requests of all endpoints of one edge. Edges share the key; cancellations reach all of
-    `service`."""
+    """The requests of one edge; edges share the key, and cancellations reach all of `service`."""
 
     def __init__(self, bus: Bus, key: StateKey, *, service: str) -> None:
         self._bus = bus
@@ -80,8 +79,7 @@ class RunningRequests:
     async def run(
         self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None], answer: Answer
     ) -> bool:
-        """Await the work; False where the client (its identity or address) cancelled it, before
-        `answer` was sent."""
+        """Await the work; False if `client` (identity or address) cancelled it before `answer`."""
         task = asyncio.current_task()
         assert task is not None
         running = _Running(task, answer)

@@ -293,8 +293,7 @@ MAX_STREAMS = 1024
 
 
 class ListChanges:
-    """Publishes changes; `listen` serves the method, `on_change` a client of a revision without
-    it."""
+    """Publishes changes: `listen` serves the method, `on_change` a client of an older revision."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
@@ -308,8 +307,7 @@ class ListChanges:
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Send changes until the client leaves. Raises MCPError, where its caller has too many
-        streams."""
+        """Send changes until the client leaves; raises MCPError if it has too many streams."""
         if self._closed:  # who listened is back at once, and would hold the shutdown again
             message = "This edge is stopping. Listen again in a moment."
             raise raise_for(Fault(ErrorCode.UNAVAILABLE, message))
@@ -334,8 +332,7 @@ class ListChanges:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """End the open streams, and begin no more: they would hold the server's shutdown for its
-        whole grace time."""
+        """End the open streams, and begin no more: they would hold up the server's shutdown."""
         self._closed = True
         self._handler.close()
 
@@ -364,8 +361,7 @@ class OwnWorker:
 
 
 async def name_fields(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Middleware that names the parameters that the SDK refuses, without their values. Raises
-    MCPError."""
+    """Names the parameters that the SDK refuses, without their values. Raises MCPError."""
     try:
         return await call_next(ctx)
     except ValidationError as error:

@@ -42,8 +42,7 @@ _QUOTES = re.compile(r"\\.|\"")
 
 
 class Work:
-    """Counts the values that a plan looks at; `charge` raises Fault(invalid_argument) above
-    `most`."""
+    """Counts values that a plan looks at; above `most` `charge` raises Fault(invalid_argument)."""
 
     def __init__(self, most: int = MAX_WORK) -> None:
         self._left = most
@@ -185,8 +184,7 @@ class Test(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """What a step does with its rows. `join`: the other rows, the paths of both keys, the new
-    field."""
+    """A step on rows. `join`: the other rows, the paths of both keys, the new field."""
 
     join: tuple[list[Any], Path, Path, str] | None = None
     where: tuple[Test, ...] = ()

@@ -337,8 +337,7 @@ class Plans(Toolset, name=BULK):
 
 
 def _fitted(run: Run, selected: dict[str, Any], most: int) -> PlanAnswer:
-    """The answer in so many tokens; long lists are cut. Raises Fault(invalid_argument) where no
-    output fits."""
+    """The answer in so many tokens, long lists cut; raises Fault(invalid_argument) if none fits."""
     whole = PlanAnswer({}, run.made, run.failures, run.skipped)
     named = msgspec.structs.replace(whole, truncated=list(selected))
     left = most - count(encode(named).decode())

@@ -61,8 +61,7 @@ class _Matches(Struct, frozen=True):
 
 
 class Finder:
-    """Searches on behalf of callers, within the limiter of searches; `enabled`: the setting
-    SEARCH."""
+    """Searches on behalf of callers, within their limiter; `enabled`: the setting SEARCH."""
 
     def __init__(
         self, bus: Bus, directory: Directory, cursors: Cursors, limiter: Limiter, *, enabled: bool
@@ -85,8 +84,7 @@ class Finder:
         return _listed(actor, view, found), following
 
     async def explain_tools(self, actor: Actor, view: View, query: str) -> FindExplanation | None:
-        """What decided about the best tools that the actor may use here; the search itself was
-        admitted before."""
+        """What decided about the best tools of the actor; the search itself was admitted before."""
         request = FindRequest(
             query=query, kind="tool", limit=1, explain=True, toolsets=view.members
         )
@@ -107,8 +105,7 @@ class Finder:
         toolset: str | None = None,
         nearest: int = 0,
     ) -> tuple[list[ListedTool], bool]:
-        """The best tools (of one toolset), and whether they are matches; else the `nearest`, so
-        many."""
+        """The best tools (of one toolset), and whether they match; else so many `nearest`."""
         query = await self._admit(actor, query)
         request = FindRequest(
             query=query, kind="tool", limit=limit, nearest=nearest,

@@ -31,8 +31,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class SearchParams(types.PaginatedRequestParams):
-    """Parameters of the three methods. `explain` adds to `_meta` what decided about the best
-    tools."""
+    """Parameters of the three methods; `explain` adds to `_meta` what decided on the best tools."""
 
     query: Any = None
     explain: bool = False

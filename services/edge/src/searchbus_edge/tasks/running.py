@@ -50,8 +50,7 @@ _outcomes = metrics.get_meter("searchbus.edge").create_counter(
 
 
 class Events:
-    """Passes a call's events to its request (`forward`); once it is a task (None), keeps the last
-    message."""
+    """Passes a call's events to its request; as a task (`forward` None) keeps the last message."""
 
     def __init__(self, forward: OnEvent | None, message: str | None = None) -> None:
         self.forward = forward

@@ -94,8 +94,7 @@ class Budgets:
     async def admit(self, caller: str, *, costly: bool) -> None:
         """Count one call; raises Fault(rate_limited), which names the budget, until midnight."""
         owners = self._owners(caller)
-        # All are read before the first is looked at: calls that wait here together are counted one
-        # by one.
+        # All are read before the first is looked at: calls that wait together are counted singly.
         known = {scope: await self._of(owner) for scope, owner in owners.items()}
         for scope, spent in known.items():
             for name, limit in self._limits.items():

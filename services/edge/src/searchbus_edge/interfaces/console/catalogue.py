@@ -37,8 +37,7 @@ _REVISION = "2026-07-28"
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, a prompt or a resource by its name on /mcp or its URI; `held`: why calls are
-    refused."""
+    """A tool, prompt or resource by its name on /mcp or its URI; `held`: why calls are refused."""
 
     kind: Kind
     name: str
@@ -51,8 +50,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Detail(Struct, frozen=True, kw_only=True):
-    """One entry: its name within its toolset, whether others write what it returns, how MCP lists
-    it."""
+    """One entry: its name within its toolset, whether others write its text, how MCP lists it."""
 
     kind: Kind
     toolset: str

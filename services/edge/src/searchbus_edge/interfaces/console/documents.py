@@ -149,8 +149,7 @@ def _check(collection: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    """The safe name of a dropped file, which no command takes for an option; raises
-    Fault(invalid_argument)."""
+    """The safe name of a dropped file, never an option; raises Fault(invalid_argument)."""
     why = ""
     if found := _FORBIDDEN.search(name):
         what = "a path" if found[0] in "/\\" else f"the character U+{ord(found[0]):04X}"

@@ -99,8 +99,7 @@ class Overview:
         self._closed = False
 
     async def watch(self, *, everything: bool) -> AsyncIterator[dict[str, Any]]:
-        """The mapping, and then the entries that changed, until `close`; `everything`: also about
-        others."""
+        """The mapping, then the entries that changed, until `close`; `everything`: also others'."""
         watcher = _Watcher(everything)
         self._watchers.add(watcher)
         try:

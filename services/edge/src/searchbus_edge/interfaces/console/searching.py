@@ -60,8 +60,7 @@ class Question(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """Whether a hit (a tool's name, a document's passage, an address) answers a query; None takes
-    it back."""
+    """Whether a hit (tool, passage, address) answers a query; None takes it back."""
 
     query: Annotated[str, Meta(min_length=1, max_length=1000)]
     part: Part
@@ -168,8 +167,7 @@ async def _part(
 
 
 def _judge(folder: Path, wanted: Judgement, view: View | None) -> int:
-    """Write one judgement, with the view's tools; returns how many queries have some. Raises
-    OSError, Fault."""
+    """Write one judgement; returns how many queries have some. Raises OSError, Fault."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / "queries.jsonl"
     with locked(file):

@@ -35,8 +35,7 @@ _MAX_CHARS = 500
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """A trace by the span that says what it is about; the services that took part, the error of any
-    span."""
+    """A trace by the span that it is about; the services that took part, the error of any span."""
 
     id: str
     name: str
