@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from searchbus_bus.client.transit import Transit
@@ -16,7 +15,7 @@ from searchbus_runtime.health import respond
 from searchbus_runtime.protocol import drained
 
 from .auth.authenticator import METADATA_PATH, metadata
-from .bootstrap import Edge
+from .bootstrap import ASGI, Edge
 from .http.answer import TEXT, PlainAnswer
 from .http.faults import PAGE, HttpError, accepted, count_refused, failed
 from .http.head import Headers, parse_head
@@ -26,11 +25,13 @@ from .interfaces.server_card import ANYONE, CACHE, documents
 DOCUMENT_TIMEOUT_S = 30.0
 
 
-def build_app(edge: Edge, health: Health) -> EdgeApp:
+def build_app(edge: Edge, health: Health) -> ASGI:
     """The ASGI application of an edge.
 
-    Where callers must sign in, nothing but the probes and the metadata of the resource answers
-    without a credential, and metrics are on the health port only.
+    It serves MCP, the interfaces of plain HTTP and what describes the edge itself; FastAPI, whose
+    middleware and routing cost more than a call, serves the other pages. Where callers must sign
+    in, nothing but the probes and the metadata of the resource answers without a credential, and
+    metrics are on the health port only.
     """
     signed_in = not edge.authenticator.open
     for status in (400, 401, 403, 404, 413, 429):
@@ -72,7 +73,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         if refusal is not None:
             return _text(refusal.message, refusal.status)
         if signed_in and request.url.path == "/metrics":
-            return _not_found()
+            return _text("not found", 404)
         status, content_type, body = await respond(
             health, request.url.path, request.headers.get("accept", "")
         )
@@ -88,7 +89,7 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         root, _, toolset = path.partition("/")
         possible = path in ("", "mcp") or (root == "mcp" and is_token(toolset))
         if not signed_in or not possible:
-            return _not_found()
+            return _text("not found", 404)
         issuer = edge.settings.issuer if edge.settings.mode == "jwt" else None
         found = metadata(edge.authenticator, f"/{path}" if path else "", issuer)
         return PlainAnswer(encode(found), headers=((b"cache-control", b"max-age=300"),))
@@ -118,41 +119,25 @@ def build_app(edge: Edge, health: Health) -> EdgeApp:
         headers = ((b"content-security-policy", b"sandbox"),)
         return _text(f"{found.title}\n\n{found.text}", headers=headers)
 
-    return EdgeApp(edge, app, described)
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        path: str = scope.get("path", "")
+        first = path[1:].partition("/")[0]
+        answer: ASGI
+        if scope["type"] != "http" or (path in described and scope["method"] != "POST"):
+            answer = app
+        elif first == "mcp":
+            name = path[5:].rstrip("/") or None
+            answer = edge.endpoints.get(name) or edge.endpoints.unknown
+        else:
+            answer = edge.interfaces.get(first, app)
+        with Transit() as transit:
+            await answer(scope, receive, send)
+            if transit.held:
+                # What the client has not read is still in memory.
+                await drained(send)
+
+    return serve
 
 
 def _text(text: str, status: int = 200, headers: Headers = ()) -> PlainAnswer:
     return PlainAnswer(text.encode(), status=status, content_type=TEXT, headers=headers)
-
-
-def _not_found() -> PlainAnswer:
-    return _text("not found", 404)
-
-
-class EdgeApp:
-    """Serves MCP and the interfaces of plain HTTP, and what describes the edge (`described`),
-    itself; FastAPI, whose middleware and routing cost more than a call, serves the other
-    `pages`."""
-
-    def __init__(self, edge: Edge, pages: FastAPI, described: Container[str]) -> None:
-        self._edge = edge
-        self._pages = pages
-        self._described = described
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one connection of ASGI."""
-        path: str = scope.get("path", "")
-        first = path[1:].partition("/")[0]
-        serve: Any
-        if scope["type"] != "http" or (path in self._described and scope["method"] != "POST"):
-            serve = self._pages
-        elif first == "mcp":
-            endpoints = self._edge.endpoints
-            serve = endpoints.get(path[5:].rstrip("/") or None) or endpoints.unknown
-        else:
-            serve = self._edge.interfaces.get(first, self._pages)
-        with Transit() as transit:
-            await serve(scope, receive, send)
-            if transit.held:
-                # What the client has not read is still in memory.
-                await drained(send)

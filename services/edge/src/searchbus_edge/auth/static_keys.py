@@ -183,20 +183,14 @@ class StaticKeys:
         self._verified = {}
         try:
             stamp = file_stamp(self._file.path)
-            if stamp == self._stamp:
-                return
-            self._records = {r.id: (r, _actor(r)) for r in self._file.read()}
+            if stamp != self._stamp:
+                self._records = {r.id: (r, _actor(r)) for r in self._file.read()}
+                self._stamp, self._fault = stamp, ""
         except (ValueError, OSError) as error:
-            self._keep(error)
-            return
-        self._stamp, self._fault = stamp, ""
-
-    def _keep(self, error: Exception) -> None:
-        """Keep the last valid records; count every failed read, log each fault once."""
-        _unreadable.add(1)
-        if str(error) != self._fault:
-            self._fault = str(error)
-            log.error("%s The %d keys read before stay valid.", error, len(self._records))
+            _unreadable.add(1)
+            if str(error) != self._fault:  # each fault is logged once
+                self._fault = str(error)
+                log.error("%s The %d keys read before stay valid.", error, len(self._records))
 
 
 def _actor(record: KeyRecord) -> Actor:

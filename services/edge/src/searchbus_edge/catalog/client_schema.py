@@ -150,7 +150,7 @@ class _Unions:
             return schema
         plan = self._plan(schema)
         found: dict[str, Any] = {}
-        branches: list[dict[str, Any]] = [dict(branch) for branch in plan.branches]
+        branches = [dict(branch) for branch in plan.branches]
         for key, value in schema.items():
             # Names the schema or an older draft only, which no local reference needs.
             named = key in ("$schema", "$id", "id") and isinstance(value, str)

@@ -182,11 +182,9 @@ def complete(
     descriptor: PromptDescriptor | None, argument: str, typed: str
 ) -> types.CompleteResult:
     """The declared values of an argument that begin with `typed`, ignoring case."""
-    values: list[str] = []
-    if descriptor is not None:
-        for declared in descriptor.arguments:
-            if declared.name == argument:
-                values = [v for v in declared.values if v.lower().startswith(typed.lower())]
+    declared = descriptor.arguments if descriptor is not None else ()
+    choices = (value for known in declared if known.name == argument for value in known.values)
+    values = [value for value in choices if value.lower().startswith(typed.lower())]
     shown = values[:_MAX_COMPLETIONS]
     return types.CompleteResult(
         completion=types.Completion(

@@ -39,9 +39,12 @@ class Repair:
     def __call__(self, value: Any) -> Any:
         """The repaired value; the same object where nothing was repaired."""
         if isinstance(value, str):
-            return self._from_text(value) if self._may_be_text_of_json else value
+            may_be_json = self.types and "string" not in self.types
+            return self._from_text(value) if may_be_json else value
         if isinstance(value, float):
-            return self._integer(value) if self._integers_only else value
+            whole = value.is_integer() and abs(value) <= _LARGEST_INTEGER
+            wanted = "integer" in self.types and "number" not in self.types
+            return int(value) if whole and wanted else value
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
@@ -52,14 +55,6 @@ class Repair:
     def types(self) -> frozenset[str]:
         """Names of the allowed types; empty where the schema does not say."""
         return _types(self._schema, self._root)
-
-    @cached_property
-    def _may_be_text_of_json(self) -> bool:
-        return bool(self.types) and "string" not in self.types
-
-    @cached_property
-    def _integers_only(self) -> bool:
-        return "integer" in self.types and "number" not in self.types
 
     @cached_property
     def _properties(self) -> dict[str, Repair]:
@@ -89,10 +84,6 @@ class Repair:
         kind = _TYPE_NAMES.get(type(repaired), "")
         fits = kind in self.types or (kind == "integer" and "number" in self.types)
         return repaired if fits and kind != "null" else text
-
-    @staticmethod
-    def _integer(value: float) -> float | int:
-        return int(value) if value.is_integer() and abs(value) <= _LARGEST_INTEGER else value
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {}

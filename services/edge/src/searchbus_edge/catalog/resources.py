@@ -61,12 +61,11 @@ class Resources:
         if source == "":
             start = int(inner or 0)
             page = fixed[start : start + self._page_size]
-            following: dict[str, Any] | None = {"c": start + len(page)}
-            if start + len(page) >= len(fixed):
-                following = {"s": paged[0][0]} if paged else None
-            if not page and following is not None:
-                return await self._from_worker(actor, paged, following["s"], None, bound)
-            return self._result(page, following, bound)
+            end = start + len(page)
+            after = {"s": paged[0][0]} if paged else None
+            if page or after is None:
+                return self._result(page, {"c": end} if end < len(fixed) else after, bound)
+            source, inner = paged[0][0], None
         return await self._from_worker(actor, paged, source, inner, bound)
 
     async def _from_worker(
