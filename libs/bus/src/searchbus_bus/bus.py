@@ -116,9 +116,7 @@ class Bus:
         )
 
     async def send(self, request: Request[T]) -> T:
-        """Send a request and return the decoded reply.
-
-        Cancelling the awaiting task cancels the work at the service.
+        """Send a request and return its reply; a cancel cancels the work at the service.
 
         Raises:
             InstanceGoneError: the instance that alone can do the request has left.

@@ -103,12 +103,7 @@ def public_actor_key(private: str) -> str:
 
 
 class ActorSigner:
-    """Signs `Actor` headers. Raises ValueError where a text is not a valid private key.
-
-    Args:
-        private_key: or what returns the keys of now, whose first one signs.
-        clock: seconds of the epoch.
-    """
+    """Signs `Actor` headers by a key, or the first one of what returns them; raises ValueError."""
 
     def __init__(
         self,
@@ -141,12 +136,7 @@ class ActorSigner:
 
 
 class ActorVerifier:
-    """Verifies `Actor` headers. Raises ValueError where a text is not a valid public key.
-
-    Args:
-        public_key: or what returns the keys of now, each of which is accepted.
-        clock: seconds of the epoch.
-    """
+    """Verifies `Actor` headers by a key, or any one of what returns them; raises ValueError."""
 
     def __init__(
         self,

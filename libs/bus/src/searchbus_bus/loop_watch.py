@@ -43,12 +43,8 @@ _held = meter.create_counter(
 
 
 def serves(describe: Describe) -> Callable[[F], F]:
-    """Mark a function that serves a request.
-
-    Args:
-        describe: names the request, by the function's local variables; a KeyError or an
-            AttributeError means that they are not set yet.
-    """
+    """Mark a function that serves a request; `describe` names it by its local variables, and raises
+    KeyError or AttributeError while they are not set."""
 
     def mark(function: F) -> F:
         _served[function.__code__] = describe
@@ -65,12 +61,8 @@ def serves(describe: Describe) -> Callable[[F], F]:
 
 
 class LoopWatch:
-    """Watches one event loop, from `start` until `stop`.
-
-    Args:
-        held_s: a longer turn is logged and counted.
-        log_every_s: at most one line in this time; the next line says how many were left out.
-    """
+    """Watches one event loop, from `start` until `stop`: turns over `held_s` are counted, and
+    logged once in `log_every_s`."""
 
     def __init__(self, *, held_s: float = HELD_S, log_every_s: float = LOG_EVERY_S) -> None:
         self._held_s = held_s

@@ -35,10 +35,7 @@ async def end_task(task: asyncio.Task[Any] | None) -> None:
 
 
 async def all_of(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """The results of all of them; where one fails, the others have ended before it is raised.
-
-    `asyncio.gather` leaves the others running, and nobody waits for them any more.
-    """
+    """All results; where one fails the others end first, which `asyncio.gather` does not await."""
     tasks = [asyncio.get_running_loop().create_task(each) for each in work]
     try:
         return await asyncio.gather(*tasks)

@@ -209,10 +209,7 @@ def count_reconnect() -> None:
 
 
 class EndedSpan:
-    """Ends a span without making it the current one; a Fault that leaves it becomes its status.
-
-    A class of its own: a generator as a context manager costs as much as the span itself.
-    """
+    """Ends a span, with a Fault that leaves it as its status; a generator costs a span more."""
 
     __slots__ = ("_span",)
 

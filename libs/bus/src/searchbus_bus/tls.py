@@ -39,11 +39,7 @@ class TlsFiles:
     server: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """Read the files.
-
-        Raises:
-            ValueError: one of them cannot be used; names its setting.
-        """
+        """Read the files; raises ValueError, which names the setting of one that cannot be used."""
         path, name = self.ca, f"SEARCHBUS_{self.of}_CA_FILE"
         try:
             context = ssl.create_default_context(cafile=self.ca)
@@ -65,12 +61,8 @@ class TlsFiles:
         return context
 
     def explain(self, server: str, error: BaseException | None, *, demanded: bool = False) -> str:
-        """One line on why the handshake with a server failed; empty where TLS is not the reason.
-
-        Args:
-            demanded: whether the server lets only clients with a certificate in. It may then cut
-                the connection before its alert is read.
-        """
+        """Why the handshake with a server failed, in a line; empty where TLS is not the reason. One
+        that demands certificates (`demanded`) may cut the connection before its alert is read."""
         cut = isinstance(error, CUT)
         while error is not None and not isinstance(error, ssl.SSLError):
             error = error.__cause__ or error.__context__

@@ -233,15 +233,8 @@ def pack(kind: str, descriptors: Sequence[bytes]) -> bytes:
 
 
 def unpack(packed: bytes, name: str, *, max_bytes: int) -> tuple[str, list[bytes]]:
-    """The kind of a part and the JSON of its descriptors.
-
-    Args:
-        name: the part's hash.
-        max_bytes: of the text; no more of it is decompressed.
-
-    Raises:
-        Fault: invalid_argument; it cannot be decompressed, is too large, or has another hash.
-    """
+    """The kind of a part with this hash, and its descriptors as JSON; no more than `max_bytes` is
+    decompressed. Raises Fault(invalid_argument)."""
     decompressor = zlib.decompressobj()
     try:
         text = decompressor.decompress(packed, max(1, max_bytes))
@@ -297,13 +290,8 @@ RESERVED_TOOLSETS = {"bulk": "connector", "connector": "connector", "lazy": "con
 
 
 def decode_catalog(data: bytes) -> tuple[Catalog, list[Refusal]]:
-    """Decode a catalogue without its malformed descriptors, which are returned as refusals.
-
-    Packed parts are unpacked. One that cannot be, or that has another hash, is refused as a whole.
-
-    Raises:
-        Fault: invalid_argument where the catalogue as a whole cannot be decoded.
-    """
+    """Decode a catalogue without its malformed descriptors and parts, which are returned as
+    refusals; raises Fault(invalid_argument) where it cannot be decoded as a whole."""
     raw = decode(data, _RawCatalog)
     refusals: list[Refusal] = []
     parts = tuple(

@@ -105,10 +105,7 @@ _FEW = 2
 
 
 def are_most(gone: int, documents: int) -> bool:
-    """Whether so many documents seem gone that they are kept until a person agrees.
-
-    A source that fails often looks as if all of it was gone.
-    """
+    """Whether so many seem gone that a person must agree: a failing source looks like that."""
     return gone > max(_FEW, documents // 2)
 
 

@@ -61,10 +61,7 @@ def mapped(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def levels(value: Any) -> Iterator[list[Any]]:
-    """Every value in JSON, level by level: the value itself, what is directly in it, and so on.
-
-    A reader that stops early pays for no deeper level.
-    """
+    """Every value in JSON, level by level; a reader that stops early pays for no deeper one."""
     level = [value]
     while level:
         yield level
@@ -102,11 +99,7 @@ def foreign_dialect(schema: Mapping[str, Any]) -> str | None:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Check a schema's size, references and cost; the meta-schema is not looked at.
-
-    Raises:
-        ValueError: it says what is wrong.
-    """
+    """Check a schema's size, references and cost, not its meta-schema; raises ValueError."""
     anchors: dict[str, Any] = {}
     objects = _objects(schema)
     refers = False
@@ -167,14 +160,8 @@ def _objects(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _applied(
     schema: Any, root: Mapping[str, Any], anchors: Mapping[str, Any], known: dict[int, int | None]
 ) -> int:
-    """How many subschemas apply to one value together with a schema, references followed.
-
-    Args:
-        known: by `id` of a schema: its number, or None while it is counted.
-
-    Raises:
-        ValueError: there are too many, or they have no end.
-    """
+    """How many subschemas apply to one value together with a schema, references followed; `known`:
+    by `id`, None while it is counted. Raises ValueError: too many, or without end."""
     if not isinstance(schema, dict):
         return 1
     if (key := id(schema)) in known:

@@ -183,11 +183,7 @@ def toolset_owners(services: Mapping[str, Service]) -> dict[str, str]:
 
 
 def declarations_from_json(text: bytes) -> dict[str, Service]:
-    """Name → declaration, of packages that may not be installed in this process.
-
-    Raises:
-        ValueError: the text is something else.
-    """
+    """Name → declaration of packages that may not be installed here; raises ValueError."""
     return msgspec.json.decode(text, type=dict[str, Service])
 
 
@@ -212,9 +208,6 @@ def publishes(
     Replies are listed too: NATS's `allow_responses` lets a user reply to a message that it sent
     itself, whose reply subject can be any subject. JetStream is in none of these lists: the buckets
     of a service are in an account of its own.
-
-    Args:
-        services: all that share the bus.
     """
     root = f"{prefix}.v1"
     # To the queue group, and to one instance of it.
@@ -276,9 +269,6 @@ def permissions(
     """The permissions of a service's user, in the form of NATS's configuration.
 
     A service that attaches toolsets is denied those that others declare.
-
-    Args:
-        services: all that share the bus.
     """
     found = {
         "publish": {"allow": publishes(service, services, prefix)},

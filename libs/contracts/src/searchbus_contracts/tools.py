@@ -292,9 +292,6 @@ def json_schema(kind: Any) -> dict[str, Any]:
 
 
 def input_schema(arguments: type[Struct]) -> dict[str, Any]:
-    """JSON Schema of a tool's arguments, without the Struct's own name and docstring.
-
-    These say nothing to a model.
-    """
+    """JSON Schema of a tool's arguments, without the Struct's name and docstring."""
     schema = json_schema(arguments)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}

@@ -35,10 +35,7 @@ _LOOSE_JOINER = re.compile(
 
 
 def is_visible(character: str) -> bool:
-    """Whether a character is neither a control nor a format character nor unassigned.
-
-    The joiners and the selectors of emoji are kept: some scripts and emoji need them.
-    """
+    """Whether a character is no control, format or unassigned one, or joins scripts and emoji."""
     if character in _IN_CONTEXT:
         return True
     return not (unicodedata.category(character).startswith("C") or _IGNORABLE.match(character))

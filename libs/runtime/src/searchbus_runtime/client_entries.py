@@ -128,13 +128,7 @@ class Snippet:
 
 
 def snippets(url: str, key: str = "", command: Sequence[str] | None = None) -> Iterator[Snippet]:
-    """The entry of each program for one endpoint.
-
-    Args:
-        url: of the endpoint.
-        key: as for `address_entry`.
-        command: what a program on this machine starts instead; None: nothing can be started.
-    """
+    """The entry of each program for an endpoint; `command`: what this machine can start, if any."""
     for name, client in CLIENTS.items():
         if name == "claude-code":
             header = ["--header", f"Authorization: Bearer {key}"] if key else []

@@ -36,17 +36,8 @@ _SERVICE_LINK = re.compile(
 
 
 def check_config(sources: Sources, folder: Path) -> Sources:
-    """Refuse unknown names, values of another kind, and secrets that everybody can read.
-
-    Args:
-        folder: the data folder.
-
-    Returns:
-        The sources, which also know the settings of installed services of others.
-
-    Raises:
-        WrongSettingsError: with all faults.
-    """
+    """Refuse unknown names, values of another kind, and secrets that everybody can read; the
+    sources, with the settings of installed services of others. Raises WrongSettingsError."""
     faults = _first(_faults(sources, folder))
     if faults and (others := other_settings(sources.settings)):
         sources = Sources(sources.service, sources.config, {**sources.settings, **others})
@@ -72,11 +63,7 @@ def _faults(sources: Sources, folder: Path) -> Iterator[str]:
 
 
 def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
-    """The settings of installed services that are not among these, by their classes.
-
-    Raises:
-        WrongSettingsError: a service's class cannot be imported.
-    """
+    """Settings of other installed services, by their classes; raises WrongSettingsError."""
     # Imported here: a start without faults needs neither these nor pydantic, below.
     from importlib.metadata import entry_points
 

@@ -62,12 +62,7 @@ class ConfigFile:
     is_public: bool = False
 
     def values(self, service: str, settings: Settings) -> dict[str, Any]:
-        """Name → value of what it sets for a service, paths made absolute.
-
-        Args:
-            service: SHARED for what is set for all of them.
-            settings: of all services; their names are the names of tables.
-        """
+        """Name → value of what it sets for a service (SHARED: for all), paths made absolute."""
         return {way[-1]: value for way, value in self._entries(service, settings)}
 
     def place(self, service: str, name: str) -> str:
@@ -118,11 +113,7 @@ class ConfigFile:
 
 
 def entry_lines(text: str) -> Iterator[tuple[int, tuple[str, ...], bool]]:
-    """Line, table and key of each entry of a TOML text, which `tomllib` does not tell.
-
-    Yields:
-        Number of the line, names of its table and key, and whether it is the head of a table.
-    """
+    """Line, names of table and key, and whether it heads a table, of each entry of a TOML text."""
     table: tuple[str, ...] = ()
     until = ""  # the quotes that end a text of several lines
     for number, line in enumerate(text.splitlines(), 1):
@@ -150,25 +141,14 @@ def named_config() -> Path | None:
 
 
 def use_config(path: Path | None) -> None:
-    """Use a configuration file in this process and in those that it starts: `--config FILE`.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """Use a file in this process and those it starts (`--config`); raises WrongSettingsError."""
     if path is not None:
         read_config_file(path)
         os.environ[CONFIG] = str(path.absolute())
 
 
 def find_config(folder: Path) -> ConfigFile | None:
-    """The configuration file, read; `None` where there is none.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """The configuration file of a data folder, if there is one; raises WrongSettingsError."""
     path = named_config()
     if path is None:
         path = folder / FILE_NAME
@@ -179,11 +159,7 @@ def find_config(folder: Path) -> ConfigFile | None:
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a configuration file.
-
-    Raises:
-        WrongSettingsError: it cannot be read, or is not TOML.
-    """
+    """Read a configuration file; raises WrongSettingsError (unreadable, or not TOML)."""
     # Imported here: most starts have no such file.
     import tomllib
 
@@ -260,17 +236,9 @@ _WIDTH = 96
 def write_config(path: Path, values: Mapping[str, Any]) -> None:
     """Set settings in a configuration file, which only its owner can read; all else is kept.
 
-    A file that does not exist is written with the description and default of every setting. In one
-    that does, comments, order and other settings stay.
-
-    Args:
-        path: its folder must exist.
-        values: as in the file: name → value, and service → table of them. An entry of several lines
-            cannot be changed.
-
-    Raises:
-        WrongSettingsError: the file cannot be read, or not be changed without harm.
-        OSError: it cannot be written; the old one is still there.
+    A file that does not exist is written with the description and default of every setting.
+    `values` are as in the file: name → value, service → table of them; an entry of several lines
+    cannot be changed. Raises WrongSettingsError, or OSError: the old file is still there.
     """
     if os.path.lexists(path):
         # A file of another program of configuration may be linked here: the link stays.

@@ -92,24 +92,13 @@ class Sources:
 
 
 def configured_path(name: str, service: str, folder: Path) -> Path | None:
-    """The path that a setting of a service is set to, for a command beside the service.
-
-    Args:
-        folder: the data folder.
-
-    Raises:
-        WrongSettingsError: a source cannot be read.
-    """
+    """The path that a service's setting has, for commands beside it; raises WrongSettingsError."""
     text = Sources(service, find_config(folder)).text(name)
     return Path(text) if text is not None else None
 
 
 def secret_files() -> list[Path]:
-    """The files in the folder SEARCHBUS_SECRETS_DIR.
-
-    Raises:
-        WrongSettingsError: there is no such folder, or it cannot be read.
-    """
+    """The files in the folder SEARCHBUS_SECRETS_DIR; raises WrongSettingsError."""
     named = os.environ.get(SECRETS_DIR)
     if not named:
         return []

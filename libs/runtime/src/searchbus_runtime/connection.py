@@ -53,14 +53,8 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
 
 
 def operator_options(data: Path) -> dict[str, Any]:
-    """The options of `connect` with which commands on this machine join a stack.
-
-    A secured stack (`searchbus up --secure`) keeps the operator's keys in
-    `<data>/secure/keys.json`, which only its owner can read. An open stack needs none.
-
-    Raises:
-        Fault: `unavailable`, where the file is damaged.
-    """
+    """The options of `connect` with which commands on this machine join a stack; a secured one has
+    the operator's keys in a file. Raises Fault(unavailable) where that is damaged."""
     try:
         seed = stack_secret(data, OPERATOR.name, "nats_nkey_seed", check_seed)
         private = stack_secret(data, OPERATOR.name, "actor_private_key", check_private_key)
@@ -105,12 +99,8 @@ def find_bus(data: Path) -> BusAddress | None:
 
 @asynccontextmanager
 async def open_bus(at: Path | BusAddress, name: str) -> AsyncIterator[Bus]:
-    """A connection to a bus for one command, or to the one that `find_bus` finds for a data folder.
-
-    Raises:
-        CommandError: none is known.
-        Fault: `unavailable`, where it cannot be reached.
-    """
+    """A connection for one command, to a bus or to that of a data folder (`find_bus`); raises
+    CommandError (none is known), Fault(unavailable)."""
     from searchbus_bus import connect  # here: most who look for a bus find none
 
     if isinstance(at, Path):

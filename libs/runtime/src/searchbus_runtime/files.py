@@ -19,13 +19,7 @@ from pathlib import Path
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
     """Replace a file in one step: a reader finds the old content or the new, also after a crash.
 
-    Args:
-        path: its folder must exist.
-        data: text is written as UTF-8.
-        mode: permissions of the file, e.g. 0o600; `None` leaves them to the umask.
-
-    Raises:
-        OSError: the file could not be written; the old content is still there.
+    `mode` are its permissions, by default those of the umask. Raises OSError; the old one stays.
     """
     content = data.encode() if isinstance(data, str) else data
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -50,10 +44,7 @@ def locked(path: Path) -> Iterator[None]:
     """Change a file alone among all processes: who reads it before it writes loses no change.
 
     The lock is a file beside it: the file itself is replaced, and a lock on it with it. Its folder
-    is made where it is missing, for its owner alone: it may be the data folder.
-
-    Raises:
-        OSError: the lock cannot be made.
+    is made where it is missing, for its owner alone: it may be the data folder. Raises OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
@@ -106,11 +97,6 @@ def space_for_start(
     there is space a file of that size is kept. A start that finds the disk full removes it first,
     and keeps what is left of it for the next start. Each user has a file of its own: one that needs
     all of it must not stop the next start of another.
-
-    Args:
-        folder: it must exist.
-        user: part of the file's name.
-        free_bytes: the free space of a folder's disk; tests pass their own.
     """
     path = folder / f".reserve-{user}"
     free = free_bytes(folder)

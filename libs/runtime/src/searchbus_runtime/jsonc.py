@@ -63,11 +63,7 @@ def without_comments(text: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """The value of a text.
-
-    Raises:
-        JsonTextError: it is not JSON, or too deep.
-    """
+    """The value of a text; raises JsonTextError (not JSON, or too deep)."""
     try:
         return json.loads(without_comments(text))
     except json.JSONDecodeError as error:

@@ -41,12 +41,7 @@ class Loan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def parse(cls, line: str) -> Loan:
-        """A loan of its line.
-
-        Raises:
-            ValueError: it is damaged, or lends a toolset of the edge itself, whose tools call
-                those of other toolsets.
-        """
+        """A loan of its line; raises ValueError (damaged, or lends the edge's own tools)."""
         loan = msgspec.json.decode(line, type=cls)
         if loan == cls():
             return loan

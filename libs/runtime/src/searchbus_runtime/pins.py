@@ -135,10 +135,7 @@ class Pins(Struct, kw_only=True):
         return Reviewed(tuple(listed), held)
 
     def approve(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> None:
-        """Pin these definitions; the other pins of the toolset stay.
-
-        A toolset that another source offered is pinned anew: its other tools are held.
-        """
+        """Pin these definitions; the others stay, unless another source offered them: held."""
         pinned = self.toolsets.get(toolset)
         if pinned is None or pinned.source != source:
             pinned = self.toolsets[toolset] = PinnedToolset(source=source)
@@ -147,10 +144,7 @@ class Pins(Struct, kw_only=True):
             pinned.refused.pop(tool.name, None)
 
     def refuse(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> None:
-        """Refuse these definitions: they stay held, and wait for nobody. Others are not touched.
-
-        A later definition of the tool waits again, and a refused one can still be approved.
-        """
+        """Refuse these definitions: they stay held, and wait for nobody; later ones wait again."""
         pinned = self.toolsets.setdefault(toolset, PinnedToolset(source=source))
         for tool in tools:
             pinned.refused[tool.name] = fingerprint(tool)
@@ -208,12 +202,7 @@ class PinFile:
 
     @contextmanager
     def changing(self) -> Iterator[Pins]:
-        """Read the pins, and write them when the block ends without an exception.
-
-        Raises:
-            OSError: the file cannot be read or written.
-            ValueError: it is damaged.
-        """
+        """Read the pins, and write them where the block succeeds; raises OSError, ValueError."""
         with locked(self.path):
             pins = self.read().copy()
             yield pins

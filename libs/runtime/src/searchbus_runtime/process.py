@@ -76,23 +76,13 @@ class Process(Generic[S]):
         self._before_drain.append(callback)
 
     async def run_server(self, app: Any, **options: Any) -> int:
-        """Serve an ASGI application until the process ends; returns the bound port.
-
-        Args:
-            options: of HttpServer.start, e.g. host and port.
-
-        Raises:
-            OSError: the port is taken.
-        """
+        """Serve an application, by HttpServer.start, until the end; its port. Raises OSError."""
         server = await HttpServer.start(app, **options)
         self._servers.append(server)
         return server.port
 
     async def drain(self) -> None:
-        """Stop everything in the order that loses no request.
-
-        A step that fails is logged, and the next ones are done: the store is closed in any case.
-        """
+        """Stop everything in the order that loses no request; a step that fails is logged."""
         self.health.draining = True
         limit_s = self.settings.drain_timeout_s
         for callback in self._before_drain:

@@ -35,11 +35,7 @@ _MAX_LINGERING = 256
 
 
 class Connection(HttpToolsProtocol):
-    """One connection, counted by a watch.
-
-    Attributes:
-        waiting: what the watch saw it wait for, and since when (the loop's clock).
-    """
+    """One connection, counted by a watch, which sees it wait for something (`waiting`)."""
 
     _lingering = 0
 
@@ -110,12 +106,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """Start the application, unless the head is refused.
-
-        Raises:
-            ValueError: the head is too large, has two Hosts, or offers another protocol for a body
-                without a length; the parser ends.
-        """
+        """Start the application; raises ValueError, which ends the parser, for a bad head."""
         if self._unread_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
             self._check_size()
         if [name for name, _ in self.headers].count(b"host") > 1:

@@ -30,10 +30,7 @@ _STAT_ENV_START = 47  # fields of /proc/PID/stat after the name (proc(5): 50 and
 
 
 def hide_environment() -> None:
-    """Erase what this process was started with, and forbid others to read its memory.
-
-    `os.environ` stays as it is. Nothing happens on systems other than Linux.
-    """
+    """Erase what this process was started with, and hide its memory from others; Linux only."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

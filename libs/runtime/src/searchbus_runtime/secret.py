@@ -28,11 +28,7 @@ RETIRED_S = 120.0
 
 
 def values_of(text: str) -> tuple[str, ...]:
-    """The values of a file's text: one a line, or a list as JSON.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The values of a file's text, one a line, or a list as JSON; raises ValueError for none."""
     if text.lstrip().startswith("["):
         found = json.loads(text)
         values = tuple(value for value in found if isinstance(value, str) and value)
@@ -151,14 +147,8 @@ def stack_secret(
 ) -> Secret | None:
     """A key of a service, which is read again when the file changes; `None` where it has none.
 
-    Args:
-        data: the data folder of the stack.
-        name: of the setting that has the key elsewhere.
-        check: raises ValueError for a value that cannot be used.
-
-    Raises:
-        ValueError: the file is damaged.
-        OSError: it cannot be read.
+    `name`: the setting that has it elsewhere; `check` raises ValueError for a value that cannot be
+    used. Raises ValueError where the file is damaged, OSError.
     """
     path, find = data / STACK_KEYS, _OF.get(name)
     if find is None or not path.is_file():

@@ -29,23 +29,13 @@ class ServiceDeclarationError(TypeError):
 
 
 def installed_services() -> dict[str, Service]:
-    """Name → declaration of every installed service, sorted by name.
-
-    Raises:
-        ServiceDeclarationError: an entry point does not lead to a `Service` of that name.
-    """
+    """Name → declaration of every installed service, sorted; raises ServiceDeclarationError."""
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return {entry.name: _declaration(entry) for entry in found}
 
 
 def is_wanted(service: Service, data: Path, config: ConfigFile | None = None) -> bool:
-    """Whether a stack on a data folder runs a service: the file that starts it exists, if any.
-
-    See `Service.started_by`.
-
-    Args:
-        config: the configuration file of the stack.
-    """
+    """Whether a stack on a data folder runs a service: the file of `started_by` exists, if any."""
     if not service.started_by:
         return True
     return (named_file(service, config) or data / service.started_by[1]).is_file()
@@ -61,11 +51,7 @@ def known_services() -> dict[str, Service]:
     """The installed services, and those that the file of SEARCHBUS_DECLARATIONS lists.
 
     A container image holds one service and that file (scripts/declarations.py), so that its
-    `searchbus` command can write keys and permissions for all.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds something else.
+    `searchbus` command can write keys and permissions for all. Raises OSError, ValueError.
     """
     found = installed_services()
     path = os.environ.get(DECLARATIONS)
@@ -80,12 +66,7 @@ def bus_users() -> dict[str, Service]:
 
 
 def declared_in(module: str) -> Service | None:
-    """The `SERVICE` of a module that is not installed; `None` where it has none.
-
-    Raises:
-        ImportError: there is no such module, or it cannot be imported.
-        ServiceDeclarationError: its SERVICE is something else.
-    """
+    """The `SERVICE` of a module, if any; raises ImportError, ServiceDeclarationError."""
     found = getattr(import_module(module), ATTRIBUTE, None)
     if found is not None and not isinstance(found, Service):
         raise ServiceDeclarationError(
@@ -95,20 +76,12 @@ def declared_in(module: str) -> Service | None:
 
 
 def settings_class(service: Service) -> Any:
-    """The settings class of a declared service.
-
-    Raises:
-        ServiceDeclarationError: it names none that exists.
-    """
+    """The settings class of a service; raises ServiceDeclarationError where there is none."""
     return _load(service, "settings")
 
 
 def run_service(service: Service) -> int:
-    """Run a declared service until SIGTERM; returns the exit code.
-
-    Raises:
-        ServiceDeclarationError: it names no `start`, or one that does not exist.
-    """
+    """Run a service until SIGTERM; its exit code. Raises ServiceDeclarationError (no `start`)."""
     from .secrecy import take_settings
 
     take_settings()

@@ -226,12 +226,8 @@ class _FileSource(InitSettingsSource):
 
 
 def load_settings(cls: type[S], service: str = SHARED, /, **overrides: Any) -> S:
-    """Read settings; print a line for each fault and exit with code 2 if there are any.
-
-    Args:
-        service: whose table of the configuration file counts; SHARED for a command.
-        overrides: values of the command line, which come before all others.
-    """
+    """Read settings, by a service's table (SHARED: a command's) and the command line (`overrides`,
+    which come first); print a line for each fault and exit with code 2 if there are any."""
     try:
         return read_settings(cls, service, **overrides)
     except WrongSettingsError as error:
@@ -245,11 +241,7 @@ def read_settings(cls: type[S], service: str = SHARED, /, **overrides: Any) -> S
 
 
 def find_sources(cls: type[ServiceSettings], service: str, data: Path | None = None) -> Sources:
-    """The sources of a class's settings, checked by `check_config`.
-
-    Raises:
-        WrongSettingsError: with all faults.
-    """
+    """The sources of a class's settings, checked by `check_config`; raises WrongSettingsError."""
     folder = data_folder(data)
     sources = Sources(service, find_config(folder))
     known = {**sources.settings[SHARED], **sources.settings.get(service, {})}
@@ -262,11 +254,7 @@ def find_sources(cls: type[ServiceSettings], service: str, data: Path | None = N
 
 
 def validated(cls: type[S], sources: Sources, **overrides: Any) -> S:
-    """Settings of their sources.
-
-    Raises:
-        WrongSettingsError: with all faults.
-    """
+    """Settings of their sources; raises WrongSettingsError with all faults."""
     token = _file_values.set(sources.file_values)
     try:
         settings = cls(_secrets_dir=os.environ.get(SECRETS_DIR) or None, **overrides)

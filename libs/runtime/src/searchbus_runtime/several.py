@@ -140,10 +140,7 @@ def _get(url: str, accept: str) -> Answer:
 
 
 def merged(texts: Sequence[str]) -> str:
-    """Metrics of several processes in Prometheus' or OpenMetrics' text form, as one text.
-
-    A family stays together; its samples have the label `process`, from 0.
-    """
+    """Metrics of several processes as one text, families together, with the label `process`."""
     families: dict[str, tuple[list[str], list[str]]] = {}
     for number, text in enumerate(texts):
         name = ""

@@ -264,11 +264,7 @@ class TraceFile(SpanProcessor):
     """Writes ended spans as JSON lines to a local file that all processes share (see traces.py).
 
     Every process appends whole lines with one write. A full file is renamed to `<name>.1`, so that
-    at most twice the limit is kept.
-
-    Args:
-        service: of this process.
-        max_queued: spans that wait to be written; further ones are lost and counted.
+    at most twice the limit is kept. Beyond `max_queued`, spans are lost and counted.
     """
 
     def __init__(

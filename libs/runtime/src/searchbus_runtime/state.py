@@ -61,11 +61,7 @@ class UnusableFolderError(CommandError):
 
 
 def open_data_folder(given: Path | None = None) -> Path:
-    """The data folder; where it is missing it is made for its owner alone.
-
-    Raises:
-        UnusableFolderError: it is a file, or must not be made or written.
-    """
+    """The data folder, made for its owner alone if missing; raises UnusableFolderError."""
     folder = data_folder(given)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -154,11 +150,7 @@ _READ_BYTES = 4096
 
 
 def make_pipe(data: Path) -> int:
-    """Open the stack's end, to be its standard input; returns the descriptor.
-
-    Raises:
-        OSError: the folder cannot hold a pipe.
-    """
+    """Open the stack's end, to be its standard input; the descriptor. Raises OSError."""
     path = data / PIPE
     with suppress(FileExistsError):
         os.mkfifo(path, 0o600)

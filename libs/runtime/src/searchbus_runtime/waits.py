@@ -10,12 +10,8 @@ from searchbus_contracts.attach import AttachedServer, StatusReply
 
 
 class Wait(NamedTuple):
-    """One thing.
-
-    Args:
-        kind: held, attached_held, failed, sign_in, key or file.
-        command: what does the same in a terminal, or shows more; empty: nothing does.
-    """
+    """One thing, of kind held, attached_held, failed, sign_in, key or file; `command` does the same
+    in a terminal, or shows more (empty: nothing does)."""
 
     kind: str
     name: str

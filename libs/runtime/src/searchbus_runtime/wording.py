@@ -24,12 +24,8 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class CommandError(RuntimeError):
-    """Ends a command with an error for its user.
-
-    Args:
-        faults: what is wrong and what to do, a line for each.
-        code: the exit code; 2: wrong arguments or settings, 1: anything else.
-    """
+    """Ends a command with its faults for the user, a line each; the exit code is 2 for wrong
+    arguments or settings, 1 for anything else."""
 
     def __init__(self, *faults: str, code: int = 1) -> None:
         super().__init__("\n".join(faults))

@@ -82,10 +82,7 @@ def build_app(edge: Edge, health: Health) -> ASGI:
     @app.get(METADATA_PATH)
     @app.get(METADATA_PATH + "/{path:path}")
     async def resource_metadata(path: str = "") -> PlainAnswer:
-        """OAuth 2.0 Protected Resource Metadata (RFC 9728), of the edge and of each endpoint.
-
-        Strangers read them: they are the same for a toolset that does not exist.
-        """
+        """Protected Resource Metadata (RFC 9728), for strangers: alike for any toolset's name."""
         root, _, toolset = path.partition("/")
         possible = path in ("", "mcp") or (root == "mcp" and is_token(toolset))
         if not signed_in or not possible:

@@ -72,11 +72,6 @@ class Edge:
     """The parts of a running edge, for HTTP, stdio and tests.
 
     Args:
-        registry: the merged view of all workers' catalogs.
-        servers: one MCP server per endpoint, for HTTP and stdio.
-        endpoints: the HTTP side of each endpoint.
-        policy: admits the HTTP requests of all interfaces.
-        http_calls: the same pipeline for interfaces of plain HTTP.
         interfaces: those that are served, by the first segments of their paths.
         connector: the composites, to be served on the bus like any worker.
         lending: serves toolsets on the buses of other tenants.

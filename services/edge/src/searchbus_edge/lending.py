@@ -60,11 +60,7 @@ _MAX_SUBJECT = 256
 
 
 class Lending:
-    """Serves the loans of this edge; without any it does nothing.
-
-    Args:
-        policy: its limits of requests and their size, and its traces, as for a client's request.
-    """
+    """Serves the loans of this edge, if any, under the limits and with the traces of `policy`."""
 
     def __init__(
         self, registry: Registry, calls: ToolCalls, settings: EdgeSettings, policy: HttpPolicy

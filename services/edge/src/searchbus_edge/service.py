@@ -23,10 +23,7 @@ _KEPT_BYTES = 32 * 1024 * 1024
 
 
 async def start(process: Process[EdgeSettings]) -> None:
-    """Bind the port, build the edge, then serve HTTP and the composites.
-
-    The port comes first, since its number is part of the address that the edge gives to clients.
-    """
+    """Bind the port, which is part of the address that clients get, build the edge, and serve."""
     settings = process.settings
     keep_freed_memory(_KEPT_BYTES)
     listener = bind(settings.host, settings.port, reuse_port=settings.reuse_port)

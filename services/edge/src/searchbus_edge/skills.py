@@ -47,13 +47,8 @@ class SkillError(ValueError):
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill whose files are in memory, so that what is read is what the digests are of.
-
-    Args:
-        root: the URI of its folder; the last segment is its name.
-        files: the bytes by path, `SKILL.md` included.
-        required_roles: a caller needs all of these.
-    """
+    """A skill whose files (by path, with `SKILL.md`) are in memory: what is read is what the
+    digests are of. The last segment of `root` is its name."""
 
     root: str
     files: Mapping[str, bytes]

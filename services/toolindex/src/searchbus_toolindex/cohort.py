@@ -86,11 +86,7 @@ class Cohort:
 
 @cache
 def load_cohort(model: str) -> Cohort:
-    """The cohort of a model.
-
-    Raises:
-        ValueError: there are no vectors of this model; the message says how to make them.
-    """
+    """The cohort of a model; raises ValueError, which says how its vectors are made."""
     with np.load(str(files(__package__).joinpath(FILE))) as arrays:
         if f"{model}/tools" not in arrays:
             raise ValueError(

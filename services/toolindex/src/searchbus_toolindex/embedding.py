@@ -98,12 +98,8 @@ async def load_tool_embedder(
 ) -> Embeds:
     """Load what makes the vectors of the index; see `load_embedder`.
 
-    Args:
-        folder: of the first model; the second one lies in its folder `all-MiniLM-L6-v2`.
-        second: whether to use the second model. It is left out where it is not installed.
-
-    Raises:
-        ModelNotFoundError: the first model is missing; the message says what to do.
+    The `second` model lies in the first one's folder, as `all-MiniLM-L6-v2`; it is left out where
+    it is not installed. Raises ModelNotFoundError, which says what to do.
     """
     load = functools.partial(
         load_embedder,

@@ -34,13 +34,8 @@ _JITTER = (0.8, 1.2)
 
 @dataclass(slots=True)
 class _Followed:
-    """A service as it was indexed.
-
-    Args:
-        owned: its toolsets that belong to it.
-        made: id of a descriptor → the descriptor and its entry. An unchanged descriptor of a large
-            catalogue is the same object as before, and its entry is not made again.
-    """
+    """A service as it was indexed. `made`: id of a descriptor → it and its entry, which is not made
+    again for an unchanged descriptor."""
 
     catalog: Catalog
     toolsets: tuple[str, ...]

@@ -157,10 +157,7 @@ class Columns:
         return mask
 
     def fingerprint(self, visible: Mask) -> str:
-        """A hash of the visible entries.
-
-        The digests are added up (modulo 2^64 each half), so that no order of entries matters.
-        """
+        """A hash of the visible entries: their digests, added up, so that no order matters."""
         total = self._rows["digest"][: self._size][visible].sum(axis=0, dtype=np.uint64)
         return hashlib.sha256(total.astype("<u8").tobytes()).hexdigest()[:16]
 
@@ -174,14 +171,8 @@ class IndexDifference:
 
 
 class Index:
-    """The entries of all services, with their vectors and words.
-
-    Args:
-        model: what makes the vectors (`Embedder.model`).
-
-    Raises:
-        ValueError: the index was not fitted to this model.
-    """
+    """The entries of all services, with their words and their vectors, made by `model`; raises
+    ValueError where the index was not fitted to it."""
 
     def __init__(self, model: str) -> None:
         self.model = model

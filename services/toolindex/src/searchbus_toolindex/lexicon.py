@@ -210,10 +210,7 @@ class LiteralMatches:
         return found
 
     def _mentioned(self, query: str) -> set[int]:
-        """The slots whose name stands in the query, as an identifier.
-
-        The plain word "search" does not mention the tool of that name.
-        """
+        """The slots whose name stands in the query as an identifier; a plain "search" is none."""
         number = len(split_words(query))
         found: set[int] = set()
         for token in query.split():

@@ -51,12 +51,8 @@ _MARGIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Slots of every match, best first.
-
-    Args:
-        first_page: how many come before the scores fall off.
-        nearest: where there is no match, the best entries all the same.
-    """
+    """Slots of every match, best first; `first_page`: how many come before the scores fall off,
+    `nearest`: the best entries where none matches."""
 
     slots: NDArray[np.intp]
     probabilities: Floats
@@ -137,12 +133,7 @@ class Ranker:
     def explain(
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, most: int
     ) -> FindExplanation:
-        """What decides about the best visible entries, left out or not.
-
-        Args:
-            vectors: text → vector, for each of the query's texts.
-            most: number of entries, `REFINED` at most.
-        """
+        """What decides about the `most` best visible entries; `vectors` by the query's texts."""
         judged = self._judge(query, vectors, scope, -np.inf)
         considered = () if judged is None else self._considered(judged, most)
         return FindExplanation(

@@ -188,11 +188,7 @@ def features(
 
 @cache
 def load_gate(model: str) -> Gate:
-    """The gate of a model.
-
-    Raises:
-        ValueError: none is fitted for this model; the message says how.
-    """
+    """The gate of a model; raises ValueError, which says how one is fitted."""
     text = files(__package__).joinpath("gate.json").read_bytes()
     gates = msgspec.json.decode(text, type=dict[str, Gate])
     if model not in gates:
@@ -213,12 +209,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """One text of a query, compared with every slot.
-
-    Args:
-        vector: of the text, moved toward the kind of tool that it wants.
-        cosine: of each slot with it, less the penalty for hubs.
-    """
+    """One text of a query, moved toward the kind of tool that it wants, and the cosine of each slot
+    with it, less the penalty for hubs."""
 
     vector: Vector
     cosine: Floats

@@ -44,14 +44,9 @@ def shipped_vectors(model: str) -> dict[bytes, Vector]:
 
 
 class VectorFile:
-    """A cache of vectors, which are read from the file when they are needed.
-
-    With `path` None, and where the file cannot be read or written, they are kept in memory.
-
-    Args:
-        dimensions: of every vector. A file with others is read as one without a valid record.
-        shipped: vectors that need not be kept.
-    """
+    """A cache of vectors, which are read from the file when needed, or kept in memory where it
+    cannot be used. A file of other `dimensions` counts as empty; `shipped` vectors need not be
+    kept."""
 
     def __init__(
         self,

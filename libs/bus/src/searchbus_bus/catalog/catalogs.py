@@ -76,10 +76,7 @@ def changes(old: ToolDescriptor, new: ToolDescriptor) -> list[str]:
 
 
 class CatalogReader:
-    """Reads catalogues of services, and keeps their parts.
-
-    Descriptors of known parts stay the same objects, so that a reader can tell what has changed.
-    """
+    """Reads catalogues; descriptors of known parts stay the same objects, to tell what changed."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -87,12 +84,7 @@ class CatalogReader:
 
     async def read(self, service: str, digest: str) -> tuple[Catalog, list[Refusal]]:
         """The catalogue behind a hash, and the descriptors that were left out of what was read now.
-
-        Raises:
-            Fault: no worker sent it, it is the catalogue of another service, or a part does not fit
-                its hash.
-            ValueError: the hash cannot be part of a subject.
-        """
+        Raises Fault (nobody sent it, another service's, a wrong part), ValueError (bad hash)."""
         catalog, refusals = await self._request(service, digest, ())
         if not catalog.parts:
             self.forget(service)
@@ -228,10 +220,7 @@ class Catalogs:
 
 
 def _look_over(old: Catalog | None, new: Catalog) -> tuple[str, ...]:
-    """The toolsets of a catalogue that was read.
-
-    Logs what a model or a caller should not meet unnoticed of tools that are known.
-    """
+    """The toolsets of a catalogue that was read; what changed of known tools is logged."""
     known = {(tool.toolset, tool.name): tool for tool in old.tools} if old is not None else {}
     for tool in new.tools if known else ():
         before = known.get((tool.toolset, tool.name))

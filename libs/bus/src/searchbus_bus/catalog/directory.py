@@ -47,11 +47,7 @@ _AT_ONCE = 100
 
 
 async def silent_instances(bus: Bus, instances: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of the instances that answer none of two pings, a second apart.
-
-    Args:
-        instances: (service, id).
-    """
+    """Those of the instances (service, id) that answer none of two pings, a second apart."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def answers(service: str, identity: str) -> bool:
@@ -113,10 +109,7 @@ class Directory:
         self.listing = Listing()
 
     async def start(self) -> None:
-        """Discover all services once and follow changes from then on.
-
-        Failures of requests on this bus say since when a service is away.
-        """
+        """Discover all services and follow changes; failures then say since when one is away."""
         self._bus.explain_absences(self._explain)
         _away.watch(self)
         self._events = await self._bus.subscribe(
@@ -185,10 +178,7 @@ class Directory:
         return self.listing.owners.get(toolset)
 
     async def refresh(self) -> None:
-        """Run a round of discovery now.
-
-        A catalogue that cannot be read is read in the next round.
-        """
+        """Run a round of discovery now; the next one reads catalogues that could not be read."""
         async with self._refreshing:
             before = self._presence.everyone()
             known = {name: len(self._presence.instances(name)) for name in self._presence}

@@ -50,13 +50,8 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What is known of an instance; each event and each reply makes a new one.
-
-    Args:
-        catalog: the hash of its catalogue.
-        started_ms: when it started, in milliseconds of the epoch.
-        metadata: all that it says of itself.
-    """
+    """What is known of an instance; each event and each reply makes a new one. `catalog` is a hash,
+    `metadata` what it says of itself."""
 
     catalog: str
     started_ms: int
@@ -87,13 +82,7 @@ class _Service:
 
 
 class Presence:
-    """The instances of all services.
-
-    Args:
-        expected: services that stay known however long they are away.
-        grace_s, lost_grace_s: see the module, in seconds.
-        clock_s: a clock that never goes back.
-    """
+    """The instances of all services; `expected` ones stay known however long they are away."""
 
     def __init__(
         self,

@@ -35,10 +35,7 @@ class Gathered:
 
 
 async def gather(sources: Mapping[str, Callable[[], Awaitable[Any]]]) -> Gathered:
-    """Call every source at once and wait for all; never raises for the Fault of a source.
-
-    Cancelling the caller cancels every source, and so every worker behind it.
-    """
+    """Call every source at once and wait for all, whatever fails; a cancel cancels each."""
     gathered = Gathered()
 
     async def run(source: Callable[[], Awaitable[Any]]) -> tuple[Any, Failure | None]:

@@ -48,13 +48,7 @@ def random_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class InboxQuestion:
-    """Asked of every subscriber of a subject.
-
-    Args:
-        replier: who replies; see `Inbox.attempt`.
-        enough: the number of replies after which no more are expected.
-        headers: sent with the question.
-    """
+    """Asked of every subscriber of a subject, until `enough` replied; `replier`: see `attempt`."""
 
     subject: str
     replier: str
@@ -63,11 +57,7 @@ class InboxQuestion:
 
 
 class Inbox:
-    """Sends single attempts over a transport and matches what comes back. See `Requester`.
-
-    Attributes:
-        budget: limits of large replies.
-    """
+    """Sends single attempts over a transport and matches what comes back. See `Requester`."""
 
     def __init__(self, transport: Transport) -> None:
         self.budget = TransitBudget()
@@ -172,11 +162,7 @@ class Inbox:
     async def receive(
         self, replier: str, on_message: Callable[[Message], None]
     ) -> AsyncIterator[str]:
-        """Call back for each message to a subject of its own, which is the context's value.
-
-        Args:
-            replier: who may publish there; see `attempt`.
-        """
+        """Call back for messages of `replier` to a subject of its own, the context's value."""
         if not self._opened:
             await self._open()
         token = f"{replier}.{random_id()}"
@@ -189,14 +175,8 @@ class Inbox:
     async def collect(
         self, questions: Sequence[InboxQuestion], *, quiet_s: float, most_s: float
     ) -> list[list[bytes]]:
-        """Ask everyone; the replies to each question, until none came for `quiet_s`.
-
-        Args:
-            most_s: the longest wait, also while replies still come.
-
-        Raises:
-            Fault: unavailable, without a connection.
-        """
+        """Ask everyone; the replies to each question, until none came for `quiet_s`, for
+        `most_s` at most. Raises Fault(unavailable) without a connection."""
         loop = asyncio.get_running_loop()
         replies: list[list[bytes]] = [[] for _ in questions]
         open_questions = set(range(len(questions)))

@@ -74,11 +74,7 @@ class ChunkMark:
 
 
 class Credit:
-    """What the receiver of a large reply allows its sender.
-
-    Args:
-        given: whether it gives credit; else every part may be sent.
-    """
+    """What the receiver of a large reply allows its sender; no credit `given`: every part."""
 
     def __init__(self, *, given: bool) -> None:
         self._parts = 0 if given else MAX_BODY_BYTES
@@ -86,10 +82,7 @@ class Credit:
         self._changed = asyncio.Event()
 
     def take(self, message: Message) -> None:
-        """Read a credit: how many parts may be sent in all; anything else ends the transfer.
-
-        The broker's status "no responders" does too: the receiver is gone.
-        """
+        """Read a credit: how many parts to send in all; all else (no responders) ends it."""
         digits = message.data[:8]
         parts = int(digits) if digits.isdigit() else 0
         self._parts = max(self._parts, parts)
@@ -106,10 +99,7 @@ class Credit:
 
 @dataclass(slots=True)
 class Assembly:
-    """Collects the parts of one body and checks size and hash.
-
-    Parts in order are hashed as they come, while the next ones are on their way.
-    """
+    """Collects the parts of one body and checks size and hash, which is made as they come."""
 
     count: int
     size_bytes: int
@@ -132,11 +122,7 @@ class Assembly:
         return len(self._parts)
 
     def add(self, index: int, data: bytes) -> bytes | None:
-        """Add one part; returns the whole body once it is complete, else None.
-
-        Raises:
-            Fault: internal, when the parts do not fit together.
-        """
+        """Add a part; the body once it is whole, else None. Raises Fault(internal) for a misfit."""
         if not 0 <= index < self.count:
             raise _malformed("A part of a message lies outside of the message.")
         self._held_bytes += len(data) - len(self._parts.get(index, b""))
@@ -158,15 +144,8 @@ class Assembly:
 
 
 class LargeReply:
-    """A large reply on its way: admitted by the budget, then received by credit.
-
-    Args:
-        caller: whose limit it counts against.
-        expected: what was counted for it before its size was known.
-
-    Attributes:
-        credit_subject: where its sender waits for credit; empty where it sends without.
-    """
+    """A large reply on its way: admitted by the budget (`expected` was counted before), then
+    received by credit, for which its sender waits at `credit_subject` (empty: it does not)."""
 
     def __init__(self, budget: TransitBudget, caller: str, expected: Reservation | None) -> None:
         self.credit_subject = ""
@@ -179,12 +158,7 @@ class LargeReply:
         self._allowed = 0
 
     def announced(self, message: Message) -> None:
-        """Admit it before its parts are sent.
-
-        Raises:
-            Fault: internal, where the announcement is malformed.
-            TransitFullError: it does not fit now.
-        """
+        """Admit it before its parts; raises Fault(internal) if malformed, TransitFullError."""
         digits = message.headers[SIZE]
         if not _SIZE.fullmatch(digits) or not is_credit_subject(message.reply):
             # To another subject, a worker could make this process publish what only this one may.

@@ -59,15 +59,7 @@ _STATES = {"timeout": State.SILENT, "no_responders": State.GONE}
 
 
 class Requester:
-    """Sends requests over a transport. Use it through `Bus`.
-
-    Args:
-        reconnect_grace_s: how long requests wait for a lost connection, from its loss on.
-
-    Attributes:
-        fleet: the instances that requests go to.
-        inbox: receives their replies.
-    """
+    """Sends requests over a transport, for `Bus`; they wait for a lost connection, for a grace."""
 
     def __init__(
         self,
@@ -112,14 +104,7 @@ class Requester:
                 telemetry.record(seconds, side="client", service=request.service, code=code)
 
     async def ping(self, service: str, instance: str, timeout_s: float | None = None) -> State:
-        """Ping one instance of a service, untraced.
-
-        Args:
-            timeout_s: by default `PING_TIMEOUT_S`.
-
-        Raises:
-            ValueError: an id that no subject can have.
-        """
+        """Ping one instance, untraced, by default for `PING_TIMEOUT_S`; raises ValueError (id)."""
         if not self._transport.connected:
             return State.UNKNOWN
         outcome = await self.inbox.attempt(

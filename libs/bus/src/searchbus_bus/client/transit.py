@@ -43,10 +43,6 @@ class TransitBudget:
     time; where the queue is full, it is refused at once. Otherwise a worker would do its work for
     nothing, and the refusal would come after that. Expected replies take no room from other
     callers.
-
-    Args:
-        total_bytes: limit of all callers together.
-        caller_bytes: limit of one caller.
     """
 
     def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:
@@ -70,15 +66,8 @@ class TransitBudget:
         return self._count(self._used_by, caller, size_bytes)
 
     async def expect(self, caller: str, kind: str, *, wait_s: float) -> Reservation | None:
-        """Count a request by the usual size of replies to its kind, once that fits; None where it
-        is small.
-
-        Args:
-            wait_s: the longest wait, where that is shorter than usual.
-
-        Raises:
-            TransitFullError: it did not fit in time, or too many wait.
-        """
+        """Count a request by the usual size of replies to its kind, once that fits (`wait_s` at
+        most); None where it is small. Raises TransitFullError: not in time, or too many wait."""
         size_bytes = int(self._usual_bytes.get(kind, 0))
         if not size_bytes:
             return None
@@ -156,11 +145,7 @@ class TransitBudget:
 
 
 class Reservation:
-    """The bytes of one reply, counted for a caller.
-
-    Args:
-        on_release: called with them when they are given back.
-    """
+    """The bytes of one reply, counted for a caller until they are given back (`on_release`)."""
 
     __slots__ = ("_on_release", "_size_bytes")
 
@@ -176,14 +161,8 @@ class Reservation:
 
 
 class Transit:
-    """Keeps the reservations of replies that arrive inside until the end of the block.
-
-    Args:
-        caller: whose limit counts; by default the subject of each request's actor.
-
-    Attributes:
-        held: the reservations.
-    """
+    """Keeps the reservations (`held`) of replies that arrive inside until the end of the block;
+    they count for `caller`, by default the subject of each request's actor."""
 
     __slots__ = ("_ended", "_token", "caller", "held")
     _token: Token[Transit | None]

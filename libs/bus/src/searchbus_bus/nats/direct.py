@@ -10,11 +10,7 @@ from nats.aio.transport import TcpTransport
 
 
 class DirectTransport(TcpTransport):
-    """nats-py's transport, whose data is offered to `take` first.
-
-    Args:
-        take: returns the rest of the received data, which nats-py must read.
-    """
+    """nats-py's transport; received data goes to `take` first, which returns the rest for it."""
 
     def __init__(self, take: Callable[[bytes], bytes]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -83,13 +79,7 @@ class DirectTransport(TcpTransport):
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """Feeds the stream with what nobody has taken.
-
-    Attributes:
-        reader: the stream.
-        unread_bytes: in the stream.
-        paused: the server reads slower than this client writes.
-    """
+    """Feeds the stream with what nobody has taken; `paused`: the server reads too slowly."""
 
     def __init__(self, limit_bytes: int, take: Callable[[bytes], bytes], *, tls: bool) -> None:
         self.reader = asyncio.StreamReader(limit=limit_bytes, loop=asyncio.get_running_loop())

@@ -77,13 +77,8 @@ QUIET_PING_INTERVAL_S = 3.0
 
 
 class BusClient(Client):
-    """nats-py's client, with less work a message.
-
-    Invalid UTF-8 in a message does not end the connection.
-
-    Args:
-        seeds, tls_files: asked at each connect; `None` leaves it to the options of nats-py.
-    """
+    """nats-py's client, with less work a message; invalid UTF-8 ends no connection. `seeds` and
+    `tls_files` are asked at each connect."""
 
     def __init__(self, seeds: Seeds | None = None, tls_files: TlsFiles | None = None) -> None:
         super().__init__()

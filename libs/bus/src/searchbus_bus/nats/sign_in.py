@@ -15,13 +15,7 @@ log = logging.getLogger("searchbus.bus")
 
 
 class Seeds:
-    """The seeds of one user, and what the server said to them.
-
-    Args:
-        read: the seeds that the secret holds now, at least one.
-        user: whose they are, e.g. the name of the service.
-        setting: the name of the secret.
-    """
+    """The seeds that a secret (`setting`) of a `user` holds now; what the server said to them."""
 
     def __init__(
         self,

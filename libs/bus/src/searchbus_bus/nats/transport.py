@@ -45,9 +45,7 @@ LEAVE_TIMEOUT_S = 5.0
 async def _leave(
     client: BusClient, subscriptions: list[Subscription], step: Callable[[], Awaitable[Any]]
 ) -> None:
-    """End subscriptions; without a server each step would wait for 10 s, and the next connection
-    does it.
-    """
+    """End subscriptions; without a server, where steps wait for 10 s, the next connection does."""
     client.leaving.update(subscriptions)
     if not client.is_connected:
         return

@@ -56,12 +56,7 @@ async def open_bucket(
     """The bucket; made where there is none, with three replicas where the servers suffice.
 
     One that exists keeps its limits, so that old and new workers share it in a rolling update.
-
-    Args:
-        timeout_s: limit of each request.
-
-    Raises:
-        nats.errors.Error: also where the stream has no leader at the moment.
+    `timeout_s` is of each request. Raises nats.errors.Error, also while the stream has no leader.
     """
     context = client.jetstream(timeout=timeout_s)
     try:
@@ -74,14 +69,8 @@ async def open_bucket(
 
 
 async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
-    """Give a bucket its replicas, if it was made before three servers of a cluster were up.
-
-    Returns:
-        Whether nothing is left to do; False where too few servers are up now.
-
-    Raises:
-        nats.errors.Error: the bucket or the store is unreachable.
-    """
+    """Give a bucket its replicas, if it was made before three servers of a cluster were up; False
+    where too few are up now. Raises nats.errors.Error: bucket or store are unreachable."""
     context = client.jetstream(timeout=timeout_s)
     info = await context.stream_info(f"KV_{name}")
     clustered = info.cluster is not None and info.cluster.name
@@ -128,15 +117,8 @@ async def _create(
 
 
 class NatsKeyValue:
-    """One bucket. Make it with `NatsTransport.key_value`.
-
-    Args:
-        connect: returns the connection; raises Fault(unavailable) while there is none.
-        ttl_s: how long an entry lives after it was written, in seconds; `None`: on disk, for ever.
-        max_bytes: limit of all entries together.
-        timeout_s: limit of an operation.
-        on_disk: entries that expire are on disk, too.
-    """
+    """One bucket, made with `NatsTransport.key_value`, whose options it has; `connect` returns the
+    connection, or raises Fault(unavailable)."""
 
     def __init__(
         self,

@@ -62,10 +62,7 @@ class KeyValue(Protocol):
 
 
 async def write_over(store: KeyValue, key: str, value: bytes, entry: Entry | None) -> int | None:
-    """Write a value over the entry that was read, or where there was none; its revision.
-
-    None where another write came first.
-    """
+    """Write over the entry that was read, or nothing; its revision, None if another came first."""
     if entry is None:
         return await store.create(key, value)
     return await store.update(key, value, entry.revision)

@@ -51,14 +51,8 @@ class Lease:
     async def write(self, *, create: bool = True) -> Entry | None:
         """Write the entry, first or again: one request where nothing happened since the last time.
 
-        Args:
-            create: whether an entry that has expired is made again.
-
-        Returns:
-            The entry of another holder; None where this one has it now, or there is none.
-
-        Raises:
-            Fault: the store is unreachable.
+        Returns the entry of another holder; None where this one has it now, or it has expired and
+        must not be made again (`create`). Raises Fault where the store is unreachable.
         """
         self.emptied = False
         for _ in range(_TRIES):

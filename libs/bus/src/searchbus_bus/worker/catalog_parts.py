@@ -28,11 +28,7 @@ _UNPACKED_BYTES = 16 * 2**20
 
 @dataclass(slots=True)
 class _Part:
-    """
-    Args:
-        size_bytes: size of its descriptors as JSON.
-        packed: the same part packed, once somebody asked for it.
-    """
+    """A part of a catalogue; `packed` once somebody asked for it."""
 
     content: CatalogPart
     size_bytes: int

@@ -48,14 +48,8 @@ def check_limits(descriptor: ToolDescriptor) -> ToolDescriptor:
 def describe_method(
     part: type[Toolset], name: str, declaration: Declaration
 ) -> tuple[ToolDescriptor, type[Struct], ReplyForm]:
-    """The descriptor of a tool, the type of its arguments and the form of its reply.
-
-    Kept: `searchbus stdio` builds two edges. Whoever changes the descriptor takes a copy.
-
-    Raises:
-        DeclarationError: the method's signature or docstring does not make a tool.
-        msgspec.ValidationError: a field of the descriptor breaks its limit.
-    """
+    """The descriptor of a tool, the type of its arguments, the form of its reply; kept, so change a
+    copy. Raises DeclarationError (signature, docstring), msgspec.ValidationError (a limit)."""
     arguments, reply = _request_and_reply(part, name)
     if not (isinstance(arguments, type) and issubclass(arguments, Struct)):
         raise _error(part, name, "the arguments must be one msgspec Struct")
@@ -94,11 +88,7 @@ def describe_prompt(part: Toolset, name: str, declaration: Declaration) -> Promp
 
 
 def described(part: type[Toolset], name: str, declaration: Declaration) -> dict[str, Any]:
-    """The fields that the descriptors of tools, prompts, resources and templates share.
-
-    Raises:
-        DeclarationError: the toolset has no name, or the method no docstring.
-    """
+    """The fields that all descriptors share; raises DeclarationError (no toolset or docstring)."""
     if not part.toolset:
         raise DeclarationError(
             f"{part.__name__} has no name. Write class {part.__name__}(Toolset, name='…')."
@@ -112,11 +102,7 @@ def described(part: type[Toolset], name: str, declaration: Declaration) -> dict[
 
 
 def endpoint_types(part: type, name: str, service: str) -> tuple[str, Any, Any]:
-    """(verb, request type, reply type) of an endpoint.
-
-    Raises:
-        DeclarationError: searchbus_contracts.channels has other types for this subject.
-    """
+    """(verb, request type, reply type) of an endpoint; raises DeclarationError, by channels.py."""
     verb = name.rstrip("_")
     request, reply = _request_and_reply(part, name)
     for channel in CHANNELS:
@@ -168,13 +154,8 @@ The type of the reply itself is always checked."""
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm:
-    """How the value that a method returns becomes a `ToolReply`.
-
-    Args:
-        kind: the annotated type, without `WithMeta`.
-        renderer: the text that a client receives; see `ToolDescriptor.renderer`.
-        schema: JSON Schema of the structured reply; None for a reply without one.
-    """
+    """How the value that a method returns (`kind`) becomes a `ToolReply`; `renderer`: see
+    `ToolDescriptor`, `schema`: None for a reply that is not structured."""
 
     kind: Any
     renderer: Renderer
@@ -200,11 +181,7 @@ class ReplyForm:
         )
 
     def reply(self, returned: Any) -> ToolReply:
-        """Turn what the method returned into a reply.
-
-        Raises:
-            TypeError, msgspec.ValidationError: it does not fit the annotation.
-        """
+        """What the method returned as a reply; raises TypeError, msgspec.ValidationError."""
         value, meta = returned, None
         if self.with_meta:
             value, meta = returned.value, returned.meta
@@ -220,11 +197,7 @@ class ReplyForm:
 
 
 def check_type(value: Any, kind: Any) -> None:
-    """Check a reply against its annotation; with `CHECK_REPLIES`, every field of it.
-
-    Raises:
-        TypeError, msgspec.ValidationError: it does not fit.
-    """
+    """Check a reply (all of it: `CHECK_REPLIES`); raises TypeError, msgspec.ValidationError."""
     expected = get_origin(kind) or kind
     if isinstance(expected, type) and not isinstance(value, expected):
         raise TypeError(f"the reply is {type(value).__name__}, not {expected.__name__}")

@@ -142,15 +142,8 @@ def req_id_of(message: Message) -> str:
 
 
 class Handling:
-    """Handles the requests of one service.
-
-    Args:
-        requester: fetches the parts of large requests.
-        verifier: refuses requests whose actor is not signed by an edge; None accepts every actor.
-
-    Attributes:
-        handled: requests so far.
-    """
+    """Handles the requests of one service; `requester` fetches the parts of large ones, `verifier`
+    refuses actors that no edge signed (None accepts every actor)."""
 
     def __init__(
         self,
@@ -235,10 +228,7 @@ class Handling:
             raise self._late() from None
 
     async def _encode(self, reply: Any) -> bytes:
-        """Encode one large reply in each turn of the loop.
-
-        Many at once would leave pings unanswered, and the worker would be taken for lost.
-        """
+        """Encode one large reply in each turn of the loop: pings in between must be answered."""
         while not self._may_encode.is_set():
             await self._may_encode.wait()
         body = encode(reply)

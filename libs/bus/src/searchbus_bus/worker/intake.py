@@ -136,13 +136,8 @@ class Membership:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """One request that a worker holds.
-
-    Attributes:
-        since_s: when it came, in the time of the event loop.
-        cancelled: the caller cancelled it.
-        acknowledged: the caller knows which instance has it.
-    """
+    """A request that a worker holds since `since_s` (the loop's clock); whether its caller
+    cancelled it, and knows which instance has it (`acknowledged`)."""
 
     message: Message
     handler: Handler
@@ -153,15 +148,8 @@ class _Held:
 
 
 class Admission:
-    """Starts requests, lets some wait, refuses the rest.
-
-    Args:
-        handle: see `Handling.handle`.
-
-    Attributes:
-        shed: requests that were refused.
-        instance: acknowledges requests that take long; empty: none does.
-    """
+    """Starts requests, lets some wait, refuses the rest (`shed`); `instance` acknowledges those
+    that take long."""
 
     def __init__(
         self, worker: Worker, replies: Replies, handle: Callable[..., Awaitable[None]]

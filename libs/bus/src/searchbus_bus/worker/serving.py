@@ -57,12 +57,7 @@ log = logging.getLogger("searchbus.bus")
 
 
 class Serving:
-    """A worker on the bus. `Bus.serve` starts it, `drain` ends it.
-
-    Attributes:
-        instance: the id of this worker in discovery.
-        unanswerable: messages without a reply subject of an inbox, which are ignored.
-    """
+    """A worker on the bus, from `Bus.serve` to `drain`; `unanswerable` messages are ignored."""
 
     def __init__(
         self,
@@ -151,11 +146,7 @@ class Serving:
                 await self._membership.remove(subject)
 
     async def healthy(self, timeout_s: float = 1.0) -> bool:
-        """Whether a ping to this instance is answered within `timeout_s`.
-
-        True while NATS is unreachable: a restart of the process would not help, and readiness
-        reports it.
-        """
+        """Whether a ping is answered in time; True without NATS, where no restart would help."""
         answers = await self._requester.answers(self.worker.service, self.instance, timeout_s)
         return answers or not self._transport.connected
 

@@ -88,10 +88,7 @@ _at_hand: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
 def spend(credits: float) -> None:
-    """Count what a paid provider takes for the tool's call at hand; its reply tells the edge.
-
-    What was begun for a call counts for it, also where others wait for the same.
-    """
+    """Count what a paid provider takes for the call at hand, also where others wait for it too."""
     call = _at_hand.get()
     if call is not None:
         call.credits = min(call.credits + credits, MAX_CREDITS)
@@ -189,12 +186,9 @@ def endpoint(
 
 
 def endpoint(method: EndpointMethod | None = None, *, required_roles: tuple[str, ...] = ()) -> Any:
-    """Handle a typed request on `<prefix>.v1.<service>.<verb>`.
+    """Handle a typed request on `<prefix>.v1.<service>.<verb>`, for actors with the roles.
 
     The verb is the method's name; `list_` gives the verb "list".
-
-    Args:
-        required_roles: the actor needs all of these; `@endpoint` alone asks for none.
     """
     declare = _declare("endpoint", required_roles=required_roles)
     return declare if method is None else declare(method)

@@ -234,10 +234,7 @@ class Worker:
 
     @property
     def catalog(self) -> Catalog:
-        """Everything offered to clients, sorted, so that equal offers have equal hashes.
-
-        Sorting thousands takes a while: a thread may read this, also while tools are added.
-        """
+        """Everything offered to clients, sorted: equal offers have equal hashes. Thread-safe."""
         tools = self._tools.copy()
         prompts, resources, templates = self._prompts, self._resources, self._templates
         return Catalog(

@@ -28,11 +28,8 @@ _NOT_OF_A_SCOPE = re.compile(r"[^\x21\x23-\x5b\x5d-\x7e]")
 class Authenticator:
     """Authenticates requests by tokens or static keys; with neither, every request is let in.
 
-    Args:
-        default_actor: the caller where there is no access control.
-        resource_url: the address of the edge for clients, e.g. https://search.example.org; the
-            audience of an endpoint is this address with its path.
-        audiences: further accepted values of `aud`.
+    `resource_url` is the address of the edge for clients. The audience of an endpoint is this
+    address with its path; `audiences` are further ones.
     """
 
     def __init__(
@@ -90,12 +87,8 @@ class Authenticator:
 
 
 def metadata(authenticator: Authenticator, path: str, issuer: str | None) -> dict[str, Any]:
-    """Protected Resource Metadata of an endpoint (RFC 9728, 2), as JSON.
-
-    With static keys there is no authorization server to name.
-
-    The SDK's type, but not its routes: these are made once per resource, and toolsets come and go.
-    """
+    """Protected Resource Metadata of an endpoint (RFC 9728, 2), as JSON; static keys have no
+    issuer. The SDK's type, but not its routes: toolsets come and go."""
     host = urlsplit(authenticator.resource_url).hostname or "searchbus"
     # Validated from strings: an AnyHttpUrl of an empty path would get a slash at its end, and
     # clients compare issuers and resources exactly.

@@ -44,11 +44,8 @@ _PART = re.compile(r'"([^"]+)"|([^.]+)')
 
 
 class UnauthenticatedError(Exception):
-    """No valid credential. The message is for the client and does not help to guess one.
-
-    Args:
-        code: `invalid_token`, or empty where the request had no credential (RFC 6750, 3.1).
-    """
+    """No valid credential; the message is for the client, and helps nobody to guess one. `code` is
+    `invalid_token`, or empty where the request had no credential (RFC 6750, 3.1)."""
 
     def __init__(self, message: str, code: str = "invalid_token") -> None:
         super().__init__(message)
@@ -57,12 +54,8 @@ class UnauthenticatedError(Exception):
 
 
 class Identity(Struct, frozen=True):
-    """A caller.
-
-    Args:
-        expires_s: until when the credential need not be verified again, in seconds of the epoch.
-        endpoints: of MCP, where alone the credential is valid; empty for everywhere.
-    """
+    """A caller, whose credential is verified again from `expires_s` (of the epoch) on; it is valid
+    at these `endpoints` of MCP only (empty: everywhere)."""
 
     actor: Actor
     expires_s: float
@@ -89,10 +82,7 @@ def roles_of(claims: Mapping[str, Any], paths: Iterable[str] = DEFAULT_PATHS) ->
 
 
 def kept_role(role: str) -> str:
-    """A role without one prefix `ROLE_`; unchanged where a second one would be left.
-
-    Checks of roles remove one prefix too, and `ROLE_ROLE_A` must not become `A`.
-    """
+    """A role without one prefix `ROLE_`, unless a second one is left: `ROLE_ROLE_A` is not `A`."""
     bare = bare_role(role)
     return role if bare != bare_role(bare) else bare
 

@@ -45,12 +45,7 @@ def derived_key(key: bytes, purpose: str) -> bytes:
 
 
 class StateKeys:
-    """The keys of one purpose: while the deployment's key is rotated, two are read.
-
-    Args:
-        key: shared by all edges.
-        purpose: see `derived_key`; empty for the key itself.
-    """
+    """The keys of one purpose (empty: the key itself, see `derived_key`), two during a rotation."""
 
     def __init__(self, key: StateKey, purpose: str) -> None:
         self._key = key
@@ -116,12 +111,7 @@ def load_key(folder: Path | None) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged.
-    """
+    """The key of a file; raises OSError, or ValueError where it is damaged."""
     key = path.read_bytes()
     if len(key) < _KEY_BYTES:
         raise ValueError(
@@ -142,9 +132,6 @@ class Cursors:
     and the caller, so that a cursor is valid in its own list only. It never holds a right. Every
     page of a search has one, and nobody keeps it for long: BLAKE2 with a key takes a fifth of the
     time of HMAC-SHA256.
-
-    Args:
-        key: shared by all edges of a deployment.
     """
 
     def __init__(self, key: StateKey) -> None:

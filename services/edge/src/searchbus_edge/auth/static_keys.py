@@ -64,12 +64,7 @@ class KeyFile:
         self.path = path
 
     def read(self) -> list[KeyRecord]:
-        """All records, none where the file does not exist.
-
-        Raises:
-            ValueError: the file is damaged.
-            OSError: it cannot be read.
-        """
+        """All records, none without a file; raises OSError, or ValueError where it is damaged."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:

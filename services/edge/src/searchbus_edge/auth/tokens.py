@@ -78,13 +78,7 @@ async def verify_signature(token: str, source: Jwks) -> bytes:
 
 
 class TokenVerifier:
-    """Verifies tokens.
-
-    Args:
-        issuer: the exact value of `iss`.
-        role_paths: where the roles are, see identity.py.
-        clock: seconds of the epoch.
-    """
+    """Verifies tokens of exactly this issuer; `role_paths`: where roles are, see identity.py."""
 
     def __init__(
         self,
@@ -164,13 +158,8 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Jwks:
-    """The keys of a JWKS address.
-
-    Args:
-        issuer: exactly as in the tokens.
-        url: of the JWKS; None: taken from the issuer's metadata (OpenID Connect, RFC 8414).
-        clock: seconds, monotonic.
-    """
+    """The keys of a JWKS address; without `url` it is taken from the issuer's metadata (OpenID
+    Connect, RFC 8414)."""
 
     def __init__(
         self,

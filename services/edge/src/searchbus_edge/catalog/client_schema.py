@@ -45,13 +45,8 @@ _NUMBER_FORMATS = frozenset({"int32", "int64", "float", "double"})
 
 
 def client_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The form that clients read; the schema itself where it has this form.
-
-    Its size is linear in the schema's, its depth at most three times as large.
-
-    Args:
-        schema: JSON Schema 2020-12 as a descriptor has it, so of limited size and depth.
-    """
+    """The form that clients read, the schema itself where it has this form; its size is linear in
+    the schema's, its depth at most three times as large."""
     read = _with_types(with_nulls(schema))
     found: dict[str, Any] = _Unions(read).split(read)
     return schema if found == schema else found

@@ -28,13 +28,8 @@ _held = metrics.get_meter("searchbus.edge").create_counter(
 
 
 class Pinning:
-    """The pins of one edge.
-
-    Args:
-        toolsets: whose changes are held; `*` is every toolset.
-        may_pin: whether new toolsets may be pinned now: the pins of all edges are known.
-        clock: seconds.
-    """
+    """The pins of one edge, of these toolsets (`*`: every one); `may_pin`: whether those of all
+    edges are known, so that new toolsets may be pinned."""
 
     def __init__(
         self,

@@ -49,10 +49,7 @@ class Resources:
     async def list_page(
         self, actor: Actor, view: View, cursor: str | None
     ) -> types.ListResourcesResult:
-        """One page.
-
-        The cursor holds the toolset (`s`, absent for fixed resources) and the position in it (`c`).
-        """
+        """A page; the cursor holds toolset (`s`; absent: fixed resources) and position (`c`)."""
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
         state = render.read_cursor(self._cursors, cursor, *bound)
         fixed = [r for r in view.resources.values() if actor.holds(r.required_roles)]

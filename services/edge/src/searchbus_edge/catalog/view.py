@@ -33,11 +33,7 @@ back."""
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """The validator of a tool's arguments; it never fetches a schema from a file or an address.
-
-    Raises:
-        ValueError: the schema is not valid.
-    """
+    """The validator of a tool's arguments; it fetches nothing. Raises ValueError (bad schema)."""
     return jsonschema_rs.Draft202012Validator(schema, offline=True, pattern_options=PATTERN_OPTIONS)
 
 
@@ -158,10 +154,7 @@ class View:
         )
 
     def access(self, actor: Actor) -> tuple[bool, ...]:
-        """What the actor may use: whether it holds each group of roles that the lists ask for.
-
-        Actors see the same lists of tools, prompts and templates exactly where these are equal.
-        """
+        """Which role groups of the lists the actor holds: lists are equal just where these are."""
         return tuple(map(actor.holds, self._role_groups))
 
     def prepare(self) -> None:

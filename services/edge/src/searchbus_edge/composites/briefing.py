@@ -301,16 +301,11 @@ async def fit_brief(
     most: int,
     compare: Compare | None = None,
 ) -> BriefAnswer:
-    """The answer with at most `most` tokens: passages share them, the last ones are left out.
+    """The answer in at most `most` tokens: passages share them, the last ones are left out.
 
-    Each is cut to the sentences that answer, by their words and meaning.
-
-    Args:
-        ranks: of the sources among all that were found.
-        compare: without it the words decide.
-
-    Raises:
-        Fault: invalid_argument; the budget is too small for one passage.
+    Each is cut to the sentences that answer, by their words and, with `compare`, their meaning;
+    `ranks` are those of the sources among all that were found. Raises Fault(invalid_argument) where
+    the budget is too small for one passage.
     """
     if await asyncio.to_thread(lambda: holds(encode(answer), most)):
         return answer

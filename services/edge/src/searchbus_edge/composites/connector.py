@@ -254,11 +254,8 @@ class Connector(Toolset, name="connector"):
     async def _find(
         self, call: Call, query: str, timeout_s: float, *, passages: int
     ) -> tuple[Sequence[SourceHit], Mapping[str, Failure], list[SourceCoverage]]:
-        """The hits of all sources, those that failed or were left out, and what each gave.
-
-        Raises:
-            Fault: nothing was found, and a source that might have found something failed.
-        """
+        """All hits, the sources that failed or were left out, and what each gave; raises Fault
+        where nothing was found and a source that might have found something failed."""
         found = await find(
             self._sources, self._weights, query,
             passages=passages, actor=call.actor, timeout_s=timeout_s,

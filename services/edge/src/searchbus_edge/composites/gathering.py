@@ -30,10 +30,7 @@ Ask = Callable[[float], Awaitable[Any]]
 
 
 async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathered:
-    """Run all requests concurrently; cancelling this cancels them all.
-
-    A Fault of one request, or a reply that cannot be read, ends that request only.
-    """
+    """Run all concurrently; a Fault or unreadable reply ends its request only, a cancel all."""
 
     def guarded(name: str, request: Ask) -> Callable[[], Awaitable[Any]]:
         async def run() -> Any:

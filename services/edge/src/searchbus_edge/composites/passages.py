@@ -141,10 +141,7 @@ class Similarity:
     async def cosines(
         self, question: str, texts: Sequence[str], *, actor: Actor, timeout_s: float
     ) -> list[float] | None:
-        """The cosine of each text; None where there are too many, or none can be had in time.
-
-        Of a long text its beginning counts.
-        """
+        """The cosine of each text's beginning; None where they are too many, or not in time."""
         there = self._directory.listed(_SERVICE) and not self._bus.fleet.is_silent(_SERVICE)
         if not 0 < len(texts) <= MAX_COMPARED or not there:
             return None

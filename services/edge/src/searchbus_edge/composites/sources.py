@@ -179,9 +179,6 @@ class Ids:
     `doc:<collection>:<percent-encoded document id>` names a document; access is checked when it is
     read. `web:<base64url of the URL>.<signature>` names a page that search has returned; without
     the signature (HMAC-SHA256, cut), fetch would be a proxy for any address.
-
-    Args:
-        key: shared by all edges of a deployment.
     """
 
     def __init__(self, key: StateKey) -> None:

@@ -94,13 +94,9 @@ class Tagged(NamedTuple):
         content_type: bytes = JSON,
         headers: Headers = (),
     ) -> PlainAnswer:
-        """The body, or 304 without one where the client has it.
+        """The body, or 304 without one where the client (`If-None-Match`) has it.
 
-        Args:
-            if_none_match: the header `If-None-Match`.
-            cache: the value of `cache-control`. By default a client asks each time before it uses
-                what it kept, and what one caller sees is kept for no other.
-            headers: of both.
+        By default (`cache`) a client asks each time, and keeps what one caller sees for no other.
         """
         headers = ((b"etag", self.tag.encode()), (b"cache-control", cache), *headers)
         known = {tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")}
@@ -155,11 +151,7 @@ class EventStream:
 
 
 class Answer(Protocol):
-    """Where the messages of one request go.
-
-    Attributes:
-        finished: whether the response is being sent: from then on the request is not cancelled.
-    """
+    """Where the messages of a request go; once `finished`, it is not cancelled any more."""
 
     finished: bool
 
@@ -175,9 +167,6 @@ class HttpAnswer(EventStream):
 
     It is plain JSON if the result is all there is to send. It becomes an event stream with the
     first notification before the result, or where the client accepts nothing else.
-
-    Args:
-        send: of the ASGI request.
     """
 
     __slots__ = ("_events", "_json", "finished")

@@ -27,10 +27,7 @@ _CUT_OFF = HttpRefusal(400, "The connection ended within the body. Send it again
 
 
 def check_media_types(head: Head) -> HttpRefusal | None:
-    """The rules of the streamable HTTP transport for Content-Type and Accept.
-
-    A body that was encoded is refused, as RFC 9110 (15.5.16) has it.
-    """
+    """The transport's rules for Content-Type and Accept; an encoded body is refused (RFC 9110)."""
     if head.content_type != _JSON:  # most clients send it as it is
         media_type = head.content_type.lower()
         if not media_type.startswith(_JSON):
@@ -50,14 +47,8 @@ def check_media_types(head: Head) -> HttpRefusal | None:
 
 
 class BodyLimits:
-    """The limits of one edge.
-
-    Args:
-        most_bytes: of any body.
-        call_bytes: of a body whose tool does not declare more (`max_request_bytes`).
-        timeout_s: from the head of a request to the end of its body.
-        held_bytes: of all bodies together that are not complete.
-    """
+    """The limits of one edge: `most_bytes` of any body, `call_bytes` where its tool declares no
+    more, `held_bytes` of all incomplete ones together, `timeout_s` from head to end."""
 
     def __init__(
         self,

@@ -37,10 +37,7 @@ class HttpRefusal:
 
 
 def is_modern(revision: str | None) -> bool:
-    """Whether a request has its revision, client and capabilities in `_meta` (2026-07-28).
-
-    Unknown revisions count as modern, whose rules name the supported ones.
-    """
+    """Whether a revision has the client in `_meta` (2026-07-28); unknown ones count as modern."""
     return revision is not None and revision not in HANDSHAKE_PROTOCOL_VERSIONS
 
 

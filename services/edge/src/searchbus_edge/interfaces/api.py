@@ -91,10 +91,7 @@ class HttpApi:
     """Serves requests; every failure is a problem (RFC 9457).
 
     A call does without FastAPI, whose routing and middleware cost as much as half a call.
-
-    Args:
-        server_url: where clients reach the edge; `/` for wherever the document came from.
-        signed_in: whether callers need a credential.
+    `server_url` is where clients reach the edge; `/` for wherever the document came from.
     """
 
     def __init__(

@@ -130,19 +130,14 @@ class HttpCalls:
         timeout_s: float | None = None,
         inside: bool = False,
     ) -> Served:
-        """Call a tool; the reply is one that succeeded.
+        """Call a tool of a view; raises Fault (it failed), HttpError (the caller lacks a role).
 
         Args:
-            view: the tools among which `name` is looked up.
             on_event: receives progress and log events.
             on_trace: receives the id of the trace before the call.
             timeout_s: of a caller with a deadline of its own.
             inside: whether it is one of several calls within a `message`, whose span is the
                 current one.
-
-        Raises:
-            Fault: the call failed.
-            HttpError: the caller lacks a role.
         """
         target = self._calls.resolver.target(view, name, arguments)
         accepted(self._policy.check_role(received.actor, RESOURCE, target.called))

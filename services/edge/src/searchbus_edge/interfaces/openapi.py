@@ -69,13 +69,8 @@ def path_of(listed: ListedTool) -> str:
 
 
 class OpenApi:
-    """Makes and keeps the documents.
-
-    Args:
-        routes: of the pages beside the tools.
-        server_url: where clients reach the edge; `/` for wherever the document came from.
-        signed_in: whether callers need a credential.
-    """
+    """Makes and keeps the documents, of `routes` beside the tools; `server_url` is where clients
+    reach the edge, `/` for wherever the document came from."""
 
     def __init__(self, routes: Sequence[BaseRoute], *, server_url: str, signed_in: bool) -> None:
         self._routes = routes
@@ -279,9 +274,6 @@ class Components:
     A tool's schema is a document of its own, with definitions in `$defs` and references that start
     at its root. In OpenAPI both have one place, `#/components/schemas`, and many generators of
     clients read no other references.
-
-    Args:
-        schemas: those that the document has already.
     """
 
     def __init__(self, schemas: Mapping[str, Any] | None = None) -> None:

@@ -67,15 +67,7 @@ def _answer(page: ReadPage, accept: str) -> PlainAnswer:
 
 
 async def read(call: CallWebTool, query: Mapping[str, str]) -> ReadPage:
-    """The page.
-
-    Args:
-        query: `url`, and `max_tokens` of the answer.
-
-    Raises:
-        Fault: a parameter is wrong, or the call failed.
-        HttpError: the page cannot be read.
-    """
+    """The page at `url`, in `max_tokens`; raises Fault, or HttpError where it cannot be read."""
     url = query.get("url", "").strip()
     if not url:
         raise Fault(ErrorCode.INVALID_ARGUMENT, "url is missing. Send GET /read?url=<address>.")

@@ -152,11 +152,7 @@ class SearxngSearch(Struct, frozen=True, kw_only=True):
 
 
 async def search(call: CallWebTool, request: SearxngSearch) -> SearxngAnswer:
-    """Answer a search.
-
-    Raises:
-        Fault: the search failed otherwise than by its engines.
-    """
+    """Answer a search; raises Fault where it failed otherwise than by its engines."""
     parts = await all_of(*(_category(call, request, category) for category in request.categories))
     unique: dict[str, SearxngResult] = {}
     for found_results, _ in parts:

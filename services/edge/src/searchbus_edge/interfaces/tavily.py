@@ -159,15 +159,7 @@ class ExtractAnswer(Struct):
 
 
 async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> SearchAnswer:
-    """Answer POST /search.
-
-    Args:
-        body: the decoded JSON object.
-        today: in UTC.
-
-    Raises:
-        Fault: the request is not valid, or the search failed.
-    """
+    """Answer POST /search on a day of UTC; raises Fault (invalid request, or it failed)."""
     started_s = time.perf_counter()
     request, notes = read_search(body)
     plan = plan_search(request, today)
@@ -190,11 +182,7 @@ async def search(call: CallWebTool, body: Mapping[str, Any], today: date) -> Sea
 
 
 async def extract(call: CallWebTool, body: Mapping[str, Any]) -> ExtractAnswer:
-    """Answer POST /extract.
-
-    Raises:
-        Fault: the request is not valid, or no page could be asked for.
-    """
+    """Answer POST /extract; raises Fault (invalid request, or no page to ask for)."""
     started_s = time.perf_counter()
     request, notes = read_extract(body)
     pages = await read_pages(call, request.url_list, timeout_s=request.timeout_s)

@@ -124,10 +124,7 @@ class NamedPeriod(Struct, frozen=True):
         return next((letter for letter, days in _RANGES if age_days <= days), None)
 
     def keep(self, rows: Sequence[FoundPage]) -> tuple[list[FoundPage], list[str]]:
-        """The rows of the period, and notes on what was left out.
-
-        Rows without a date stay only where no other row is left, as in searches with `timeRange`.
-        """
+        """The rows of the period, undated ones only without others; notes on what is left out."""
         if not self.bounded:
             return list(rows), []
         undated = [row for row in rows if row.published_at is None]

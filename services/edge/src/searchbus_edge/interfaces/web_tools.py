@@ -94,13 +94,8 @@ async def answer(
     request: Request,
     work: Callable[[CallWebTool], Awaitable[PlainAnswer]],
 ) -> PlainAnswer:
-    """The answer to a request by calls of the web tools, in one span.
-
-    They are cancelled when the client leaves.
-
-    Raises:
-        Fault, HttpError: it failed.
-    """
+    """The answer by calls of web tools in one span, until the client leaves; raises Fault,
+    HttpError."""
 
     async def call(
         tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
@@ -130,11 +125,7 @@ async def answer(
 async def search_web(
     call: CallWebTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
 ) -> WebResults:
-    """Search with one of the three searches.
-
-    Raises:
-        Fault: the search failed.
-    """
+    """Search with one of the three searches; raises Fault."""
     reply = await call(tool, arguments, timeout_s=timeout_s)
     found = _decode(reply, WebResults)
     meta = reply.meta or {}

@@ -84,11 +84,7 @@ _page_params = msgspec.json.Decoder(_PageParams)
 
 
 class FastWay:
-    """The fast way of one endpoint.
-
-    Args:
-        kernel: makes each page of a list once, and renders what `encode_reply` does not cover.
-    """
+    """The fast way of one endpoint; `kernel` makes each page once, and renders all else."""
 
     def __init__(
         self, server: EndpointServer, kernel: Kernel, calls: ToolCalls, tracing: Tracing
@@ -282,12 +278,7 @@ async def _guarded(calls: ToolCalls, request: ToolRequest) -> Served:
 
 
 def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable[[ToolEvent], Any]:
-    """Sends events of a worker as notifications.
-
-    Args:
-        token: of the client's request for progress; None sends none.
-        logs: whether log events are sent.
-    """
+    """Sends events of a worker as notifications; `token`: the client's for progress, if any."""
 
     async def send(event: ToolEvent) -> None:
         params: dict[str, Any]
@@ -336,11 +327,7 @@ def _is_plain(block: Content) -> bool:
 def encode_reply(
     request_id: RequestId, reply: Reply, server_info: dict[str, Any] | None
 ) -> list[bytes]:
-    """The JSON-RPC response, in parts.
-
-    Args:
-        server_info: stands in `_meta` of results of revision 2026-07-28; None before.
-    """
+    """The JSON-RPC response, in parts; `server_info` for results of 2026-07-28, None before."""
     parts = [b'{"jsonrpc":"2.0","id":%b,"result":{"content":' % encode(request_id)]
     if reply.text is None:
         parts.append(encode(reply.content))

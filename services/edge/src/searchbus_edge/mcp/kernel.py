@@ -174,10 +174,7 @@ class Kernel:
     async def result(
         self, received: Received, request: RpcRequest
     ) -> dict[str, Any] | Failed | None:
-        """The outcome of a request that sends no notifications.
-
-        None, and nothing done, where `request` must say what is wrong with its headers.
-        """
+        """The outcome without notifications; None, and nothing done, for a fault of the headers."""
         params = request.decoded_params()
         connection = self._connect(received.head, request, params)
         if isinstance(connection, InboundLadderRejection):

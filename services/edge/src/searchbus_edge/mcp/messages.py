@@ -110,10 +110,7 @@ def read_request(body: bytes) -> RpcRequest | None:
 
 
 def read_message(value: Any, *, modern: bool) -> Message:
-    """One decoded message.
-
-    The SDK would take a request whose id is null or 1.5 for a notification and never answer it.
-    """
+    """One decoded message; the SDK would take an id of null or 1.5 for a notification."""
     if not isinstance(value, dict):
         return Invalid(INVALID_REQUEST, "The body is not a JSON-RPC message. Send one JSON object.")
     message_id = value.get("id")

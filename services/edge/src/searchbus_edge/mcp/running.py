@@ -39,10 +39,7 @@ class _Running:
 
 @dataclass(slots=True)
 class _Names:
-    """The names of requests that run, each made once, when a cancellation of another edge comes.
-
-    To make them all for every cancellation would hold the loop: one request brings fifty.
-    """
+    """Names of running requests, made once, at another edge's cancellation: one brings fifty."""
 
     unnamed: dict[tuple[str, RequestId], None] = field(default_factory=dict)
     key_of: dict[str, tuple[str, RequestId]] = field(default_factory=dict)

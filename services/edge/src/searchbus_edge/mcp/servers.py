@@ -100,11 +100,7 @@ class EndpointServers:
 
 
 class EndpointServer:
-    """The handlers of one endpoint; `mcp` is the SDK's server.
-
-    Attributes:
-        joins: whether the endpoint joins toolsets.
-    """
+    """The handlers of one endpoint, which may join toolsets; `mcp` is the SDK's server."""
 
     def __init__(self, toolset: str | None, handlers: Handlers) -> None:
         self._toolset = toolset
@@ -269,10 +265,7 @@ class EndpointServer:
         return await self._handlers.resources.list_page(self._actor(ctx), self.view, cursor)
 
     async def _accept(self, ctx: Context, params: Any) -> types.EmptyResult:
-        """Accept without effect: a stateless edge keeps nothing between requests.
-
-        Clients follow changes by `subscriptions/listen` of revision 2026-07-28.
-        """
+        """Accept without effect: clients follow changes by `subscriptions/listen` (2026-07-28)."""
         return types.EmptyResult()
 
     def _searching(

@@ -93,12 +93,7 @@ class Path(Struct, frozen=True):
         return nodes
 
     def value(self, root: Any, work: Work) -> Any:
-        """The value, or the list of values.
-
-        Raises:
-            LookupError: there is nothing in the only place.
-            Fault: there are too many.
-        """
+        """The value or the list of values; raises LookupError (nothing there), Fault (too many)."""
         nodes = self.nodes(root, work)
         if not self.is_single:
             return nodes
@@ -293,10 +288,8 @@ def _at(path: Path, row: Any, work: Work) -> Any:
 
 
 def _key(value: Any) -> tuple[str, Any] | None:
-    """What is equal for equal values; None for what equals nothing. 1 is 1.0, and not true.
-
-    Numbers are written as texts: nobody can choose many of one hash.
-    """
+    """What is equal for equal values (1 is 1.0, and not true); None for what equals nothing.
+    Numbers are texts: nobody can choose many of one hash."""
     if isinstance(value, bool) or value is None:
         return "constant", value
     if isinstance(value, float) and value.is_integer():

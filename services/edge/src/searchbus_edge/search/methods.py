@@ -119,10 +119,7 @@ class SearchMethods:
 
     @staticmethod
     def dump(result: BaseModel, revision: str) -> dict[str, Any]:
-        """A result as JSON values, with the fields that the client's revision has.
-
-        The SDK does this for its own methods, and knows none of these three.
-        """
+        """A result as JSON with the fields of a revision; the SDK knows none of these three."""
         found: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         if revision not in MODERN_PROTOCOL_VERSIONS:
             for name in ("resultType", "ttlMs", "cacheScope"):

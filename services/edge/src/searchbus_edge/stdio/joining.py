@@ -57,11 +57,7 @@ class StackClient:
         return self._folder / "stdio.log"
 
     def join(self) -> StackState:
-        """Join the stack that runs, or wait for one that starts, or start one. Blocks.
-
-        Raises:
-            StackError: the stack did not start.
-        """
+        """Join the stack that runs or starts, or start one; blocks. Raises StackError."""
         give_up_s = time.monotonic() + START_TIMEOUT_S
         with self._turn(give_up_s):
             # One that is claimed and has no state starts or stops.

@@ -152,10 +152,7 @@ def _first_of(group: BaseExceptionGroup[Any]) -> BaseException:
 
 
 async def _follow_stack(bus: Bus, client: StackClient) -> None:
-    """Join the stack again whenever the connection to it is lost.
-
-    A stack that only its clients use is started again by one of them.
-    """
+    """Join again whenever the connection is lost: one of its clients starts the stack again."""
     while True:
         await asyncio.sleep(_POLL_S)
         if bus.connected:
@@ -178,10 +175,7 @@ def _awaited(toolset: str | None, services: Mapping[str, Service], folder: Path)
 
 
 async def _wait_for_services(edge: Edge, workers: Collection[str]) -> None:
-    """Wait for workers that the stack starts because this client joined.
-
-    So the first list has their tools; of one that comes later the client is told.
-    """
+    """Wait for workers that start because this client joined, so that the first list has them."""
     loop = asyncio.get_running_loop()
     give_up_s = loop.time() + SERVICES_TIMEOUT_S
     # One is present a moment before its catalogue was read.

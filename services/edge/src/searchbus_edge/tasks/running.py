@@ -168,13 +168,8 @@ class Run:
 
 
 class Tasks:
-    """The tasks that run at one edge, and those of its callers wherever they run.
-
-    Args:
-        view: the tools of an endpoint, by its toolset.
-        able: see Run.
-        after_s: how long a call may take before it becomes a task, where its tool does not say.
-    """
+    """The tasks that run at one edge, and those of its callers wherever they run. A call becomes
+    one after `after_s`, unless its tool says otherwise; `able`: see Run."""
 
     def __init__(
         self,

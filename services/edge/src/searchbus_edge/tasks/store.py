@@ -135,13 +135,8 @@ _ATTEMPTS = 5
 
 
 class TaskStore:
-    """The tasks of all callers. Each method may raise Fault(unavailable).
-
-    Args:
-        bucket: whose entries live for `BUCKET_TTL_S` after they were written.
-        key: that edges share.
-        clock: seconds of the epoch.
-    """
+    """The tasks of all callers, in entries that live for `BUCKET_TTL_S` after they were written.
+    Each method may raise Fault(unavailable)."""
 
     def __init__(
         self, bucket: KeyValue, key: StateKey, *, clock: Callable[[], float] = time.time

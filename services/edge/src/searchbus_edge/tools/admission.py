@@ -27,11 +27,7 @@ from .telemetry import Tracing
 
 @dataclass(frozen=True, slots=True)
 class HttpPolicy:
-    """Which HTTP requests are accepted.
-
-    Args:
-        abuse: limits requests per caller before anything is read.
-    """
+    """Which HTTP requests are accepted; `abuse` limits them per caller before anything is read."""
 
     authenticator: Authenticator
     abuse: LocalLimiter
@@ -42,12 +38,7 @@ class HttpPolicy:
     arrivals: Arrivals = field(default_factory=Arrivals)
 
     async def admit(self, scope: Any, resource: str) -> Received | HttpRefusal:
-        """The head and the caller of a request, or why it is refused.
-
-        Args:
-            scope: of the ASGI request.
-            resource: the path of the MCP endpoint whose tokens are accepted, e.g. `/mcp`.
-        """
+        """The head and the caller, or a refusal; `resource`: the MCP path whose tokens count."""
         head = parse_head(scope["headers"])
         if "authorization" in head.repeated:
             # A proxy before the edge may have checked another one than the edge would.
@@ -76,12 +67,8 @@ class HttpPolicy:
     def check_role(
         self, actor: Actor, resource: str, called: ListedTool | None
     ) -> HttpRefusal | None:
-        """Why a call is refused whose tool needs a role that an identified caller lacks
-        (RFC 6750, 3.1); that is in the audit log as any call.
-
-        Args:
-            called: the tool; None for an unknown one.
-        """
+        """Why a call is refused whose tool (None: unknown) needs a role that an identified caller
+        lacks (RFC 6750, 3.1); that is in the audit log as any call."""
         if self.authenticator.open or called is None:
             return None
         role = actor.missing(called.required_roles)
@@ -114,11 +101,7 @@ class HttpPolicy:
 
 
 class AddressRules:
-    """Allowed values of Host and Origin, against DNS rebinding.
-
-    Args:
-        hosts, origins: exact values; `name:*` allows any port.
-    """
+    """Allowed values of Host and Origin, against DNS rebinding; `name:*` allows any port."""
 
     def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._hosts = _Allowed(hosts)
@@ -133,10 +116,7 @@ class AddressRules:
         return None
 
     def check_probe(self, head: Head) -> HttpRefusal | None:
-        """The same for what probes read, which name a process by its IP address or not at all.
-
-        Neither can be the name of a site that was made to lead here.
-        """
+        """The same for probes, whose Host is an IP address or absent: no other site's name."""
         name, _, port = head.host.rpartition(":")
         host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
         try:

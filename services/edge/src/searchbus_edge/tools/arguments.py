@@ -49,12 +49,7 @@ _NAMES_TO_TYPES: dict[str, type | tuple[type, ...]] = {
 
 def check_arguments(listed: ListedTool, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, repaired and checked by the tool's schema; `given` itself where nothing was
-    repaired.
-
-    Raises:
-        Fault: invalid_argument that names up to three fields with their allowed range; less where
-            the arguments are large.
-    """
+    repaired. Raises Fault(invalid_argument), which names up to three fields with their ranges."""
     try:
         arguments: dict[str, Any] = listed.repair(given)
         if listed.validator.is_valid(arguments):
@@ -94,14 +89,11 @@ def _text_chars(arguments: Mapping[str, Any]) -> int | None:
 
 
 class ArgumentExplanation:
-    """What is wrong with values that do not fit one schema.
+    """What is wrong with values that do not fit one schema; raises ValueError (too nested).
 
     Attributes:
         lines: `<field>: what is wrong with it`, at most `MAX_LINES`.
         steps: how many questions the validator was asked.
-
-    Raises:
-        ValueError: the validator's limit of nesting.
     """
 
     def __init__(

@@ -72,12 +72,7 @@ class _Line(Struct):
 
 
 class AuditLog:
-    """Queues lines and writes them in a thread of its own.
-
-    Args:
-        arguments: whether a line holds the arguments of its call.
-        max_queued: further lines are dropped and counted.
-    """
+    """Queues lines and writes them in a thread; above `max_queued` they are dropped, counted."""
 
     def __init__(self, *, arguments: bool = False, max_queued: int = 100_000) -> None:
         _dropped.add(0)

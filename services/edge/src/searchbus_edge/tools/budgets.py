@@ -73,13 +73,8 @@ class _Spent:
 
 
 class Budgets:
-    """Admits calls while no budget is used up. `keeping` writes the counts meanwhile.
-
-    Args:
-        limits: by the names of `BUDGETS`; one that is absent does not exist.
-        store: shared by the edges; entries must live for two days.
-        clock: seconds of the epoch.
-    """
+    """Admits calls while no budget of `limits` (names of `BUDGETS`) is used up. `keeping` writes
+    the counts to the store of all edges, whose entries must live for two days."""
 
     def __init__(
         self, limits: Mapping[str, int], store: KeyValue, *, clock: Callable[[], float] = time.time

@@ -172,11 +172,7 @@ class ToolCalls:
 
     @serves(lambda names: f"tool {names['request'].target.name}, trace {_trace_id(names['span'])}")
     async def call(self, request: ToolRequest) -> Served:
-        """Serve one call and record it.
-
-        Raises:
-            MCPError: -32602 for an unknown (or hidden) tool, -32603 for an internal error.
-        """
+        """Serve and record a call; raises MCPError (-32602: unknown tool; -32603: internal)."""
         started_s = time.perf_counter()
         outcome, size_bytes, cost = "cancelled", 0, Cost()
         span = trace.get_current_span()
@@ -245,10 +241,7 @@ class ToolCalls:
             raise Fault(ErrorCode.INVALID_ARGUMENT, hint) from None
 
     async def _admit(self, caller: str, listed: ListedTool) -> None:
-        """Count the call against the caller's limits; raises Fault(rate_limited).
-
-        The edge's own tools count what they do themselves.
-        """
+        """Count a call, but of the edge's own tools, which do so; raises Fault(rate_limited)."""
         if listed.own:
             return
         await self._limiter.admit(caller)

@@ -84,10 +84,7 @@ def shown_error(error: Exception, method: str) -> MCPError:
 def guarded(
     handler: Callable[[Any, P], Awaitable[R]],
 ) -> Callable[[Any, P], Awaitable[R]]:
-    """A handler that raises MCP errors only.
-
-    The SDK would show the text of any other exception to the client.
-    """
+    """A handler that raises MCP errors only: the SDK would show the text of any other."""
 
     @functools.wraps(handler)
     async def guard(ctx: Any, params: P) -> R:

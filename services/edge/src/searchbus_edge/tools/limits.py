@@ -48,13 +48,7 @@ class Limiter(Protocol):
 
 
 class LocalLimiter:
-    """Counts in this process.
-
-    Args:
-        rate_per_s: sustained requests of one caller; 0 switches the limit off.
-        burst: requests at once after a pause.
-        clock: seconds, monotonic.
-    """
+    """Counts in this process, `burst` at once after a pause; a rate of 0 switches the limit off."""
 
     def __init__(
         self, rate_per_s: float, burst: int, *, clock: Callable[[], float] = time.monotonic
@@ -66,11 +60,7 @@ class LocalLimiter:
         self._arrivals_s: dict[str, float] = {}
 
     async def admit(self, caller: str, *, among: int = 1) -> None:
-        """Count one request; raises Fault(rate_limited) with retry_after_ms.
-
-        Args:
-            among: how many processes share the limit, each of which admits an equal part.
-        """
+        """Count a request; `among` processes share the limit. Raises Fault(rate_limited)."""
         if self.rate_per_s <= 0:
             return
         gcra = _part(self.rate_per_s, self.burst, max(1, among))
@@ -101,12 +91,7 @@ def _part(rate_per_s: float, burst: int, among: int) -> Gcra:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """What the store keeps of a caller.
-
-    Args:
-        arrival_s: theoretical arrival time, see `Gcra`.
-        since_s: since when the edges count here; before, each counted on its own.
-    """
+    """A caller's theoretical arrival time (`Gcra`), and since when the edges count it together."""
 
     arrival_s: float
     since_s: float
@@ -277,13 +262,7 @@ class SharedLimiter:
 
 
 class CallerLimits:
-    """The four limits of an edge.
-
-    Args:
-        rates_per_s, bursts: of searches, calls and HTTP requests.
-        costly: rate and burst of calls to a tool that costs money.
-        edges: how many share them.
-    """
+    """The limits of an edge: searches, calls, HTTP requests, costly calls; `edges` share them."""
 
     def __init__(
         self,

@@ -62,12 +62,8 @@ class RawReply(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """A reply as the edge renders it.
-
-    Args:
-        structured: JSON of an object; None where the tool has none.
-        text: JSON that is shown as the only text; None where `content` has what is shown.
-    """
+    """A reply as the edge renders it: `structured` is JSON of an object, if any; `text` is JSON
+    that is shown as the only text; where it is None, `content` is shown."""
 
     content: tuple[Content, ...] = ()
     structured: bytes | None = None
@@ -104,11 +100,7 @@ class Reply(Struct, frozen=True, kw_only=True):
         return [block.text for block in self.content if isinstance(block, TextContent)]
 
     def fault(self, otherwise: str, code: str = ErrorCode.UPSTREAM_FAILED) -> Fault:
-        """The failure that an error reply describes.
-
-        Args:
-            otherwise, code: the message and the code of one that describes none.
-        """
+        """The failure that an error reply describes; else this message and `code`."""
         try:
             return Fault.of(msgspec.convert((self.value or {}).get("error"), Failure))
         except msgspec.ValidationError:

@@ -49,11 +49,7 @@ class Resolver:
         return self.of_names(view, name, lambda: str(arguments.get("name")))
 
     def of_names(self, view: View, name: str, argument: Callable[[], str]) -> Target:
-        """The target of a call whose arguments were not decoded.
-
-        Args:
-            argument: gives the argument `name`.
-        """
+        """The target of a call with undecoded arguments; `argument` gives the argument `name`."""
         listed = called = view.tools.get(name)
         if listed is not None and listed.passes_on:
             called = self._reached(view).tools.get(argument())
@@ -68,11 +64,7 @@ class Resolver:
         return view if view.joined else self._registry.view(None)
 
     def require(self, target: Target, actor: Actor) -> ListedTool:
-        """The tool of that name; one that the caller may not use is unknown to it.
-
-        Raises:
-            MCPError: -32602 for an unknown tool.
-        """
+        """The tool of that name; raises MCPError(-32602) where it is unknown to the caller."""
         listed = target.listed
         if listed is None or not actor.holds(listed.required_roles):
             unseen = ", ".join(self._registry.unseen)

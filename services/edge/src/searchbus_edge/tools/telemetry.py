@@ -44,11 +44,7 @@ def _tracer() -> trace.Tracer:
 
 
 class Tracing:
-    """One server span per message.
-
-    Args:
-        trust: whether clients' trace context becomes the parent.
-    """
+    """One server span per message; with `trust` the client's trace context is its parent."""
 
     def __init__(self, *, trust: bool) -> None:
         self._trust = trust
@@ -80,13 +76,8 @@ class Tracing:
         header: tuple[str, str] = ("", ""),
         meta: Mapping[str, Any],
     ) -> MessageSpan:
-        """The span and the duration of one message, as a context manager.
-
-        Args:
-            revision: None for what came over plain HTTP, and does what the method does.
-            header: traceparent and tracestate of the HTTP request, empty where missing.
-            meta: `_meta` of the message.
-        """
+        """The span and duration of a message, as a context manager; `revision` None: plain HTTP,
+        `header`: its traceparent and tracestate, `meta`: its `_meta`."""
         attributes: dict[str, Any] = {"mcp.method.name": method[:_MAX_TEXT]}
         if revision is not None:
             attributes["mcp.protocol.version"] = revision
@@ -121,9 +112,6 @@ class MessageSpan:
     """The current span while a message is served; set `error` to the kind of its error.
 
     A message that takes no time to serve needs only `end`.
-
-    Args:
-        parent: the context that the span was started in.
     """
 
     __slots__ = ("_method", "_parent", "_span", "_started_s", "_token", "error")
