@@ -1,11 +1,5 @@
 """Coverage: what each source of an answer gave, so that a reader knows what the answer rests on.
 
-    SourceCoverage.of_results("documents/fomc", 5)          # answered; empty for 0 results
-    SourceCoverage.of_failure("web", fault.failure)         # blocked, left_out or failed
-
-    if not results and (fault := nothing_found(coverage)):
-        raise fault
-
 Answers of several sources carry one entry for each source (proto/README.md §6), and a search of
 several providers a `Ranked` for each result. Both are for hosts; models do not read them.
 """

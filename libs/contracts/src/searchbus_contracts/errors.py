@@ -1,10 +1,7 @@
-"""Typed failures: the error codes of the wire and the exception that carries one.
+"""Typed failures: the error codes of the wire, and `Fault`, the exception that carries one.
 
-    Fault                        raised anywhere in a worker or by a request
-    └── .failure: Failure        what travels on the bus (proto/README.md §6)
-
-A `Failure` takes the place of a reply. Its message is written for the agent that reads it: what
-happened and what to do. It never contains the text of an unexpected exception.
+A `Failure` takes the place of a reply (proto/README.md §6). Its message is written for the agent
+that reads it: what happened and what to do. It never contains the text of an unexpected exception.
 """
 
 from __future__ import annotations

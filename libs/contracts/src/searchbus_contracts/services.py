@@ -1,17 +1,7 @@
 """What a service is, declared once in its package: the part it has on the bus.
 
-    SERVICE = Service(
-        name="dictionary",
-        description="Definitions of words.",
-        start="dictionary.service:start",
-        toolsets=("dictionary",),
-        calls=("web.search",),
-        buckets=("dictionary_answers",),
-        container=Container(cpu="50m", internet=True),
-    )
-
-The package names it in an entry point of group `searchbus.services`. Permissions and keys of the
-bus, `searchbus up`, `doctor`, the tests and the deployment files are derived from it.
+The package names its `SERVICE` in an entry point of group `searchbus.services`. Permissions and
+keys of the bus, `searchbus up`, `doctor`, the tests and the deployment files are derived from it.
 """
 
 from __future__ import annotations

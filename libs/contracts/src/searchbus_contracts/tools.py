@@ -1,10 +1,7 @@
 """Tools: what a worker offers, how a tool is called, what it replies (proto/README.md §7).
 
 A worker declares a tool as a typed method (`searchbus_bus.Toolset`). The schema in tools/list, the
-check of the arguments and the entry in proto/ follow from the argument Struct:
-
-    class Lookup(Struct, forbid_unknown_fields=True):
-        word: Annotated[str, Meta(min_length=1, max_length=80, description="The word.")]
+check of the arguments and the entry in proto/ follow from the argument Struct.
 """
 
 from __future__ import annotations

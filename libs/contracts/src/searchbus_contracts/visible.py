@@ -1,8 +1,6 @@
 """Text that others wrote: without characters that people do not see, and between marks.
 
-    shown = visible(text)
-
-It takes time in proportion to the text, and does not change its own output.
+`visible` takes time in proportion to the text, and does not change its own output.
 """
 
 from __future__ import annotations

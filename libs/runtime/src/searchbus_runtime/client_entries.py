@@ -1,8 +1,4 @@
-"""How programs name searchbus in their settings: for `searchbus init` and for the console.
-
-command_entry(CLIENTS["cursor"], start_command(folder))     # started by the program
-for shown in snippets("https://search.example.org/mcp"): ...  # to be copied by a person
-"""
+"""How programs name searchbus in their settings: for `searchbus init` and for the console."""
 
 from __future__ import annotations
 

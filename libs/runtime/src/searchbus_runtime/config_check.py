@@ -1,7 +1,4 @@
-"""Faults of settings that need no settings class: unknown names, kinds of values, public secrets.
-
-check_config(Sources("", find_config(folder)), folder)
-"""
+"""Faults of settings that need no settings class: unknown names, kinds of values, secrets."""
 
 from __future__ import annotations
 

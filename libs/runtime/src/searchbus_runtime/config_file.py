@@ -1,17 +1,8 @@
 """The configuration file `searchbus.toml`: where it is, and what it says on which line.
 
-    # for every service
-    log_level = "debug"
-
-    [edge]            # for one service; it comes before the same key above
-    port = 9090
-
-The file is the one of SEARCHBUS_CONFIG, or `searchbus.toml` in the data folder. Keys are the names
-of settings (docs/settings.md). Relative paths start at the folder of the file. This module needs no
-pydantic.
-
-Precedence of settings, first wins: command line, environment, `.env`, files of
-SEARCHBUS_SECRETS_DIR, this file, default.
+The file is the one of SEARCHBUS_CONFIG, or `searchbus.toml` in the data folder; docs/settings.md
+has its form and the precedence of settings. Relative paths start at the folder of the file. This
+module needs no pydantic.
 """
 
 from __future__ import annotations

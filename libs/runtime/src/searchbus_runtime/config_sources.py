@@ -1,8 +1,5 @@
 """What a setting is set to, and where: environment, `.env`, files of secrets, configuration file.
 
-    sources = Sources("edge", find_config(data_folder()))
-    sources.find("port")        # Given(9090, "file", "/home/ada/.local/…/searchbus.toml:3")
-
 A setting that is set nowhere is not found: its default is in its settings class.
 """
 

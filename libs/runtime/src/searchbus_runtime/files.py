@@ -1,8 +1,4 @@
-"""Files that are replaced in one step, whether they changed or are damaged, and space for starts.
-
-with space_for_start(folder, "nats"):      # before anything else is written there
-    ...
-"""
+"""Files that are replaced in one step, changed or damaged ones, and space for starts."""
 
 from __future__ import annotations
 

@@ -1,16 +1,7 @@
 """Pins: the definitions of tools that were approved, and what is held because it differs.
 
-    pins = Pins()
-    pins.approve("files", "server-7", tools)              # the first definitions
-    reviewed = pins.review("files", "server-7", tools)    # any later ones
-    reviewed.tools, reviewed.held
-
 The pins of a toolset are complete: a tool that is added later is held as well, since a removal and
 an addition can stand for a change. A removed tool stays pinned, for when it is back.
-
-    file = PinFile(folder / "pins.json")
-    with file.changing() as pins:          # one writer at a time, on this machine
-        pins.approve("files", "server-7", tools)
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
 """The life of a searchbus process: settings → telemetry → bus → start → wait → drain.
 
-    async def start(process: Process) -> None:
-        library = await process.enter(Library.open(...))
-        await process.serve(build_worker(library))
-
-    if __name__ == "__main__":
-        sys.exit(run("retrieval", load_settings(RetrievalSettings), start))
-
 It stops in this order: report not ready → drain the workers → stop the HTTP servers → close the
 resources, which may still use the bus → close the bus → flush telemetry.
 """

@@ -1,8 +1,5 @@
 """Secrets in settings: kept from other processes of the same user.
 
-take_settings()         # in a service, before other modules are imported
-hide_environment()      # in another process that holds secrets
-
 /proc/PID/environ shows the environment with which a program was started, for all of its life, to
 every process of the same user. Root reads the memory of any process, unless the kernel confines it
 (Landlock; services/attach).

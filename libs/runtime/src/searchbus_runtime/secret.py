@@ -1,9 +1,5 @@
 """A secret that is read again when its file changes: a key is rotated without a restart.
 
-    key = settings.secret("state_key")
-    key.values()[0]       # signs
-    key.accepted()        # verify
-
 While a key is rotated the file holds two values, one a line: the old one, then the new one
 (`searchbus nats-config --rotate`). When the old one is removed (`--retire`), processes notice that
 at different times, so a value that left the file is accepted for a while.

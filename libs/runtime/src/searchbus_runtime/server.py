@@ -1,9 +1,5 @@
 """An HTTP server inside a process that handles its signals itself.
 
-    server = await HttpServer.start(app, port=0)     # 0 takes a free port
-    print(server.url)                                # http://127.0.0.1:40123
-    await server.stop()
-
 uvicorn would install signal handlers of its own and end the process in its own order.
 """
 

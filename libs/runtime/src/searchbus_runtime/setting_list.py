@@ -1,8 +1,5 @@
 """Every setting of every service: what checks, the configuration file and docs/settings.md read.
 
-    known_settings()["edge"]["port"].most     # 65535
-    known_settings()[SHARED]["log_level"]     # a setting that every service has
-
 The list of searchbus's own services is setting_list.json, which `make proto` writes from their
 settings classes: a process knows the names of services that are not installed beside it. Services
 of others are described by their classes (setting_classes.py). This module needs no pydantic.

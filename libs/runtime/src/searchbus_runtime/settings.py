@@ -3,11 +3,8 @@
     class DdgSettings(ServiceSettings):
         ddg_egress: tuple[str, ...] = ("direct",)      # SEARCHBUS_DDG_EGRESS, or [ddg] ddg_egress
 
-    settings = load_settings(DdgSettings, "ddg")
-
 All faults are reported at once, a line for each. A secret may be a file in the folder
-SEARCHBUS_SECRETS_DIR, named like its variable, as containers mount them. Precedence:
-config_file.py.
+SEARCHBUS_SECRETS_DIR, named like its variable, as containers mount them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 """A file that is the same for all replicas of a service: its entries are in a bucket.
 
-    shared = SharedFile(folder / "keys.json", bucket, "keys", split=..., join=...)
-    await shared.start()          # the file has what the others decided, if the store answers
-    shared.reached                # whether that is so now
-    await shared.close()
-
 Whoever changes the file (a command in this container, the service itself) goes on as if it were the
 only one. Once a second its changes are sent to the bucket, and those of the others are written into
 it, entry by entry: where two replicas change the same entry, the first one in the bucket counts.

@@ -1,8 +1,4 @@
-"""Builds the edge: every part in dependency order, each replaceable by keyword.
-
-async with open_edge(bus, settings, default_actor=reader) as edge:
-    app = build_app(edge, health)
-"""
+"""Builds the edge: every part in dependency order, each replaceable by keyword."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`searchbus stdio`, `console` and `server-json`.
-
-Each imports the edge when it is called: its `--help` needs nothing of it.
-"""
+"""`searchbus stdio`, `console` and `server-json`, which import the edge when they are called."""
 
 from __future__ import annotations
 

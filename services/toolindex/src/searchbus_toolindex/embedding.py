@@ -1,11 +1,7 @@
 """The vectors of the tool index: those of two models side by side.
 
-    embedder = await load_tool_embedder("model")
-    (vector,) = await embedder.embed_short(["send mail"], urgent=True)    # 768 numbers
-
-The models err on different texts, so that the mean of their cosines ranks better than either
-(services/toolindex/README.md has the measurements). The dot product of two such vectors is that
-mean.
+The models err on different texts, so that the mean of their cosines, the dot product of two such
+vectors, ranks better than either (services/toolindex/README.md has the measurements).
 """
 
 from __future__ import annotations

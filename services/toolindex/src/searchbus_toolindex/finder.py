@@ -1,8 +1,4 @@
-"""Searches the index: parses and embeds the query, keeps vectors and rankings of earlier ones.
-
-finder = Finder(index, embedder)
-page = await finder.find(FindRequest(query="send an e-mail", limit=10), actor)
-"""
+"""Searches the index: parses and embeds the query, keeps vectors and rankings of earlier ones."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 """The index: entries in slots, with their words and vectors; what a caller may see of them.
 
-    index = Index(embedder.model)
-    index.replace("weather", entries, vectors_of)
-    scope = index.scope(actor, "tool")
-
 Ranking is in ranking.py. Not thread-safe; use it on the event loop.
 """
 

@@ -1,8 +1,5 @@
 """Ranks the entries of an index for a query, among those that a caller may see.
 
-    ranker = Ranker(index)
-    ranking = ranker.rank(query, vectors, index.scope(actor, "tool"))
-
 Every number that a rank depends on is counted over the visible slots only, so that hidden entries
 have no effect. All of them are scored with estimated cosines, the best 200 again with exact ones.
 Scores decide the order, probabilities what is left out, and what is shown (scoring.py).

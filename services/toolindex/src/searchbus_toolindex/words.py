@@ -1,7 +1,5 @@
 """Splits texts and identifiers into words, and words into stems without stopwords.
 
-    terms("getWeatherForecast for 3 days")   # ["get", "weather", "forecast", "3", "day"]
-
 Text in scripts without spaces (Chinese, Japanese, Korean) gives pairs of adjacent characters.
 """
 

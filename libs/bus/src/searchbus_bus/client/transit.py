@@ -1,9 +1,4 @@
-"""How many bytes of large replies a process receives and passes on at the same time.
-
-budget = TransitBudget(total_bytes=32 * 2**20, caller_bytes=16 * 2**20)
-with Transit("alice"):
-    ...                    # large replies that arrive here count until the end of the block
-"""
+"""How many bytes of large replies a process receives and passes on at the same time."""
 
 from __future__ import annotations
 

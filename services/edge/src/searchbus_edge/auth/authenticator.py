@@ -1,8 +1,4 @@
-"""Authenticates HTTP requests (MCP authorization, RFC 6750, RFC 9728).
-
-A refusal has a status, WWW-Authenticate with the address of the resource's metadata, and a JSON-RPC
-error as its body.
-"""
+"""Authenticates HTTP requests (MCP authorization, RFC 6750, RFC 9728)."""
 
 from __future__ import annotations
 

@@ -1,19 +1,10 @@
 """Callers: who they are, and which roles a token gives them.
 
-Roles are read from claims wherever an identity provider puts them:
-
-| provider | path |
-| --- | --- |
-| Keycloak | `realm_access.roles`; `resource_access.<client>.roles` if configured |
-| Entra ID | `roles` |
-| Auth0 | `permissions`, or a custom claim: `https://example.org/roles` |
-| Cognito | `cognito:groups` |
-| Spring | `authorities`, `scope` |
-
-The names of a path are separated by dots; `*` matches any one name; a claim with dots in its name
-is written in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is
-removed once. Roles that Keycloak gives for one client (`resource_access.<client>.roles`) count only
-where the setting ROLE_PATHS names that client: they were not given for this resource.
+Roles are read from claims wherever Keycloak, Entra ID, Auth0, Cognito or Spring put them. The names
+of a path are separated by dots; `*` matches any one name; a claim with dots in its name is written
+in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is removed once.
+Roles that Keycloak gives for one client (`resource_access.<client>.roles`) count only where the
+setting ROLE_PATHS names that client: they were not given for this resource.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a source of the composites is: it finds hits, reads passages, and fetches full texts.
-
-Source
-├── Documents   every collection that the caller may read     documents.py
-└── Web         the web tools that the caller may use         web.py
+"""What a source of the composites is (documents.py, web.py): it finds, reads passages, fetches.
 
 The result of fetch is exactly the specification's object, within a budget of tokens. What the
 budget adds stands in `metadata`, since the specification leaves that to the server: `start`, `end`,

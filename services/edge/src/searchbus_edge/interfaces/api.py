@@ -1,20 +1,6 @@
-"""Plain HTTP for every tool.
+"""Plain HTTP for every tool: calls, lists, the OpenAPI document and its page (docs/http.md).
 
-| request | answer |
-| --- | --- |
-| `POST /api/v1/tools/<name>`, `POST /api/v1/<toolset>/<name>` | the result of a call |
-| `GET /api/v1/tools?query=…` | the tools |
-| `GET /openapi.json?toolset=…` | all of this as an OpenAPI document |
-| `GET /docs` | the document for people |
-
-Whoever asks is identified first: to a stranger all of it is 401. The answer to a call has one form:
-
-| the client accepts | and receives |
-| --- | --- |
-| JSON, or anything | the structured result; of a tool without one the text, as `text/plain` |
-| JSON and no text | the same, but a text as `{"content": [...]}` |
-| `text/plain` and no JSON | the text that a model reads over MCP |
-| `text/event-stream` and neither | events `progress` and `log`, then one `result` or `problem` |
+Whoever asks is identified first: to a stranger all of it is 401.
 """
 
 from __future__ import annotations

@@ -1,14 +1,5 @@
 """Calls tools for requests of plain HTTP: what every interface beside MCP is made of.
 
-    app = plain_app(calls, PROBLEM)                          # FastAPI; failures in one form
-
-    @app.post("/search")
-    async def search(request: Request) -> PlainAnswer:
-        received = await calls.admit(request.scope)          # who calls
-        arguments = read_arguments(await calls.json(received, request.receive))
-        served = await calls.call(received, calls.everything, "web_search", arguments)
-        return PlainAnswer(served.reply.structured)
-
 Each step raises Fault, or HttpError where it has a status of its own. A call is one of `ToolCalls`,
 so limits, roles, audit and traces are those of MCP.
 """

@@ -2,15 +2,8 @@
 
 FastAPI's own document of the pages is extended by an operation for each tool. That is done once for
 each catalogue, set of roles and choice of toolsets, in a thread, one document at a time: with tens
-of thousands of tools it takes seconds and a hundred megabytes.
-
-| request | tools |
-| --- | --- |
-| `POST /api/v1/tools/<name>` | all, under their names on `/mcp` |
-| `POST /api/v1/<toolset>/<name>` | those of one toolset, under their own names |
-
-Both serve every tool. The document shows the second where the own name belongs to another toolset
-on `/mcp`.
+of thousands of tools it takes seconds and a hundred megabytes. A tool has its address on `/mcp`, or
+that of its toolset where its own name belongs to another one on `/mcp`.
 """
 
 from __future__ import annotations

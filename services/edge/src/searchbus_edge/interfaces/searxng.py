@@ -1,7 +1,5 @@
 """SearXNG's search API (https://docs.searxng.org/dev/search_api.html): `/searxng/search`.
 
-    answer = await search(call, read_search({"q": "whales", "format": "json", "pageno": "2"}))
-
 Values are checked as SearXNG checks them, and unknown parameters are ignored as there. What a known
 parameter asks for and the tools do not do is in `notes` of the answer.
 """

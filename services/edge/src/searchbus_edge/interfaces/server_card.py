@@ -1,9 +1,4 @@
-"""How an edge describes itself to clients that have not connected.
-
-| document | where | format |
-| --- | --- | --- |
-| server card | `GET /mcp/server-card` | extension server-card of MCP (SEP-2127), version 1 |
-| AI catalog | `GET /.well-known/ai-catalog.json` | AI Catalog 1.0, with one entry: the card |
+"""How an edge describes itself to clients that have not connected (docs/extensions.md).
 
 The formats leave tools to the lists, where each caller sees its own. So strangers who read these
 learn no toolset and no endpoint but `/mcp`.

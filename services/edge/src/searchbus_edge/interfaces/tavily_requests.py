@@ -1,8 +1,5 @@
 """Requests of Tavily's API (https://docs.tavily.com), and what the tools do with them.
 
-    request, notes = read_search({"query": "whales", "days": 3})
-    plan = plan_search(request, today)      # the tool, its arguments, what is left out afterwards
-
 A parameter that would change which results come, and that the tools do not have, is refused; one
 that only adds to them is named in the answer's `notes`. docs/http.md has the table.
 """

@@ -1,11 +1,7 @@
 """The tools of the toolset web, for an interface that speaks another API.
 
-    found = await search_web(call, "web_search_news", {"query": "whales"})
-    pages = await read_pages(call, ["https://example.org/"])
-
-`call` takes each call through the policies of the edge:
-
-    return await answer(calls, received, request, lambda call: work(call))
+return await answer(calls, received, request, work)    # in `work`:
+found = await search_web(call, "web_search_news", {"query": "whales"})
 """
 
 from __future__ import annotations

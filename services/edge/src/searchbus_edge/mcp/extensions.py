@@ -1,13 +1,9 @@
-"""The extensions of the protocol that every endpoint serves: tasks, skills and views.
+"""The extensions of the protocol that every endpoint serves: tasks, skills and views
+(docs/extensions.md).
 
-tasks/get, tasks/update and tasks/cancel (`io.modelcontextprotocol/tasks`, SEP-2663) are for
-requests that declare the extension, from revision 2026-07-28 on. skills/list and skills/get
-(`io.modelcontextprotocol/skills`, SEP-2640) have a sibling of tools/search, skills/search: the
-entries that fit a query, at most ten, best first.
-
-Views of tools are `io.modelcontextprotocol/ui` (MCP Apps of 2026-01-26). Those of attached servers
-are resources like any other. Ours is in no list: the tool `search` names it to clients that declare
-the extension with their request, so that the lists of all others stay as they are.
+Views of attached servers are resources like any other. Ours is in no list: the tool `search` names
+it to clients that declare the extension with their request, so that the lists of all others stay as
+they are.
 """
 
 from __future__ import annotations
