@@ -7,7 +7,6 @@ the JSON, the same object as structured content, and in every result a URL that 
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -208,9 +207,13 @@ class Connector(Toolset, name="connector"):
         )
         chosen = hits[offset : offset + _BRIEF_SOURCES]
         await call.progress(1, 3, f"reading {len(chosen)} of {len(hits)} sources")
-        requests: dict[str, Ask] = {
-            hit.id: functools.partial(self._read, call, question, hit) for hit in chosen
-        }
+        named = {source.name: source for source in self._sources}
+
+        def reading(hit: SourceHit) -> Ask:
+            passages = named[hit.source.partition("/")[0]].passages
+            return lambda timeout_s: passages(question, hit, actor=call.actor, timeout_s=timeout_s)
+
+        requests = {hit.id: reading(hit) for hit in chosen}
         read = await request_all(requests, timeout_s=call.remaining_s)
         await call.progress(2, 3, "picking passages")
         gathered: list[tuple[int, Quoted]] = []
@@ -263,13 +266,6 @@ class Connector(Toolset, name="connector"):
         if not found.hits:
             raise_if_failed(found.coverage)
         return found.hits, found.failures, list(found.coverage)
-
-    async def _read(
-        self, call: Call, question: str, hit: SourceHit, timeout_s: float
-    ) -> list[Quoted]:
-        name = hit.source.partition("/")[0]
-        (source,) = (source for source in self._sources if source.name == name)
-        return await source.passages(question, hit, actor=call.actor, timeout_s=timeout_s)
 
 
 def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 from urllib.parse import quote
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from searchbus_bus import Bus, Directory, Hedge, Request
 from searchbus_contracts import Actor, ErrorCode, Failure
@@ -38,6 +39,7 @@ from .sources import (
     unknown_id,
 )  # fmt: skip
 
+R = TypeVar("R")
 _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources."""
 _WEIGHT_OF_FAR = 0.1
@@ -83,13 +85,8 @@ class Documents:
             # Of a passage that is far as a whole one sentence may answer, which a brief looks for.
             relevant_only=passages == 1,
         )
-        reply = await self._bus.send_hedged(
-            Request(
-                self._bus.subjects.endpoint(self._SERVICE, "search"), request, SearchReply,
-                service=self._SERVICE, timeout_s=timeout_s, actor=actor,
-            ),
-            self._hedge_search,
-        )  # fmt: skip
+        asked = self._request("search", request, SearchReply, actor, timeout_s)
+        reply = await self._bus.send_hedged(asked, self._hedge_search)
         failures = {
             f"{self.name}/{name}": Failure(
                 code=code,
@@ -168,12 +165,15 @@ class Documents:
     ) -> Document:
         """One document, or a part of its text; raises Fault(not_found, invalid_argument)."""
         request = GetRequest(collection=collection, document_id=document_id, start=start, end=end)
-        return await self._bus.send_hedged(
-            Request(
-                self._bus.subjects.endpoint(self._SERVICE, "get"), request, Document,
-                service=self._SERVICE, timeout_s=timeout_s, actor=actor,
-            ),
-            self._hedge_get,
+        asked = self._request("get", request, Document, actor, timeout_s)
+        return await self._bus.send_hedged(asked, self._hedge_get)
+
+    def _request(
+        self, verb: str, message: Struct, reply: type[R], actor: Actor, timeout_s: float
+    ) -> Request[R]:
+        return Request(
+            self._bus.subjects.endpoint(self._SERVICE, verb), message, reply,
+            service=self._SERVICE, timeout_s=timeout_s, actor=actor,
         )  # fmt: skip
 
     async def quote(
@@ -184,14 +184,9 @@ class Documents:
         if named is None:
             return None
         collection, document_id = named
-        found = await self._bus.request(
-            self._bus.subjects.endpoint(self._SERVICE, "quote"),
-            QuoteRequest(collection=collection, document_id=document_id, quote=quote),
-            QuoteReply,
-            service=self._SERVICE,
-            timeout_s=timeout_s,
-            actor=actor,
-        )
+        request = QuoteRequest(collection=collection, document_id=document_id, quote=quote)
+        asked = self._request("quote", request, QuoteReply, actor, timeout_s)
+        found = await self._bus.send(asked)
         there = found.match != "none"
         return QuoteFound(
             match=found.match,

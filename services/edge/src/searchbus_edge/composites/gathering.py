@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, to_builtins
@@ -32,19 +32,15 @@ Ask = Callable[[float], Awaitable[Any]]
 async def request_all(requests: Mapping[str, Ask], *, timeout_s: float) -> Gathered:
     """Run all concurrently; a Fault or unreadable reply ends its request only, a cancel all."""
 
-    def guarded(name: str, request: Ask) -> Callable[[], Awaitable[Any]]:
-        async def run() -> Any:
-            try:
-                return await request(timeout_s * SHARE)
-            except (ValueError, TypeError, LookupError, AttributeError):
-                log.exception("the reply of %s could not be read", name)
-                raise Fault(
-                    ErrorCode.INTERNAL, "Its reply could not be read. Go on without it."
-                ) from None
+    async def guarded(name: str, request: Ask) -> Any:
+        try:
+            return await request(timeout_s * SHARE)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            log.exception("the reply of %s could not be read", name)
+            message = "Its reply could not be read. Go on without it."
+            raise Fault(ErrorCode.INTERNAL, message) from None
 
-        return run
-
-    return await gather({name: guarded(name, request) for name, request in requests.items()})
+    return await gather({name: partial(guarded, name, ask) for name, ask in requests.items()})
 
 
 def fuse(lists: Mapping[str, Sequence[SourceHit]], weights: Mapping[str, float]) -> list[SourceHit]:
@@ -153,12 +149,14 @@ async def find(
 ) -> Found:
     """Ask all sources at once; one that fails leaves the hits of the others."""
     failures = {s.name: why for s in sources if (why := s.absence(actor))}
-    requests: dict[str, Ask] = {
-        source.name: functools.partial(_search, source, query, actor, passages)
-        for source in sources
-        if source.name not in failures
-    }
-    gathered = await request_all(requests, timeout_s=timeout_s)
+
+    def asking(source: Source) -> Ask:
+        return lambda timeout_s: source.search(
+            query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
+        )
+
+    there = [source for source in sources if source.name not in failures]
+    gathered = await request_all({s.name: asking(s) for s in there}, timeout_s=timeout_s)
     found: Mapping[str, SourceHits] = gathered.replies
     failures |= gathered.failures
     coverage = cover((source.name for source in sources), found, failures)
@@ -177,11 +175,3 @@ def raise_if_failed(coverage: Sequence[SourceCoverage]) -> None:
         )
     if fault := nothing_found(coverage):
         raise fault
-
-
-async def _search(
-    source: Source, query: str, actor: Actor, passages: int, timeout_s: float
-) -> SourceHits:
-    return await source.search(
-        query, _HITS_PER_SOURCE, passages=passages, actor=actor, timeout_s=timeout_s
-    )

@@ -175,23 +175,15 @@ class Web:
             part = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s, start=len(text))
         raise Fault(ErrorCode.UNAVAILABLE, "The page changed while it was read. Try again.")
 
-    def _allowed(self, tool: tuple[str, str], actor: Actor) -> Any:
-        listed = self._registry.view(None).tool_of.get(tool)
-        return listed if listed is not None and actor.holds(listed.required_roles) else None
-
     async def _call(
         self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float
     ) -> Any:
-        listed = self._allowed(tool, actor)
-        if listed is None:
+        view = self._registry.view(None)
+        listed = view.tool_of.get(tool)
+        if listed is None or not actor.holds(listed.required_roles):
             raise unknown_id()  # a tool that the caller may not use looks absent
-        request = ToolRequest(
-            actor,
-            self._calls.resolver.target(self._registry.view(None), listed.name, arguments),
-            arguments,
-            timeout_s=timeout_s,
-            for_composite=True,
-        )
+        target = self._calls.resolver.target(view, listed.name, arguments)
+        request = ToolRequest(actor, target, arguments, timeout_s=timeout_s, for_composite=True)
         try:
             reply = (await self._calls.call(request)).reply
         except MCPError as error:

@@ -181,31 +181,21 @@ class HttpApi:
         # What call_tool calls is known too late for the head of the response.
         untrusted = listed is not None and (listed.descriptor.untrusted or listed.passes_on)
         stream = EventStream(send, _headers(untrusted=untrusted))
-        with DisconnectWatch(receive, stream):
-            await self._stream(stream, received, view, name, arguments)
-
-    async def _stream(
-        self,
-        stream: EventStream,
-        received: Received,
-        view: View,
-        name: str,
-        arguments: dict[str, Any],
-    ) -> None:
-        """Call a tool and send its events; a failure before the first event has its own status."""
 
         async def forward(event: ToolEvent) -> None:
             await stream.event(encode(known_event(event)), event.kind.encode())
 
-        try:
-            async with ForwardedEvents(forward) as on_event:
-                served = await self._calls.call(received, view, name, arguments, on_event=on_event)
-        except (Fault, HttpError) as error:
-            if not stream.started:
-                raise
-            await stream.event(encode(problem_of(error)), b"problem", more=False)
-        else:
-            await stream.event(_json(served.reply), b"result", more=False)
+        with DisconnectWatch(receive, stream):
+            call = partial(self._calls.call, received, view, name, arguments)
+            try:
+                async with ForwardedEvents(forward) as on_event:
+                    served = await call(on_event=on_event)
+            except (Fault, HttpError) as error:
+                if not stream.started:  # it has a status of its own
+                    raise
+                await stream.event(encode(problem_of(error)), b"problem", more=False)
+            else:
+                await stream.event(_json(served.reply), b"result", more=False)
 
 
 _QUERY = "What you want to do, in your own words: the best tools first. Without it, all."
@@ -307,9 +297,8 @@ def known_event(event: ToolEvent) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None}
 
 
-# /docs: Swagger UI over /openapi.json, with assets that this process serves. Nothing is loaded from
-# elsewhere, and nothing inline runs. Addresses are relative, so that the page works behind a proxy
-# that adds a path.
+# /docs: Swagger UI over /openapi.json. This process serves all assets, nothing inline runs, and
+# addresses are relative, for proxies that add a path.
 _HEADERS = (
     (
         b"content-security-policy",

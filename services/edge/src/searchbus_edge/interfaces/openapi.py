@@ -338,12 +338,8 @@ def _moved(schema: Any, reference: Callable[[str], str]) -> Any:
             found[key] = reference(value)
         elif key not in _OF_A_DOCUMENT:
             found[key] = mapped(key, value, lambda part: _moved(part, reference))
-    if _is_bare_array(found):
+    kind = found.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    if "array" in kinds and not found.keys() & _ITEMS:
         found["items"] = {}  # says the same, and openapi-python-client reads no array without it
     return found
-
-
-def _is_bare_array(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    names_arrays = kind == "array" or (isinstance(kind, list) and "array" in kind)
-    return names_arrays and not schema.keys() & _ITEMS

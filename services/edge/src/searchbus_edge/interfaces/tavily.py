@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -47,26 +47,23 @@ def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> F
     """The application of the interface; `clock` gives seconds of the epoch."""
     app = plain_app(calls, TAVILY)
 
+    async def serve(request: Request, ask: Callable[..., Awaitable[Struct]], *given: date) -> Any:
+        received, body = await _admit(calls, request)
+
+        async def work(call: CallWebTool) -> PlainAnswer:
+            return PlainAnswer(encode(await ask(call, body, *given)), headers=RESULT)
+
+        return await answer(calls, received, request, work)
+
     @app.post("/tavily/search")
     @app.post("/tavily/search/")
     async def search_page(request: Request) -> PlainAnswer:
-        received, body = await _admit(calls, request)
-        today = datetime.fromtimestamp(clock(), UTC).date()
-
-        async def work(call: CallWebTool) -> PlainAnswer:
-            return PlainAnswer(encode(await search(call, body, today)), headers=RESULT)
-
-        return await answer(calls, received, request, work)
+        return await serve(request, search, datetime.fromtimestamp(clock(), UTC).date())
 
     @app.post("/tavily/extract")
     @app.post("/tavily/extract/")
     async def extract_page(request: Request) -> PlainAnswer:
-        received, body = await _admit(calls, request)
-
-        async def work(call: CallWebTool) -> PlainAnswer:
-            return PlainAnswer(encode(await extract(call, body)), headers=RESULT)
-
-        return await answer(calls, received, request, work)
+        return await serve(request, extract)
 
     return app
 

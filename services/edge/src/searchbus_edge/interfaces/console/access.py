@@ -55,17 +55,21 @@ class Visitor:
         return self.received.actor
 
 
+T = TypeVar("T")
+
+
 class Access:
-    """Admits requests to the console; `signed_in`: callers need a credential."""
+    """Admits requests to the console, which go on to `calls`; `signed_in`: callers need a
+    credential."""
 
     def __init__(self, calls: HttpCalls, key: StateKey, *, signed_in: bool) -> None:
-        self._calls = calls
+        self.calls = calls
         self.signed_in = signed_in
         self._keys = StateKeys(key, "")
 
     async def visitor(self, request: Request) -> Visitor:
         """Who sends a request; raises HttpError."""
-        received = await self._calls.admit(request.scope)
+        received = await self.calls.admit(request.scope)
         sees = received.actor.holds((OPERATOR_ROLE,))
         given = request.headers.get(TOKEN_HEADER, "")
         proved = self.signed_in or any(
@@ -92,17 +96,13 @@ class Access:
             )
         return found
 
+    async def body(self, visitor: Visitor, request: Request, kind: type[T]) -> T:
+        """The JSON body as a Struct; raises HttpError, Fault(invalid_argument)."""
+        # The media type makes a browser ask before it lets a page of another site send it.
+        return decode(await self.calls.json(visitor.received, request.receive), kind)
 
-T = TypeVar("T")
+
 API = "/console/api"
-
-
-async def body_of(calls: HttpCalls, visitor: Visitor, request: Request, kind: type[T]) -> T:
-    """The JSON body of a request as a Struct; raises HttpError, Fault(invalid_argument).
-
-    The media type makes a browser ask before it lets a page of another site send it.
-    """
-    return decode(await calls.json(visitor.received, request.receive), kind)
 
 
 class Streamed(Response):

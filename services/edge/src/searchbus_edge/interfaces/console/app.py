@@ -10,7 +10,7 @@ from functools import cache, cached_property, partial
 from importlib import resources
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ from ...http.head import Headers, HttpRefusal
 from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ..calls import HttpCalls, plain_app
-from .access import API, Access, Streamed, audit, body_of, send_overview
+from .access import API, Access, Streamed, Visitor, audit, send_overview
 from .attached import add_attached
 from .catalogue import add_catalogue, visible_toolsets
 from .connecting import add_connecting
@@ -86,7 +86,6 @@ class Console:
         base_url: str,
         signed_in: bool,
     ) -> None:
-        self._calls = calls
         self._settings = settings
         self._base_url = base_url
         self._access = Access(calls, key, signed_in=signed_in)
@@ -97,12 +96,12 @@ class Console:
         def build() -> FastAPI:
             app = plain_app(calls, PROBLEM)
             self._add_pages(app)
-            add_catalogue(app, self._access, calls, prompts, resources)
-            add_searching(app, self._access, calls, finder, bus, settings.data_dir)
+            add_catalogue(app, self._access, prompts, resources)
+            add_searching(app, self._access, finder, bus, settings.data_dir)
             add_tracing(app, self._access, settings.trace_file)
-            add_attached(app, self._access, calls, bus, directory, settings.data_dir)
-            add_documents(app, self._access, calls, bus, settings.data_dir)
-            add_connecting(app, self._access, calls, settings, base_url)
+            add_attached(app, self._access, bus, directory, settings.data_dir)
+            add_documents(app, self._access, bus, settings.data_dir)
+            add_connecting(app, self._access, settings, base_url)
             return app
 
         self._build = build
@@ -120,33 +119,28 @@ class Console:
         """End the open event streams."""
         self._overview.close()
 
-    async def _invalid(self, request: Request, error: Exception) -> PlainAnswer:
-        """A parameter that FastAPI refuses; whoever asks is identified first here, too."""
-        assert isinstance(error, RequestValidationError)
-        names = ", ".join(str(fault["loc"][-1])[:64] for fault in error.errors())
-        refusal = HttpRefusal(400, f"Wrong or missing parameters: {names}. Correct them.")
-        try:
-            await self._calls.admit(request.scope)
-        except HttpError as refused:
-            return failed(refused, PROBLEM)
-        return failed(HttpError.of(refusal), PROBLEM)
-
     def _add_pages(self, app: FastAPI) -> None:
-        app.exception_handlers[RequestValidationError] = self._invalid
+        access = self._access
+
+        @app.exception_handler(RequestValidationError)
+        async def invalid(request: Request, error: RequestValidationError) -> PlainAnswer:
+            # Whoever asks was identified before.
+            names = ", ".join(str(fault["loc"][-1])[:64] for fault in error.errors())
+            refusal = HttpRefusal(400, f"Wrong or missing parameters: {names}. Correct them.")
+            return failed(HttpError.of(refusal), PROBLEM)
 
         @app.get("/console")
         async def page(request: Request) -> PlainAnswer:
-            self._calls.check_address(request.scope)
+            access.calls.check_address(request.scope)
             return asset("index.html")
 
         @app.get("/console/{name}")
         async def file(request: Request, name: str) -> PlainAnswer:
-            self._calls.check_address(request.scope)
+            access.calls.check_address(request.scope)
             return asset(name)
 
         @app.get(f"{API}/me")
-        async def me(request: Request) -> PlainAnswer:
-            visitor = await self._access.visitor(request)
+        async def me(visitor: Visitor = Depends(access.visitor)) -> PlainAnswer:
             settings, rates = self._settings, self._settings.rates_per_s
             found = Me(
                 subject=visitor.actor.subject,
@@ -164,28 +158,27 @@ class Console:
                     "costly calls": (settings.costly_rate_per_s, settings.costly_burst),
                     "HTTP requests": (rates[2], settings.abuse_burst),
                 },
-                toolsets=visible_toolsets(self._calls.everything, visitor.actor),
+                toolsets=visible_toolsets(access.calls.everything, visitor.actor),
             )
             return PlainAnswer(encode(found))
 
         @app.get(f"{API}/events")
-        async def events(request: Request) -> Streamed:
-            visitor = await self._access.visitor(request)
+        async def events(request: Request, visitor: Visitor = Depends(access.visitor)) -> Streamed:
             changes = self._overview.watch(everything=visitor.sees)
-            admit = partial(self._access.visitor, request)
+            admit = partial(access.visitor, request)
             return Streamed(lambda receive, send: send_overview(changes, admit, receive, send))
 
-        @app.get(f"{API}/held")
-        async def held(request: Request, digits: str) -> PlainAnswer:
-            await self._access.seer(request)
+        @app.get(f"{API}/held", dependencies=[Depends(access.seer)])
+        async def held(digits: str) -> PlainAnswer:
             change = self._held.named(digits)
             lines = list(change.held.difference("offered"))
             return PlainAnswer(encode({"name": change.name, "lines": lines}))
 
         @app.post(f"{API}/held")
-        async def decide(request: Request) -> PlainAnswer:
-            visitor = await self._access.manager(request)
-            wanted = await body_of(self._calls, visitor, request, Decision)
+        async def decide(
+            request: Request, visitor: Visitor = Depends(access.manager)
+        ) -> PlainAnswer:
+            wanted = await access.body(visitor, request, Decision)
             change = self._held.decide(wanted.digits, approved=wanted.approved)
             done = "approved" if wanted.approved else "refused"
             audit.info("%s %s the definition of %s", visitor.actor.subject, done, change.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 
 from searchbus_bus import Bus, Directory
 from searchbus_bus import Request as BusRequest
@@ -15,8 +15,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault, encode
 from searchbus_contracts.attach import ManageReply, ManageRequest, StatusReply, StatusRequest
 
 from ...http.answer import INERT, PlainAnswer
-from ..calls import HttpCalls
-from .access import API, Access, audit, body_of
+from .access import API, Access, Visitor, audit
 
 _ATTACH = "attach"
 _FILE = "attach.toml"
@@ -27,20 +26,16 @@ _LOOKING = ("diff", "log", "waiting", "view", "preview")
 
 
 def add_attached(
-    app: FastAPI,
-    access: Access,
-    calls: HttpCalls,
-    bus: Bus,
-    directory: Directory,
-    data: Path | None,
+    app: FastAPI, access: Access, bus: Bus, directory: Directory, data: Path | None
 ) -> None:
     """Add the requests of this module; the first server makes the file of servers in `data`."""
 
     @app.get(f"{API}/attached")
     async def status(
-        request: Request, server: Annotated[str, Query(max_length=64)] = ""
+        request: Request,
+        server: Annotated[str, Query(max_length=64)] = "",
+        visitor: Visitor = Depends(access.seer),
     ) -> PlainAnswer:
-        visitor = await access.seer(request)
         if not directory.present(_ATTACH):
             return PlainAnswer(encode(StatusReply()))
         found = await bus.request(
@@ -50,9 +45,8 @@ def add_attached(
         return PlainAnswer(encode(found), headers=INERT)
 
     @app.post(f"{API}/attached")
-    async def manage(request: Request) -> PlainAnswer:
-        visitor = await access.manager(request)
-        wanted = await body_of(calls, visitor, request, ManageRequest)
+    async def manage(request: Request, visitor: Visitor = Depends(access.manager)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, ManageRequest)
         if wanted.action == "add" and not directory.present(_ATTACH):
             await _begin(directory, data)
         if wanted.action == "waiting" and not directory.present(_ATTACH):

@@ -7,10 +7,11 @@ not use is in neither.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from pydantic import BaseModel
@@ -27,7 +28,7 @@ from ...http.faults import HttpError, problem_of
 from ...tools.call import ForwardedEvents
 from ..api import known_event
 from ..calls import HttpCalls, failure_of
-from .access import API, Access, Streamed, Visitor, body_of
+from .access import API, Access, Streamed, Visitor
 
 Kind = Literal["tool", "prompt", "resource"]
 _PAGE = 100
@@ -90,20 +91,18 @@ class ResourceBody(Struct, frozen=True):
     uri: str
 
 
-def add_catalogue(
-    app: FastAPI, access: Access, calls: HttpCalls, prompts: Prompts, resources: Resources
-) -> None:
+def add_catalogue(app: FastAPI, access: Access, prompts: Prompts, resources: Resources) -> None:
     """Add the requests of this module to the console's application."""
+    calls = access.calls
 
     @app.get(f"{API}/catalogue")
     async def catalogue(
-        request: Request,
         kind: Kind = "tool",
         toolset: str = "",
         text: Annotated[str, Query(max_length=200)] = "",
         offset: Annotated[int, Query(ge=0)] = 0,
+        visitor: Visitor = Depends(access.visitor),
     ) -> PlainAnswer:
-        visitor = await access.visitor(request)
         words = text.lower().split()
         found = [
             (name, item)
@@ -115,42 +114,31 @@ def add_catalogue(
         return PlainAnswer(encode(Page(total=len(found), entries=shown)))
 
     @app.get(f"{API}/entry")
-    async def entry(request: Request, name: str, kind: Kind = "tool") -> PlainAnswer:
-        visitor = await access.visitor(request)
+    async def entry(
+        name: str, kind: Kind = "tool", visitor: Visitor = Depends(access.visitor)
+    ) -> PlainAnswer:
         found = _detail(calls.everything, visitor.actor, kind, name)
         if found is None:
             raise Fault(ErrorCode.NOT_FOUND, f"There is no such {kind}. List them again.")
         return PlainAnswer(encode(found))
 
     @app.post(f"{API}/call")
-    async def call(request: Request) -> Streamed:
-        visitor = await access.visitor(request)
-        wanted = await body_of(calls, visitor, request, CallBody)
+    async def call(request: Request, visitor: Visitor = Depends(access.visitor)) -> Streamed:
+        wanted = await access.body(visitor, request, CallBody)
         return _streamed(lambda stream, trace: _call(calls, visitor, wanted, stream, trace))
 
     @app.post(f"{API}/prompt")
-    async def prompt(request: Request) -> Streamed:
-        visitor = await access.visitor(request)
-        wanted = await body_of(calls, visitor, request, PromptBody)
-        return _streamed(
-            lambda _, trace: _ask(
-                calls, visitor, "prompts/get", trace,
-                prompts.get(visitor.actor, calls.everything, wanted.name, wanted.arguments),
-            )
-        )  # fmt: skip
+    async def prompt(request: Request, visitor: Visitor = Depends(access.visitor)) -> Streamed:
+        wanted = await access.body(visitor, request, PromptBody)
+        get = partial(prompts.get, visitor.actor, calls.everything, wanted.name, wanted.arguments)
+        return _streamed(lambda _, trace: _ask(calls, visitor, "prompts/get", trace, get))
 
     @app.post(f"{API}/resource")
-    async def resource(request: Request) -> Streamed:
-        visitor = await access.visitor(request)
-        wanted = await body_of(calls, visitor, request, ResourceBody)
-        return _streamed(
-            lambda _, trace: _ask(
-                calls, visitor, "resources/read", trace,
-                resources.read(
-                    visitor.actor, calls.everything, wanted.uri, revision=_REVISION
-                ),
-            )
-        )  # fmt: skip
+    async def resource(request: Request, visitor: Visitor = Depends(access.visitor)) -> Streamed:
+        wanted = await access.body(visitor, request, ResourceBody)
+        given = visitor.actor, calls.everything, wanted.uri
+        read = partial(resources.read, *given, revision=_REVISION)
+        return _streamed(lambda _, trace: _ask(calls, visitor, "resources/read", trace, read))
 
 
 def visible_toolsets(view: View, actor: Actor) -> list[str]:
@@ -259,13 +247,17 @@ async def _call(
 
 
 async def _ask(
-    calls: HttpCalls, visitor: Visitor, method: str, trace: list[str], asked: Awaitable[BaseModel]
+    calls: HttpCalls,
+    visitor: Visitor,
+    method: str,
+    trace: list[str],
+    asked: Callable[[], Awaitable[BaseModel]],
 ) -> dict[str, Any]:
     """The result of a method of MCP."""
     with calls.message(visitor.received, method):
         trace.append(trace_id())
         try:
-            found = await asked
+            found = await asked()
         except MCPError as error:
             raise failure_of(error, method) from None
     return found.model_dump(by_alias=True, mode="json", exclude_none=True)

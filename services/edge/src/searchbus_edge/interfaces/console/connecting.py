@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from msgspec import Meta, Struct
 
 from searchbus_contracts import Actor, ErrorCode, Fault, encode
@@ -19,8 +19,7 @@ from ...auth.static_keys import MAX_DAYS, KeyFile
 from ...http.answer import PlainAnswer
 from ...http.faults import unknown_toolset
 from ...settings import EdgeSettings
-from ..calls import HttpCalls
-from .access import API, Access, audit, body_of
+from .access import API, Access, Visitor, audit
 from .catalogue import visible_tools, visible_toolsets
 
 KEY = "YOUR_KEY"
@@ -62,17 +61,15 @@ class Roles(Struct, frozen=True):
     roles: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
 
 
-def add_connecting(
-    app: FastAPI, access: Access, calls: HttpCalls, settings: EdgeSettings, base_url: str
-) -> None:
+def add_connecting(app: FastAPI, access: Access, settings: EdgeSettings, base_url: str) -> None:
     """Add the requests of this module to the console's application."""
 
     @app.get(f"{API}/connect")
     async def connect(
-        request: Request, toolset: Annotated[str, Query(max_length=64)] = ""
+        toolset: Annotated[str, Query(max_length=64)] = "",
+        visitor: Visitor = Depends(access.visitor),
     ) -> PlainAnswer:
-        visitor = await access.visitor(request)
-        if toolset and toolset not in visible_toolsets(calls.everything, visitor.actor):
+        if toolset and toolset not in visible_toolsets(access.calls.everything, visitor.actor):
             raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(toolset))
         url = f"{base_url}/mcp/{toolset}" if toolset else f"{base_url}/mcp"
         command = None
@@ -90,18 +87,16 @@ def add_connecting(
             )
         return KeyFile(settings.key_file)
 
-    @app.get(f"{API}/keys")
-    async def keys(request: Request) -> PlainAnswer:
-        await access.seer(request)
+    @app.get(f"{API}/keys", dependencies=[Depends(access.seer)])
+    async def keys() -> PlainAnswer:
         with _usable():
             records = key_file().read()
         found = [msgspec.convert(record, ShownKey, from_attributes=True) for record in records]
         return PlainAnswer(encode({"keys": found}), headers=_NO_STORE)
 
     @app.post(f"{API}/keys")
-    async def make_key(request: Request) -> PlainAnswer:
-        visitor = await access.manager(request)
-        wanted = await body_of(calls, visitor, request, NewKey)
+    async def make_key(request: Request, visitor: Visitor = Depends(access.manager)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, NewKey)
         missing = visitor.actor.missing([role for role in wanted.roles if role != "*"])
         if missing is not None or ("*" in wanted.roles and "*" not in visitor.actor.roles):
             raise Fault(ErrorCode.FORBIDDEN, f"You lack the role {missing or '*'}. Leave it out.")
@@ -114,9 +109,8 @@ def add_connecting(
         return PlainAnswer(encode(found), headers=_NO_STORE)
 
     @app.post(f"{API}/keys/revoke")
-    async def revoke(request: Request) -> PlainAnswer:
-        visitor = await access.manager(request)
-        wanted = await body_of(calls, visitor, request, KeyId)
+    async def revoke(request: Request, visitor: Visitor = Depends(access.manager)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, KeyId)
         with _usable():
             revoked = key_file().revoke(wanted.id)
         if not revoked:
@@ -125,10 +119,9 @@ def add_connecting(
         return PlainAnswer(encode({"revoked": wanted.id}))
 
     @app.post(f"{API}/seen")
-    async def seen(request: Request) -> PlainAnswer:
-        visitor = await access.seer(request)
-        wanted = await body_of(calls, visitor, request, Roles)
-        tools = visible_tools(calls.everything, Actor(subject="seen", roles=wanted.roles))
+    async def seen(request: Request, visitor: Visitor = Depends(access.seer)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, Roles)
+        tools = visible_tools(access.calls.everything, Actor(subject="seen", roles=wanted.roles))
         found = [{"name": name, "toolset": toolset} for name, toolset in tools[:_MAX_SEEN]]
         return PlainAnswer(encode({"total": len(tools), "tools": found}))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from msgspec import Meta, Struct
 
 from searchbus_bus import Bus
@@ -25,8 +25,7 @@ from searchbus_contracts.retrieval import Document, GetRequest, ListReply, ListR
 from searchbus_runtime.files import write_atomically
 
 from ...http.answer import INERT, PlainAnswer
-from ..calls import HttpCalls
-from .access import API, Access, audit, body_of
+from .access import API, Access, Visitor, audit
 
 _RETRIEVAL = "retrieval"
 _TIMEOUT_S = 30.0
@@ -54,9 +53,7 @@ class Deletion(Struct, frozen=True):
     ids: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
 
 
-def add_documents(
-    app: FastAPI, access: Access, calls: HttpCalls, bus: Bus, data: Path | None
-) -> None:
+def add_documents(app: FastAPI, access: Access, bus: Bus, data: Path | None) -> None:
     """Add the requests of this module; `data` is the folder for the command that reads files."""
     reading = asyncio.Semaphore(_AT_ONCE)
 
@@ -69,23 +66,21 @@ def add_documents(
 
     @app.get(f"{API}/documents")
     async def documents(
-        request: Request,
         collection: Annotated[str, Query(max_length=64)] = "",
         cursor: Annotated[str, Query(max_length=1024)] = "",
+        visitor: Visitor = Depends(access.visitor),
     ) -> PlainAnswer:
-        visitor = await access.visitor(request)
         _check(collection)
         wanted = ListRequest(collection=collection or None, cursor=cursor or None)
         return await ask("list", wanted, ListReply, visitor.actor)
 
     @app.get(f"{API}/document")
     async def document(
-        request: Request,
         collection: Annotated[str, Query(max_length=64)],
         id: Annotated[str, Query(min_length=1, max_length=512)],
         start: Annotated[int, Query(ge=0)] = 0,
+        visitor: Visitor = Depends(access.visitor),
     ) -> PlainAnswer:
-        visitor = await access.visitor(request)
         _check(collection)
         wanted = GetRequest(
             document_id=id, collection=collection, start=start, end=start + _SHOWN_CHARS
@@ -94,12 +89,11 @@ def add_documents(
 
     @app.get(f"{API}/passages")
     async def passages(
-        request: Request,
         collection: Annotated[str, Query(min_length=1, max_length=64)],
         id: Annotated[str, Query(min_length=1, max_length=512)],
         cursor: Annotated[str, Query(max_length=9)] = "",
+        visitor: Visitor = Depends(access.visitor),
     ) -> PlainAnswer:
-        visitor = await access.visitor(request)
         _check(collection)
         wanted = ListRequest(
             collection=collection, document_id=id, cursor=cursor or None, limit=_PASSAGES
@@ -107,9 +101,8 @@ def add_documents(
         return await ask("list", wanted, ListReply, visitor.actor)
 
     @app.post(f"{API}/documents/delete")
-    async def delete(request: Request) -> PlainAnswer:
-        visitor = await access.manager(request)
-        wanted = await body_of(calls, visitor, request, Deletion)
+    async def delete(request: Request, visitor: Visitor = Depends(access.manager)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, Deletion)
         _check(wanted.collection)
         message = DeleteRequest(collection=wanted.collection, document_ids=wanted.ids)
         found = await ask("delete", message, DeleteReply, visitor.actor)
@@ -122,11 +115,11 @@ def add_documents(
         request: Request,
         collection: Annotated[str, Query(min_length=1, max_length=64)],
         name: Annotated[str, Query(min_length=1, max_length=4096)],
+        visitor: Visitor = Depends(access.manager),
     ) -> PlainAnswer:
-        visitor = await access.manager(request)
         _check(collection)
         kept_as = _file_name(name)
-        body = await calls.file(visitor.received, request.receive)
+        body = await access.calls.file(visitor.received, request.receive)
         if data is None or importlib.util.find_spec("searchbus_ingest") is None:
             raise Fault(
                 ErrorCode.UNAVAILABLE,

@@ -194,9 +194,7 @@ class Overview:
             )  # fmt: skip
         except Fault as fault:
             return _wait("failed", _ATTACH, fault.failure.message)
-        found = {
-            f"attached/{server.name}": msgspec.to_builtins(server) for server in status.servers
-        }
+        found = {f"attached/{one.name}": msgspec.to_builtins(one) for one in status.servers}
         for wait in waits_of_attached(status):
             found |= _wait(*wait)
         return found
@@ -204,9 +202,8 @@ class Overview:
     async def _held_definitions(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for held in await asyncio.to_thread(self._held.now):
-            if held.held.refused:
-                continue
-            found |= _wait(*held.wait, digits=held.held.digits)
+            if not held.held.refused:
+                found |= _wait(*held.wait, digits=held.held.digits)
         return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -28,8 +28,8 @@ from ...catalog.view import View
 from ...http.answer import INERT, PlainAnswer
 from ...http.faults import HttpError, problem_of
 from ...search.finder import Finder
-from ..calls import HttpCalls, failure_of
-from .access import API, Access, Visitor, body_of
+from ..calls import failure_of
+from .access import API, Access, Visitor
 
 Part = Literal["tools", "documents", "web"]
 _RETRIEVAL = "retrieval"
@@ -77,12 +77,12 @@ class Judged(Struct):
 
 
 def add_searching(
-    app: FastAPI, access: Access, calls: HttpCalls, finder: Finder, bus: Bus, data: Path | None
+    app: FastAPI, access: Access, finder: Finder, bus: Bus, data: Path | None
 ) -> None:
     """Add the requests of this module; judgements are kept in `data`."""
 
     async def tools(visitor: Visitor, asked: Question) -> _Line:
-        view = calls.everything
+        view = access.calls.everything
         if not finder.offered():
             raise Fault(
                 ErrorCode.UNAVAILABLE, "No tool index is running. Start one, and try again."
@@ -114,9 +114,8 @@ def add_searching(
 
     async def web(visitor: Visitor, asked: Question) -> _Line:
         arguments = {"query": asked.query, "maxResults": min(asked.limit, 10), "explain": True}
-        view = calls.everything
-        served = await calls.call(
-            visitor.received, view, _WEB_TOOL, arguments, timeout_s=_TIMEOUT_S
+        served = await access.calls.call(
+            visitor.received, access.calls.everything, _WEB_TOOL, arguments, timeout_s=_TIMEOUT_S
         )
         value = served.reply.value or {}
         hits = [{**hit, "id": hit.get("url", "")} for hit in value.get("results", ())]
@@ -127,24 +126,22 @@ def add_searching(
     }  # fmt: skip
 
     @app.post(f"{API}/search")
-    async def search(request: Request) -> PlainAnswer:
-        visitor = await access.visitor(request)
-        asked = await body_of(calls, visitor, request, Question)
+    async def search(request: Request, visitor: Visitor = Depends(access.visitor)) -> PlainAnswer:
+        asked = await access.body(visitor, request, Question)
         parts = tuple(dict.fromkeys(asked.parts))
         found = await asyncio.gather(*(_part(searches[part], visitor, asked) for part in parts))
         return PlainAnswer(encode(dict(zip(parts, found, strict=True))), headers=INERT)
 
     @app.post(f"{API}/judge")
-    async def judge(request: Request) -> PlainAnswer:
-        visitor = await access.manager(request)
-        wanted = await body_of(calls, visitor, request, Judgement)
+    async def judge(request: Request, visitor: Visitor = Depends(access.manager)) -> PlainAnswer:
+        wanted = await access.body(visitor, request, Judgement)
         if data is None:
             raise Fault(
                 ErrorCode.UNAVAILABLE, "There is no data folder for judgements. Start the "
                 "edge with SEARCHBUS_DATA_DIR.", retryable=False,
             )  # fmt: skip
         folder = data / "judgements" / wanted.part
-        view = calls.everything if wanted.part == "tools" else None
+        view = access.calls.everything if wanted.part == "tools" else None
         try:
             lines = await asyncio.to_thread(_judge, folder, wanted, view)
         except OSError as error:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query
 from msgspec import Struct
 
 from searchbus_contracts import ErrorCode, Fault, encode
@@ -70,15 +70,13 @@ def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
         path = file
         return await asyncio.to_thread(lambda: list(read_newest(path, _MAX_READ_BYTES)))
 
-    @app.get(f"{API}/traces")
+    @app.get(f"{API}/traces", dependencies=[Depends(access.seer)])
     async def traces(
-        request: Request,
         text: Annotated[str, Query(max_length=200)] = "",
         least_ms: Annotated[float, Query(ge=0)] = 0.0,
         failed: bool = False,
         every: bool = False,
     ) -> PlainAnswer:
-        await access.seer(request)
         found = [
             _trace(one)
             for one in by_trace(await spans()).values()
@@ -95,9 +93,8 @@ def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
         found.sort(key=lambda trace: -trace.start_ms)
         return PlainAnswer(encode({"total": len(found), "traces": found[:_MAX_TRACES]}))
 
-    @app.get(f"{API}/trace")
-    async def trace(request: Request, id: Annotated[str, Query(max_length=64)]) -> PlainAnswer:
-        await access.seer(request)
+    @app.get(f"{API}/trace", dependencies=[Depends(access.seer)])
+    async def trace(id: Annotated[str, Query(max_length=64)]) -> PlainAnswer:
         found = [span for span in await spans() if span.trace_id == id]
         if not found:
             raise Fault(
