@@ -41,7 +41,7 @@ from .lending import Lending
 from .mcp.endpoint import Endpoints
 from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
-from .mcp.servers import EndpointServers, Handlers, ListChanges, OwnWorker
+from .mcp.servers import EndpointServers, Handlers, ListChanges, refuse_own
 from .plans.running import Plans
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
@@ -319,7 +319,7 @@ def _servers(
             listen=tools.changes.listen,
             middleware=(
                 tracing.middleware,
-                OwnWorker(tools.bus).refuse,
+                partial(refuse_own, tools.bus),
                 tools.search.declare,
                 state_boundary,
             ),

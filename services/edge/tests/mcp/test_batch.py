@@ -10,7 +10,7 @@ import pytest
 from searchbus_contracts import Actor
 from searchbus_edge.http.answer import HttpAnswer
 from searchbus_edge.http.head import Received, parse_head
-from searchbus_edge.mcp.endpoint import MAX_BATCH, Batch, check_batch
+from searchbus_edge.mcp.endpoint import MAX_BATCH, answer_batch, check_batch
 from searchbus_edge.mcp.messages import Invalid, Notification, encode_error, encode_result
 
 
@@ -84,7 +84,7 @@ def run(server):
 
         received = Received(parse_head([(b"accept", accept.encode())]), Actor(subject="a"))
         stream = HttpAnswer(received.head, send)
-        await Batch(list(messages), received, server.message).answer(send, stream)
+        await answer_batch(list(messages), received, server.message, send, stream)
         assert not events[-1].get("more_body")
         body = b"".join(e.get("body", b"") for e in events)
         return events[0]["status"], dict(events[0]["headers"])[b"content-type"], body

@@ -11,13 +11,13 @@ stream, each as soon as it is ready, or in one JSON array to a client that accep
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
+from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
@@ -162,7 +162,7 @@ class McpEndpoint:
                 return
             await self.message(received, message, target, answer)
 
-        await Batch(messages, received, serve).answer(send, answer)
+        await answer_batch(messages, received, serve, send, answer)
 
     async def _too_many(self, received: Received) -> MCPError | None:
         """Count one more message of a batch; why it is refused, where there are too many."""
@@ -296,74 +296,44 @@ def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None
     return None
 
 
-class Batch:
-    """The decoded messages of one batch; `serve` serves one of them."""
-
-    def __init__(self, messages: list[Any], received: Received, serve: ServeMessage) -> None:
-        self._messages = [_checked(message) for message in messages]
-        self._received = received
-        self._serve = serve
-
-    async def answer(self, send: Any, stream: HttpAnswer) -> None:
-        """Serve all messages; cancelling this cancels what still runs."""
-        if all(isinstance(message, Invalid) for message in self._messages):
-            await PlainAnswer(_array(await self._collect()), status=400).send(send)
-        elif all(isinstance(message, Notification) for message in self._messages):
-            await self._collect()
-            await PlainAnswer(status=202).send(send)
-        elif self._received.head.accepts_events:
-            await self._run([_Streamed(stream) for _ in self._messages])
-            await stream.end()
-        else:
-            await PlainAnswer(_array(await self._collect())).send(send)
-
-    async def _collect(self) -> list[bytes]:
-        parts = [_Kept() for _ in self._messages]
-        await self._run(parts)
-        return [part.response for part in parts if part.response]
-
-    async def _run(self, answers: list[Any]) -> None:
-        runs = [
-            asyncio.create_task(self._serve(self._received, message, answer))
-            for message, answer in zip(self._messages, answers, strict=True)
-        ]
-        try:
-            await asyncio.gather(*runs)
-        finally:
-            for run in runs:
-                run.cancel()
-            await asyncio.gather(*runs, return_exceptions=True)
+async def answer_batch(
+    messages: list[Any], received: Received, serve: ServeMessage, send: Any, stream: HttpAnswer
+) -> None:
+    """Serve all messages by `serve`; cancelling this cancels what still runs."""
+    checked = [_checked(message) for message in messages]
+    invalid = all(isinstance(message, Invalid) for message in checked)
+    silent = all(isinstance(message, Notification) for message in checked)
+    streams = received.head.accepts_events and not invalid and not silent
+    parts = [_Part(stream if streams else None) for _ in checked]
+    served = zip(checked, parts, strict=True)
+    await all_of(*(serve(received, message, part) for message, part in served))
+    if streams:
+        await stream.end()
+    elif silent:
+        await PlainAnswer(status=202).send(send)
+    else:
+        body = b"[" + b",".join(part.response for part in parts if part.response) + b"]"
+        await PlainAnswer(body, status=400 if invalid else 200).send(send)
 
 
-class _Streamed:
-    """Passes what one message sends to the stream of its batch."""
+class _Part:
+    """The answer to one message: sent by the stream of its batch; without one the response is kept,
+    and notifications are dropped."""
 
-    def __init__(self, stream: HttpAnswer) -> None:
+    def __init__(self, stream: HttpAnswer | None) -> None:
         self._stream = stream
-        self.finished = False
-
-    async def notify(self, message: bytes) -> None:
-        await self._stream.notify(message)
-
-    async def finish(self, *parts: bytes, status: int = 200) -> None:
-        self.finished = True
-        if any(parts):
-            await self._stream.notify(b"".join(parts))
-
-
-class _Kept:
-    """Keeps the response of one message; a client without a stream gets no notifications."""
-
-    def __init__(self) -> None:
         self.response = b""
         self.finished = False
 
     async def notify(self, message: bytes) -> None:
-        pass
+        if self._stream is not None:
+            await self._stream.notify(message)
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
         self.finished = True
         self.response = b"".join(parts)
+        if self.response:
+            await self.notify(self.response)
 
 
 def _checked(value: Any) -> Message:
@@ -373,7 +343,3 @@ def _checked(value: Any) -> Message:
         # 2025-03-26, lifecycle: "The initialize request MUST NOT be part of a batch".
         return Invalid(-32600, "initialize cannot be part of a batch.", message.id)
     return message
-
-
-def _array(messages: list[bytes]) -> bytes:
-    return b"[" + b",".join(messages) + b"]"

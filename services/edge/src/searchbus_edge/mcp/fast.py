@@ -40,7 +40,7 @@ from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_da
 from ..tools.faults import shown_error
 from ..tools.reply import Reply
 from ..tools.resolve import Target
-from ..tools.telemetry import Tracing
+from ..tools.telemetry import MessageSpan, Tracing
 from .client import VIEWS, capability_names
 from .kernel import Called, Failed, Kernel
 from .messages import RequestId, RpcRequest, encode_error, encode_result
@@ -126,12 +126,8 @@ class FastWay:
             return False
         modern = head.modern
         send = _sending(params.meta.progress_token, answer, logs=not modern)
-        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
         try:
-            with self._tracing.message(
-                request.method, head.revision, request.id,
-                header=(head.traceparent, head.tracestate), meta=meta,
-            ) as outcome:  # fmt: skip
+            with span_of(self._tracing, received, request, params.meta) as outcome:
                 async with ForwardedEvents(send) as on_event:
                     served = await _guarded(
                         self._calls,
@@ -156,21 +152,14 @@ class FastWay:
 
     def ready(self, received: Received, request: RpcRequest) -> bytes | None:
         """The response to a request for a page that was made before, with its span; else None."""
-        if request.method not in _PAGES:
+        place = self._place(received, request) if request.method in _PAGES else None
+        if place is None:
             return None
-        params = self._page_params(received, request)
-        if params is None:
-            return None
-        kept, key = self._place(received, request, params)
+        kept, key, meta = place
         page = kept.get(key)
         if page is None:
             return None
-        head, meta = received.head, params.meta
-        self._tracing.message(
-            request.method, head.revision or "", request.id,
-            header=(head.traceparent, head.tracestate),
-            meta={"traceparent": meta.traceparent, "tracestate": meta.tracestate},
-        ).end()  # fmt: skip
+        span_of(self._tracing, received, request, meta).end()
         return encode_result(request.id, page)
 
     async def _page(self, received: Received, request: RpcRequest, answer: Answer) -> bool:
@@ -179,37 +168,45 @@ class FastWay:
         if ready is not None:
             await answer.finish(ready)
             return True
-        params = self._page_params(received, request)
-        if params is None:
-            return False
-        kept, key = self._place(received, request, params)
-        result = await self._kernel.result(received, request)
-        if result is None:
+        place = self._place(received, request)
+        result = await self._kernel.result(received, request) if place is not None else None
+        if place is None or result is None:
             return False
         if isinstance(result, Failed):
             await answer.finish(result.body, status=result.status)
             return True
+        kept, key, _ = place
         page = kept[key] = Raw(msgspec.json.encode(result))
         await answer.finish(encode_result(request.id, page))
         return True
 
-    def _page_params(self, received: Received, request: RpcRequest) -> _PageParams | None:
-        """The parameters of a page; None where the kernel must look at the request."""
+    def _place(
+        self, received: Received, request: RpcRequest
+    ) -> tuple[dict[tuple[Any, ...], Raw], tuple[Any, ...], ParamsMeta] | None:
+        """The pages of the view as it is, this one's key (equal keys are answered alike), and the
+        request's `_meta`; None where the kernel must look at the request."""
         params: _PageParams | None = decode_params(_page_params, request)
         # ping has no cursor: whatever text is given as one would be kept.
         if params is None or (request.method == "ping" and params.cursor is not None):
             return None
         capabilities = client_of(received, request, params.meta, None)
-        # Its list names views; few clients show them.
-        return None if capabilities is None or VIEWS in capabilities else params
-
-    def _place(
-        self, received: Received, request: RpcRequest, params: _PageParams
-    ) -> tuple[dict[tuple[Any, ...], Raw], tuple[Any, ...]]:
-        """The pages of the view as it is, and this one's key: equal keys are answered alike."""
+        if capabilities is None or VIEWS in capabilities:  # its list names views; few show them
+            return None
         view = self._server.view
         key = (request.method, received.head.revision, params.cursor, view.access(received.actor))
-        return self._pages.version(view), key
+        return self._pages.version(view), key, params.meta
+
+
+def span_of(
+    tracing: Tracing, received: Received, request: RpcRequest, meta: ParamsMeta
+) -> MessageSpan:
+    """The span of a message that the kernel does not serve."""
+    head = received.head
+    return tracing.message(
+        request.method, head.revision or "", request.id,
+        header=(head.traceparent, head.tracestate),
+        meta={"traceparent": meta.traceparent, "tracestate": meta.tracestate},
+    )  # fmt: skip
 
 
 def decode_params(decoder: msgspec.json.Decoder[Any], request: RpcRequest) -> Any:

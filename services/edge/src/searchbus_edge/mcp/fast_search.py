@@ -18,7 +18,7 @@ from ..http.head import Received, is_modern
 from ..search.methods import SearchMethods
 from ..tools.faults import shown_error
 from ..tools.telemetry import Tracing
-from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error
+from .fast import REVISIONS, ParamsMeta, client_of, decode_params, finish_error, span_of
 from .messages import RpcRequest
 from .servers import EndpointServer
 
@@ -53,14 +53,9 @@ class FastSearch:
         params = decode_params(_search_params, request)
         if params is None or client_of(received, request, params.meta, None) is None:
             return False
-        modern = head.modern
-        meta = {"traceparent": params.meta.traceparent, "tracestate": params.meta.tracestate}
         view = self._server.searched
         try:
-            with self._tracing.message(
-                request.method, head.revision, request.id,
-                header=(head.traceparent, head.tracestate), meta=meta,
-            ):  # fmt: skip
+            with span_of(self._tracing, received, request, params.meta):
                 try:
                     found, cursor = await self._server.search.find_tools(
                         received.actor, view, params.query, params.cursor
@@ -69,7 +64,7 @@ class FastSearch:
                     # MCP errors only leave the span: what went wrong inside is logged, not shown.
                     raise shown_error(error, "tools/search") from None
         except MCPError as raised:
-            await finish_error(answer, request, raised.error, modern=modern)
+            await finish_error(answer, request, raised.error, modern=head.modern)
             return True
         rendered = self._rendered.version(view)
         for tool in found:

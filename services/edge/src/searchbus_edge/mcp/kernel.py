@@ -144,32 +144,29 @@ class Kernel:
 
     async def request(self, received: Received, request: RpcRequest, answer: Answer) -> None:
         """Serve a request and send its response."""
-        try:
-            params = request.decoded_params()
-        except Fault as fault:
-            refused = encode_error(None, types.PARSE_ERROR, fault.failure.message)
-            await answer.finish(refused, status=400)
-            return
-        if params is not None and not isinstance(params, dict):
-            refused = encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS)
-            await answer.finish(refused, status=400)
-            return
-        connection = self._connect(received.head, request, params)
-        if isinstance(connection, InboundLadderRejection):
-            status = ERROR_CODE_HTTP_STATUS.get(connection.code, 200)
-            refused = encode_error(request.id, connection.code, connection.message, connection.data)
-            await answer.finish(refused, status=status)
-            return
-        if request.method == LISTEN and not received.head.accepts_events:
-            refused = encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM)
-            await answer.finish(refused, status=406)
-            return
-        exchange = Exchange(received, answer, request.id, progress_token_from_params(params))
-        outcome = await self._serve(exchange, request, params, connection)
+        outcome = await self._outcome(received, request, answer)
         if isinstance(outcome, Failed):
             await answer.finish(outcome.body, status=outcome.status)
         else:
             await answer.finish(encode_result(request.id, outcome))
+
+    async def _outcome(
+        self, received: Received, request: RpcRequest, answer: Answer
+    ) -> dict[str, Any] | Failed:
+        try:
+            params = request.decoded_params()
+        except Fault as fault:
+            return Failed(encode_error(None, types.PARSE_ERROR, fault.failure.message), 400)
+        if params is not None and not isinstance(params, dict):
+            return Failed(encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS), 400)
+        connection = self._connect(received.head, request, params)
+        if isinstance(connection, InboundLadderRejection):
+            error = encode_error(request.id, connection.code, connection.message, connection.data)
+            return Failed(error, ERROR_CODE_HTTP_STATUS.get(connection.code, 200))
+        if request.method == LISTEN and not received.head.accepts_events:
+            return Failed(encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM), 406)
+        exchange = Exchange(received, answer, request.id, progress_token_from_params(params))
+        return await self._serve(exchange, request, params, connection)
 
     async def result(
         self, received: Received, request: RpcRequest

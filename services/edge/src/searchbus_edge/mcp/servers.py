@@ -105,6 +105,7 @@ class EndpointServer:
     def __init__(self, toolset: str | None, handlers: Handlers) -> None:
         self._toolset = toolset
         self._handlers = handlers
+        self.search = handlers.search
         self.joins = handlers.registry.joins(toolset)
         hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
         self.mcp: Server[Any] = Server(
@@ -120,8 +121,14 @@ class EndpointServer:
             },
             get_tool_input_schema=self._input_schema,
             on_list_prompts=guarded(self._listing(handlers.pages.prompts)),
-            on_get_prompt=guarded(self._get_prompt),
-            on_completion=guarded(self._complete),
+            on_get_prompt=guarded(
+                lambda ctx, params: handlers.prompts.get(
+                    self._actor(ctx), self.view, params.name, params.arguments or {}
+                )
+            ),
+            on_completion=guarded(
+                lambda ctx, params: handlers.prompts.complete(self._actor(ctx), self.view, params)
+            ),
             on_list_resources=guarded(self._list_resources),
             on_list_resource_templates=guarded(self._listing(handlers.pages.templates)),
             on_read_resource=guarded(self._read_resource),
@@ -169,11 +176,6 @@ class EndpointServer:
     def largest_request(self) -> int:
         """The largest request that a tool of the edge declares, in bytes."""
         return self._handlers.registry.view(None).max_request_bytes
-
-    @property
-    def search(self) -> SearchMethods:
-        """The search methods."""
-        return self._handlers.search
 
     def _actor(self, ctx: Context) -> Actor:
         """The identified caller of an HTTP request; else the default."""
@@ -225,18 +227,6 @@ class EndpointServer:
             if tasks is not None and takes_tasks(ctx):
                 return await tasks.call(request, self._toolset)
             return await calls.call(request)
-
-    async def _get_prompt(
-        self, ctx: Context, params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        return await self._handlers.prompts.get(
-            self._actor(ctx), self.view, params.name, params.arguments or {}
-        )
-
-    async def _complete(
-        self, ctx: Context, params: types.CompleteRequestParams
-    ) -> types.CompleteResult:
-        return await self._handlers.prompts.complete(self._actor(ctx), self.view, params)
 
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
@@ -335,22 +325,13 @@ class ListChanges:
             await self._published.publish(event)
 
 
-class OwnWorker:
-    """Finds out whether a request is from a worker of this bus."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    async def refuse(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
-        """Middleware that refuses such a request. Raises MCPError."""
-        worker = ctx.meta.get(ATTACHED_BY) if isinstance(ctx.meta, Mapping) else None
-        if isinstance(worker, str) and await self._bus.ping(_SERVICE, worker, _TIMEOUT_S):
-            raise MCPError(
-                INVALID_REQUEST,
-                "This is the searchbus that asks. Remove it from its own attached servers.",
-                {ATTACHED_BY: worker},
-            )
-        return await call_next(ctx)
+async def refuse_own(bus: Bus, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+    """Middleware that refuses a request from a worker of this bus. Raises MCPError."""
+    worker = ctx.meta.get(ATTACHED_BY) if isinstance(ctx.meta, Mapping) else None
+    if isinstance(worker, str) and await bus.ping(_SERVICE, worker, _TIMEOUT_S):
+        message = "This is the searchbus that asks. Remove it from its own attached servers."
+        raise MCPError(INVALID_REQUEST, message, {ATTACHED_BY: worker})
+    return await call_next(ctx)
 
 
 async def name_fields(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
