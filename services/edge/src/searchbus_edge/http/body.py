@@ -116,7 +116,9 @@ class BodyLimits:
         if len(body) <= self.small_bytes:
             return None
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
-            if not _is_json(body):
+            try:
+                _any.decode(body)
+            except UNREADABLE:
                 return HttpRefusal(400, "The body is not JSON. Correct it.", PARSE_ERROR)
             return HttpRefusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
         limit = self.of_tool(declared_bytes)
@@ -125,15 +127,6 @@ class BodyLimits:
     def of_tool(self, declared_bytes: int) -> int:
         """The limit of a tool that declares one; 0 for the usual one."""
         return min(self.most_bytes, max(self._call_bytes, declared_bytes))
-
-
-def _is_json(body: bytes) -> bool:
-    """Whether a body has the form of JSON; its values are not made, so that it is quick."""
-    try:
-        _any.decode(body)
-    except UNREADABLE:
-        return False
-    return True
 
 
 def _strings(body: bytes) -> int:

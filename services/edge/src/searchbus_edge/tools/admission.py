@@ -48,7 +48,9 @@ class HttpPolicy:
         except UnauthenticatedError as error:
             challenge = self.authenticator.challenge(resource, error)
             return HttpRefusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
-        caller = self._caller(scope, actor)
+        caller = actor.subject
+        if self.authenticator.open:
+            caller = str((scope.get("client") or ("",))[0])
         Transit.name(caller)
         try:
             await self.abuse.admit(caller)
@@ -81,12 +83,6 @@ class HttpPolicy:
         challenge = self.authenticator.insufficient(resource, role)
         message = f"forbidden: The role {role} is needed."
         return HttpRefusal(403, message, -31403, ((b"www-authenticate", challenge),))
-
-    def _caller(self, scope: Any, actor: Actor) -> str:
-        """Whose request it is: the identified caller, else the client's address."""
-        if self.authenticator.open:
-            return str((scope.get("client") or ("",))[0])
-        return actor.subject
 
     def _too_many(self, fault: Fault) -> HttpRefusal:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""

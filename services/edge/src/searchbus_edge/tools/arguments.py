@@ -147,9 +147,7 @@ class ArgumentExplanation:
         """The faults of the value that are none of its parts'."""
         self.steps += 1
         for error in _alone(schema, self._patterns).iter_errors(value):
-            for line in _lines(error, path):
-                if len(self.lines) < MAX_LINES:
-                    self.lines.append(line)
+            self.lines = [*self.lines, *_lines(error, path)][:MAX_LINES]
 
     def _look_at_choices(
         self, pointer: str, choices: Sequence[Any], value: Any, path: tuple[str, ...]

@@ -203,7 +203,9 @@ class ToolCalls:
         try:
             if listed.held:
                 raise _held(listed)
-            request = _validate(listed, request)
+            arguments = check_arguments(listed, request.arguments)
+            if arguments is not request.arguments:
+                request = replace(request, arguments=arguments, raw_arguments=None)
             if listed.passes_on:
                 return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
@@ -359,14 +361,6 @@ def _held(listed: ListedTool) -> Fault:
         "approved the change. Use another tool.",
         retryable=False,
     )
-
-
-def _validate(listed: ListedTool, request: ToolRequest) -> ToolRequest:
-    """The request with its arguments repaired and checked; raises Fault(invalid_argument)."""
-    arguments = check_arguments(listed, request.arguments)
-    if arguments is request.arguments:
-        return request
-    return replace(request, arguments=arguments, raw_arguments=None)
 
 
 def _outcome(reply: Reply) -> tuple[str, int]:

@@ -138,7 +138,7 @@ class MessageSpan:
 
     def end(self) -> None:
         """End the span and record its duration."""
-        labels = {"mcp.method.name": _method(self._method)}
+        labels = {"mcp.method.name": self._method if self._method in _METHODS else "other"}
         if self.error is not None:
             self._span.set_attribute("error.type", self.error)
             if self.error.lstrip("-").isdigit():
@@ -166,7 +166,3 @@ _METHODS = frozenset(
     "resources/subscribe resources/unsubscribe completion/complete logging/setLevel "
     "subscriptions/listen notifications/initialized notifications/cancelled".split()
 )
-
-
-def _method(name: str) -> str:
-    return name if name in _METHODS else "other"
