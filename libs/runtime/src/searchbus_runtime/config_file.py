@@ -183,7 +183,6 @@ def _syntax_fault(path: Path, message: str, text: str) -> str:
 
 
 def _read(path: Path) -> tuple[bytes, int]:
-    """Content and permissions of a file."""
     remedy = f"Correct the path in --config or {CONFIG}"
     try:
         # Not blocking: a named pipe without a writer would wait for ever.

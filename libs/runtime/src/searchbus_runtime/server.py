@@ -76,7 +76,6 @@ class _Server(uvicorn.Server):
         yield
 
     def exit(self, *, force: bool) -> None:
-        """Let the main loop end."""
         self.should_exit = True
         self.force_exit = force
         self._exit.set()

@@ -58,7 +58,6 @@ def build_app(edge: Edge, health: Health) -> ASGI:
 
     @app.get("/")
     async def about(request: Request) -> PlainAnswer:
-        """Name, version and endpoints."""
         await admit(request, "/mcp")
         endpoints = ["/mcp", *(f"/mcp/{name}" for name in edge.registry.endpoints)]
         found = {"name": "searchbus", "version": VERSION, "endpoints": endpoints}

@@ -302,7 +302,6 @@ def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | No
 def _servers(
     tools: _Tools, tracing: Tracing, default_actor: Actor, extensions: Extensions
 ) -> EndpointServers:
-    """The MCP servers of all endpoints."""
     # State that a client carries for a tool comes back unchanged or not at all.
     state_boundary = RequestStateBoundary(
         RequestStateSecurity(codec=StateCodec(tools.key)), default_audience="searchbus"
@@ -354,7 +353,6 @@ def _authenticator(
     jwks: Jwks | None,
     clock: Callable[[], float],
 ) -> Authenticator:
-    """What the setting AUTH says."""
     tokens, keys = None, None
     if settings.mode == "static":
         assert settings.key_file is not None

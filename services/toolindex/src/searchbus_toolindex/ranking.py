@@ -260,7 +260,6 @@ class Ranker:
 
 
 def _first(judged: _Judged, number: int, *, first_page: int) -> Ranking:
-    """The best entries."""
     rows = judged.rows[:number]
     return Ranking(
         slots=judged.slots[rows],

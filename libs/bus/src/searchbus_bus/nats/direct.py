@@ -90,7 +90,6 @@ class _Protocol(asyncio.StreamReaderProtocol):
         self.paused = False
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         if not self.unread_bytes:
             data = self._take(data)
         if data:
@@ -102,11 +101,9 @@ class _Protocol(asyncio.StreamReaderProtocol):
         return bool(super().eof_received()) and not self._tls
 
     def pause_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
         self.paused = True
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """See asyncio.BaseProtocol."""
         self.paused = False
         super().resume_writing()

@@ -94,7 +94,7 @@ class HttpApi:
         self._openapi_for = partial(OpenApi, server_url=server_url, signed_in=signed_in)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one HTTP request."""
+        """See ASGI."""
         match scope["path"].split("/")[1:]:
             case ["api", "v1", toolset, name] if name:
                 try:

@@ -128,7 +128,6 @@ def _encoded(part: Any) -> Raw:
 
 
 def _operation(listed: ListedTool, components: Components) -> dict[str, Any]:
-    """The operation of one tool."""
     tool = listed.descriptor
     schema = components.add(f"{listed.name} arguments", listed.input_schema)
     body: dict[str, Any] = {"schema": schema}

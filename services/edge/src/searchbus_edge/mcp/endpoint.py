@@ -75,7 +75,7 @@ class McpEndpoint:
         self._search = FastSearch(server, policy.tracing)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one HTTP request."""
+        """See ASGI."""
         received = await _admit(self._policy, self._path, scope, send)
         if received is None:
             return

@@ -250,5 +250,4 @@ class _RawHeaders(dict[str, str]):
         ]
 
     def items(self) -> Any:
-        """Every line."""
         return self._lines

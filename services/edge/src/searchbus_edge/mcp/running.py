@@ -46,7 +46,6 @@ class _Names:
     name_of: dict[tuple[str, RequestId], str] = field(default_factory=dict)
 
     def forget(self, key: tuple[str, RequestId]) -> None:
-        """Forget a request that has ended."""
         self.unnamed.pop(key, None)
         name = self.name_of.pop(key, None)
         if name is not None:

@@ -337,7 +337,6 @@ class Tasks:
         return task
 
     def _run_again(self, actor: Actor, task: Task, revision: int) -> None:
-        """Run the call of a task here."""
         events = Events(None, task.message)
         request = replace(
             self._request(actor, task),

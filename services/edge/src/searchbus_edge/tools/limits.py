@@ -98,12 +98,10 @@ class _Count:
 
     @classmethod
     def decode(cls, value: bytes) -> _Count:
-        """The count that `encode` wrote."""
         arrival_s, since_s = value.split()
         return cls(float(arrival_s), float(since_s))
 
     def encode(self) -> bytes:
-        """Two numbers in text."""
         return f"{self.arrival_s!r} {self.since_s!r}".encode()
 
 

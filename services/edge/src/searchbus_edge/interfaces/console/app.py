@@ -112,7 +112,7 @@ class Console:
         return self._build()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one HTTP request."""
+        """See ASGI."""
         await self.app(scope, receive, send)
 
     def close(self) -> None:
