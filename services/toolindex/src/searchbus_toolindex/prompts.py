@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from searchbus_bus import Toolset, prompt
+from searchbus_contracts import doc
 
 
 class ResearchPrompts(Toolset, name="research"):
@@ -22,10 +21,8 @@ class ResearchPrompts(Toolset, name="research"):
     )
     def research_question(
         self,
-        question: Annotated[str, Meta(description="What is to be answered.")],
-        depth: Annotated[
-            Literal["brief", "thorough"] | None, Meta(description="brief or thorough.")
-        ] = None,
+        question: Annotated[str, doc("What is to be answered.")],
+        depth: Annotated[Literal["brief", "thorough"] | None, doc("brief or thorough.")] = None,
     ) -> str:
         """Answer a question from several searched sources, with a citation for every statement."""
         return f"""Research this question and answer it with citations: {question}
@@ -47,8 +44,8 @@ Depth asked for (brief unless it says thorough): {depth}
     )
     def verify_claim(
         self,
-        claim: Annotated[str, Meta(description="The statement to check.")],
-        context: Annotated[str, Meta(description="Where and when it was made.")] = "",
+        claim: Annotated[str, doc("The statement to check.")],
+        context: Annotated[str, doc("Where and when it was made.")] = "",
     ) -> str:
         """Check whether a claim holds, from independent sources for and against it."""
         return f"""Verify this claim: {claim}
@@ -69,8 +66,8 @@ Context: {context}
     )
     def daily_news_brief(
         self,
-        topics: Annotated[str, Meta(description="Topics, separated by commas.")],
-        region: Annotated[str, Meta(description="Country or region to prefer.")] = "",
+        topics: Annotated[str, doc("Topics, separated by commas.")],
+        region: Annotated[str, doc("Country or region to prefer.")] = "",
     ) -> str:
         """A short brief of the last day's news on chosen topics, each item with its source."""
         return f"""Write a news brief of the last 24 hours on these topics: {topics}

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.queries import too_small
 from searchbus_contracts.visible import marked, unmarked
 from searchbus_passages import (
@@ -178,34 +179,34 @@ _HASH_DIGITS = 16
 class Brief(Struct, forbid_unknown_fields=True):
     """Arguments of research_brief."""
 
-    question: Annotated[str, Meta(description="The question to find evidence for.")]
+    question: Annotated[str, doc("The question to find evidence for.")]
     max_tokens: Budget = DEFAULT_TOKENS
     cursor: Annotated[
-        str | None, Meta(description="Cursor of a truncated answer, for the sources behind it.")
+        str | None, doc("Cursor of a truncated answer, for the sources behind it.")
     ] = None
 
 
 class BriefPassage(Struct):
     """A passage that speaks to the question."""
 
-    citation: Annotated[int, Meta(description="Number of its source.")]
-    text: Annotated[str, Meta(description=UNTRUSTED)]
+    citation: Annotated[int, doc("Number of its source.")]
+    text: Annotated[str, doc(UNTRUSTED)]
     start: (
         Annotated[
             int,
-            Meta(
-                description="The passage, without marks of untrusted text, is its source's text "
+            doc(
+                "The passage, without marks of untrusted text, is its source's text "
                 "from here, in characters."
             ),
         ]
         | UnsetType
     ) = UNSET
-    end: Annotated[int, Meta(description="To here, exclusive.")] | UnsetType = UNSET
+    end: Annotated[int, doc("To here, exclusive.")] | UnsetType = UNSET
     context: (
         Annotated[
             str,
-            Meta(
-                description="The heading, the table's header or the list's lead that stands above "
+            doc(
+                "The heading, the table's header or the list's lead that stands above "
                 f"the passage. {UNTRUSTED}"
             ),
         ]
@@ -218,14 +219,14 @@ class CitedSource(Struct):
 
     citation: int
     id: str
-    title: Annotated[str, Meta(description=UNTRUSTED)]
+    title: Annotated[str, doc(UNTRUSTED)]
     url: str
-    source: Annotated[str, Meta(description="documents/<collection> or web.")]
+    source: Annotated[str, doc("documents/<collection> or web.")]
     content_hash: (
         Annotated[
             str,
-            Meta(
-                description=f"The first {_HASH_DIGITS} digits of the SHA-256, in hex, of its whole "
+            doc(
+                f"The first {_HASH_DIGITS} digits of the SHA-256, in hex, of its whole "
                 "text in UTF-8; of another text the passages' places are no longer true."
             ),
         ]
@@ -236,16 +237,14 @@ class CitedSource(Struct):
 class BriefAnswer(Struct, omit_defaults=True):
     """The answer of research_brief; each thing is said once, since models pay for all of it."""
 
-    untrusted: Annotated[bool, Meta(description="Whether others wrote texts and titles.")]
-    passages: Annotated[list[BriefPassage], Meta(description="Best first.")]
+    untrusted: Annotated[bool, doc("Whether others wrote texts and titles.")]
+    passages: Annotated[list[BriefPassage], doc("Best first.")]
     sources: list[CitedSource]
     failures: Failures = []
     coverage: Coverage = []
-    truncated: Annotated[
-        bool, Meta(description="Whether passages were cut or left out for max_tokens.")
-    ] = False
+    truncated: Annotated[bool, doc("Whether passages were cut or left out for max_tokens.")] = False
     cursor: Annotated[
-        str | None, Meta(description="For the sources that were left out; null: there are none.")
+        str | None, doc("For the sources that were left out; null: there are none.")
     ] = None
 
 

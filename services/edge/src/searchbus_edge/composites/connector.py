@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
 from searchbus_contracts import Failure, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import Part, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
@@ -55,17 +56,17 @@ _PASSAGES_PER_SOURCE = 5
 class Search(Struct, forbid_unknown_fields=True):
     """Arguments of search."""
 
-    query: Annotated[str, Meta(description="What to search for, in natural language.")]
+    query: Annotated[str, doc("What to search for, in natural language.")]
 
 
 class SearchResult(Struct):
     """One result."""
 
-    id: Annotated[str, Meta(description="For fetch.")]
-    title: Annotated[str, Meta(description=UNTRUSTED)]
-    url: Annotated[str, Meta(description="For citation.")]
-    source: Annotated[str, Meta(description="documents/<collection> or web.")]
-    untrusted: Annotated[bool, Meta(description="Whether others wrote the title.")] = True
+    id: Annotated[str, doc("For fetch.")]
+    title: Annotated[str, doc(UNTRUSTED)]
+    url: Annotated[str, doc("For citation.")]
+    source: Annotated[str, doc("documents/<collection> or web.")]
+    untrusted: Annotated[bool, doc("Whether others wrote the title.")] = True
 
 
 class ConnectorResults(Struct, omit_defaults=True):
@@ -79,13 +80,8 @@ class ConnectorResults(Struct, omit_defaults=True):
 class VerifyQuote(Struct, forbid_unknown_fields=True):
     """Arguments of verify_quote."""
 
-    id: Annotated[
-        str,
-        Meta(description="The id of a search result or of a source, or a document_id."),
-    ]
-    quote: Annotated[
-        str, Meta(description=f"The quotation, at most {MAX_QUOTE_CHARS:,} characters.")
-    ]
+    id: Annotated[str, doc("The id of a search result or of a source, or a document_id.")]
+    quote: Annotated[str, doc(f"The quotation, at most {MAX_QUOTE_CHARS:,} characters.")]
 
 
 class Connector(Toolset, name="connector"):

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Struct, to_builtins
 
 from searchbus_bus import Gathered, WithMeta
 from searchbus_bus.client.fanout import gather, reciprocal_rank
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import COVERAGE, SourceCoverage, nothing_found
 from searchbus_upstream import canonical_key
 
@@ -76,8 +77,8 @@ def keys_of(lists: Iterable[Sequence[SourceHit]]) -> dict[str, str]:
 class SourceFailure(Struct, omit_defaults=True):
     """A source that gave no results, and why."""
 
-    source: Annotated[str, Meta(description="documents, documents/<collection>, web, or a URL.")]
-    code: Annotated[str, Meta(description="forbidden: left out, since the caller lacks a role.")]
+    source: Annotated[str, doc("documents, documents/<collection>, web, or a URL.")]
+    code: Annotated[str, doc("forbidden: left out, since the caller lacks a role.")]
     message: str
     retryable: bool = False
     retry_after_ms: int | None = None
@@ -85,11 +86,11 @@ class SourceFailure(Struct, omit_defaults=True):
 
 Failures = Annotated[
     list[SourceFailure],
-    Meta(description="Present where sources failed or were left out: there may be more results."),
+    doc("Present where sources failed or were left out: there may be more results."),
 ]
 Coverage = Annotated[
     list[SourceCoverage],
-    Meta(description="What each source gave; present where one failed or its results are stale."),
+    doc("What each source gave; present where one failed or its results are stale."),
 ]
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from searchbus_bus import Call, Toolset, tool
 from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query, too_small
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
@@ -30,46 +31,46 @@ class SearchMany(Struct, forbid_unknown_fields=True):
 
     queries: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=MAX_QUERY_CHARS)]],
-        Meta(min_length=1, max_length=MAX_QUERIES, description="In natural language."),
+        doc("In natural language.", min_length=1, max_length=MAX_QUERIES),
     ]
     sources: Annotated[
         list[Annotated[str, Meta(max_length=64)]],
-        Meta(max_length=8, description="documents, web; none named: both."),
+        doc("documents, web; none named: both.", max_length=8),
     ] = []
-    max_results: Annotated[int, Meta(ge=1, le=100, description="Of all queries together.")] = 20
+    max_results: Annotated[int, doc("Of all queries together.", ge=1, le=100)] = 20
     max_tokens: Budget = DEFAULT_TOKENS
     timeout_s: Annotated[
-        float, Meta(gt=0, le=40, description="For all queries; then those that ended count.")
+        float, doc("For all queries; then those that ended count.", gt=0, le=40)
     ] = 20.0
 
 
 class ManyResult(Struct):
     """One result."""
 
-    id: Annotated[str, Meta(description="For fetch.")]
-    title: Annotated[str, Meta(description=UNTRUSTED)]
-    url: Annotated[str, Meta(description="For citation.")]
-    source: Annotated[str, Meta(description="documents/<collection> or web.")]
-    queries: Annotated[list[int], Meta(description="The queries that found it, from 0.")]
-    text: Annotated[str, Meta(description=f"A passage or snippet of it. {UNTRUSTED}")]
+    id: Annotated[str, doc("For fetch.")]
+    title: Annotated[str, doc(UNTRUSTED)]
+    url: Annotated[str, doc("For citation.")]
+    source: Annotated[str, doc("documents/<collection> or web.")]
+    queries: Annotated[list[int], doc("The queries that found it, from 0.")]
+    text: Annotated[str, doc(f"A passage or snippet of it. {UNTRUSTED}")]
 
 
 class QueryCoverage(Struct, omit_defaults=True):
     """What one query gave."""
 
     query: str
-    found: Annotated[int, Meta(description="Results, also those that other queries found.")]
+    found: Annotated[int, doc("Results, also those that other queries found.")]
     coverage: Coverage = []
 
 
 class ManyResults(Struct, omit_defaults=True):
     """The answer of search_many."""
 
-    untrusted: Annotated[bool, Meta(description="Whether others wrote titles and texts.")]
-    results: Annotated[list[ManyResult], Meta(description="Best first, each page once.")]
-    queries: Annotated[list[QueryCoverage], Meta(description="In the order of the arguments.")]
+    untrusted: Annotated[bool, doc("Whether others wrote titles and texts.")]
+    results: Annotated[list[ManyResult], doc("Best first, each page once.")]
+    queries: Annotated[list[QueryCoverage], doc("In the order of the arguments.")]
     truncated: Annotated[
-        bool, Meta(description="Whether results were left out for max_results or max_tokens.")
+        bool, doc("Whether results were left out for max_results or max_tokens.")
     ] = False
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode, is_token
+from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS, Part, too_small
 from searchbus_contracts.visible import marked
@@ -106,7 +107,7 @@ class SourceDifference(Struct):
     """What the quotation says and what stands in the text; one of them may be empty."""
 
     quote: str
-    text: Annotated[str, Meta(description=UNTRUSTED)]
+    text: Annotated[str, doc(UNTRUSTED)]
 
 
 class QuoteFound(Struct, omit_defaults=True):
@@ -114,28 +115,23 @@ class QuoteFound(Struct, omit_defaults=True):
 
     match: Annotated[
         Literal["exact", "equivalent", "nearest", "none"],
-        Meta(
-            description="exact: it stands there; equivalent: but for case, white space, dashes or "
+        doc(
+            "exact: it stands there; equivalent: but for case, white space, dashes or "
             "quotation marks; nearest: the most similar text; none: nothing is similar."
         ),
     ]
-    id: Annotated[str, Meta(description="For fetch: id#start-end of the place.")]
-    title: Annotated[str, Meta(description=UNTRUSTED)]
+    id: Annotated[str, doc("For fetch: id#start-end of the place.")]
+    title: Annotated[str, doc(UNTRUSTED)]
     url: str
-    start: (
-        Annotated[int, Meta(description="In characters of the whole text; absent with none.")]
-        | UnsetType
-    ) = UNSET
+    start: Annotated[int, doc("In characters of the whole text; absent with none.")] | UnsetType = (
+        UNSET
+    )
     end: int | UnsetType = UNSET
-    text: Annotated[str, Meta(description=f"What stands there. {UNTRUSTED}")] = ""
+    text: Annotated[str, doc(f"What stands there. {UNTRUSTED}")] = ""
     similarity: Annotated[float, Meta(ge=0, le=1)] = 0.0
     differences: list[SourceDifference] = []
-    content_hash: Annotated[
-        str | None, Meta(description="SHA-256 of the whole text in UTF-8, in hex.")
-    ] = None
-    untrusted: Annotated[bool | None, Meta(description="Whether others wrote title and texts.")] = (
-        None
-    )
+    content_hash: Annotated[str | None, doc("SHA-256 of the whole text in UTF-8, in hex.")] = None
+    untrusted: Annotated[bool | None, doc("Whether others wrote title and texts.")] = None
 
 
 class Source(Protocol):
@@ -226,28 +222,22 @@ def unknown_id() -> Fault:
 
 MOST_TOKENS = 250_000
 """The budget of a caller who names none: the text of a book of 300 pages."""
-Budget = Annotated[
-    int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="The most that the answer may take.")
-]
+Budget = Annotated[int, doc("The most that the answer may take.", ge=MIN_TOKENS, le=MAX_TOKENS)]
 
 
 class Fetch(Struct, forbid_unknown_fields=True):
     """Arguments of fetch."""
 
     id: Annotated[
-        str,
-        Meta(
-            description="The id of a search result; id#start-end for a part of its text, in "
-            "characters."
-        ),
+        str, doc("The id of a search result; id#start-end for a part of its text, in characters.")
     ]
     max_tokens: Annotated[
         int,
-        Meta(
+        doc(
+            "The most that the answer may take; by default the whole text is given, "
+            f"of a very long one {MOST_TOKENS:,} tokens.",
             ge=MIN_TOKENS,
             le=MAX_TOKENS,
-            description="The most that the answer may take; by default the whole text is given, "
-            f"of a very long one {MOST_TOKENS:,} tokens.",
         ),
     ] = MOST_TOKENS
 
@@ -259,16 +249,16 @@ class FetchedDocument(Struct):
     title: str
     text: Annotated[
         str,
-        Meta(
-            description="The full text; where it had to be cut, its last line says so and how to "
+        doc(
+            "The full text; where it had to be cut, its last line says so and how to "
             f"go on. {UNTRUSTED}"
         ),
     ]
     url: str
     metadata: Annotated[
         dict[str, str],
-        Meta(
-            description="`untrusted` is `true`: others wrote title and text. With `truncated`, "
+        doc(
+            "`untrusted` is `true`: others wrote title and text. With `truncated`, "
             "fetch `cursor` for the rest. `content_hash` is the SHA-256 of the whole text."
         ),
     ]

@@ -22,6 +22,7 @@ from msgspec import Meta, Struct
 from opentelemetry import metrics
 
 from searchbus_contracts import ErrorCode, Failure, Fault, encode
+from searchbus_contracts.codec import doc
 
 from .answer import JSON, TEXT, PlainAnswer
 from .head import Headers, HttpRefusal
@@ -117,17 +118,17 @@ def accepted(found: T | HttpRefusal) -> T:
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Problem details of one failure."""
 
-    type: Annotated[str, Meta(description="A name (a tag URI) of the kind of problem.")]
-    title: Annotated[str, Meta(description="The reason phrase of the status.")]
+    type: Annotated[str, doc("A name (a tag URI) of the kind of problem.")]
+    title: Annotated[str, doc("The reason phrase of the status.")]
     status: Annotated[int, Meta(ge=400, le=599)]
-    detail: Annotated[str, Meta(description="What happened and what to do.")]
-    code: Annotated[str, Meta(description="The same error codes as over MCP.")]
+    detail: Annotated[str, doc("What happened and what to do.")]
+    code: Annotated[str, doc("The same error codes as over MCP.")]
     retryable: Annotated[
-        bool, Meta(description="Whether the same request may succeed when it is sent again.")
+        bool, doc("Whether the same request may succeed when it is sent again.")
     ] = False
-    retry_after_ms: Annotated[
-        int | None, Meta(description="Milliseconds to wait before sending it again.")
-    ] = None
+    retry_after_ms: Annotated[int | None, doc("Milliseconds to wait before sending it again.")] = (
+        None
+    )
 
 
 def problem_of(error: Fault | HttpError) -> Problem:

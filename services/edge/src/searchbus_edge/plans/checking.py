@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Meta, Struct, field
 
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault
+from searchbus_contracts.codec import doc
 from searchbus_contracts.queries import MAX_TOKENS, MIN_TOKENS
 from searchbus_passages import DEFAULT_TOKENS
 
@@ -41,57 +42,54 @@ _Field = Annotated[str, Meta(min_length=1, max_length=64)]
 class Condition(Struct, forbid_unknown_fields=True):
     """A comparison that a row has to fulfil."""
 
-    path: Annotated[_Path, Meta(description="Value of the row: @.score.")]
+    path: Annotated[_Path, doc("Value of the row: @.score.")]
     op: Annotated[
         Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "exists"],
-        Meta(
-            description="in: the value is in the list `value`; contains: the text or the list at "
+        doc(
+            "in: the value is in the list `value`; contains: the text or the list at "
             "`path` has `value`; exists: `value` says whether there is one."
         ),
     ] = "eq"
-    value: Annotated[
-        Any, Meta(description='Text, number, true, false, null; or {"$path": "$.step.value"}.')
-    ] = None
+    value: Annotated[Any, doc('Text, number, true, false, null; or {"$path": "$.step.value"}.')] = (
+        None
+    )
 
 
 class Join(Struct, forbid_unknown_fields=True):
     """Rows of another step, each joined to the rows with the same key."""
 
-    rows: Annotated[_Path, Meta(description="The other rows: $.step.results[*].")]
-    on: Annotated[_Path, Meta(description="The key of a row: @.id.")]
-    equals: Annotated[_Path, Meta(description="The key of another row: @.product_id.")]
-    name: Annotated[_Field, Meta(description="The field that gets the other row.")]
+    rows: Annotated[_Path, doc("The other rows: $.step.results[*].")]
+    on: Annotated[_Path, doc("The key of a row: @.id.")]
+    equals: Annotated[_Path, doc("The key of another row: @.product_id.")]
+    name: Annotated[_Field, doc("The field that gets the other row.")]
 
 
 class Step(Struct, forbid_unknown_fields=True):
     """One call; or rows of earlier results; or one call for each of these rows."""
 
-    id: Annotated[_Id, Meta(description="Its result is $.id in paths.")]
+    id: Annotated[_Id, doc("Its result is $.id in paths.")]
     tool: Annotated[
         Annotated[str, Meta(min_length=1, max_length=128)] | None,
-        Meta(description="The tool to call. With `rows` it is called for each row."),
+        doc("The tool to call. With `rows` it is called for each row."),
     ] = None
     arguments: Annotated[
         dict[str, Any],
-        Meta(
-            description='The tool\'s arguments. {"$path": "$.step.field"} anywhere in them is '
+        doc(
+            'The tool\'s arguments. {"$path": "$.step.field"} anywhere in them is '
             'replaced by an earlier result, {"$path": "@.field"} by a value of the row.'
         ),
     ] = {}
-    rows: Annotated[
-        _Path | None, Meta(description="Rows of an earlier result: $.step.results[*].")
-    ] = None
+    rows: Annotated[_Path | None, doc("Rows of an earlier result: $.step.results[*].")] = None
     join: Join | None = None
     where: Annotated[
-        list[Condition], Meta(max_length=10, description="Only rows that fulfil all of these.")
+        list[Condition], doc("Only rows that fulfil all of these.", max_length=10)
     ] = []
-    unique: Annotated[_Path | None, Meta(description="Only the first row of each value.")] = None
+    unique: Annotated[_Path | None, doc("Only the first row of each value.")] = None
     limit: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_NODES)] | None, Meta(description="The first rows only.")
+        Annotated[int, Meta(ge=1, le=MAX_NODES)] | None, doc("The first rows only.")
     ] = None
     fields: Annotated[
-        dict[_Field, _Path],
-        Meta(max_length=30, description='What rows become: {"title": "@.title"}.'),
+        dict[_Field, _Path], doc('What rows become: {"title": "@.title"}.', max_length=30)
     ] = {}
 
 
@@ -100,29 +98,28 @@ class Plan(Struct, forbid_unknown_fields=True):
 
     steps: Annotated[
         list[Step],
-        Meta(
+        doc(
+            "In any order; no circles.",
             min_length=1,
             max_length=MAX_STEPS,
-            description="In any order; no circles.",
             examples=[[{"id": "found", "tool": "search", "arguments": {"query": "inflation"}}]],
         ),
     ]
     output: Annotated[
         dict[_Field, _Path],
-        Meta(
+        doc(
+            "All that is returned, by name.",
             min_length=1,
             max_length=MAX_STEPS,
-            description="All that is returned, by name.",
             examples=[{"titles": "$.found.results[*].title"}],
         ),
     ]
-    max_calls: Annotated[int, Meta(ge=1, le=MAX_CALLS, description="Of tools, in all.")] = 50
+    max_calls: Annotated[int, doc("Of tools, in all.", ge=1, le=MAX_CALLS)] = 50
     max_tokens: Annotated[
-        int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="The most that the answer may take.")
+        int, doc("The most that the answer may take.", ge=MIN_TOKENS, le=MAX_TOKENS)
     ] = DEFAULT_TOKENS
     timeout_s: Annotated[
-        float,
-        Meta(gt=0, le=MAX_SECONDS, description="Then what is done is returned, the rest stopped."),
+        float, doc("Then what is done is returned, the rest stopped.", gt=0, le=MAX_SECONDS)
     ] = 60.0
 
 
@@ -130,9 +127,9 @@ class StepFailure(Struct, omit_defaults=True):
     """Why a step has no result, or a part of one."""
 
     step: str
-    code: Annotated[str, Meta(description="One of the codes of failed calls.")]
+    code: Annotated[str, doc("One of the codes of failed calls.")]
     message: str
-    rows: Annotated[int, Meta(description="How many of its rows have this failure.")] = 0
+    rows: Annotated[int, doc("How many of its rows have this failure.")] = 0
     retryable: bool = False
     retry_after_ms: int | None = None
 
@@ -146,14 +143,12 @@ class StepFailure(Struct, omit_defaults=True):
 class PlanAnswer(Struct, omit_defaults=True):
     """What the output selects, and what of it is missing."""
 
-    output: Annotated[dict[str, Any], Meta(description="By the names in the plan's output.")]
-    calls: Annotated[int, Meta(description="Calls of tools that were made.")]
-    failures: Annotated[list[StepFailure], Meta(description="Steps that failed.")] = []
-    skipped: Annotated[list[str], Meta(description="Steps that needed these.")] = field(
-        default_factory=list
-    )
+    output: Annotated[dict[str, Any], doc("By the names in the plan's output.")]
+    calls: Annotated[int, doc("Calls of tools that were made.")]
+    failures: Annotated[list[StepFailure], doc("Steps that failed.")] = []
+    skipped: Annotated[list[str], doc("Steps that needed these.")] = field(default_factory=list)
     truncated: Annotated[
-        list[str], Meta(description="Entries of output that were cut or left out for max_tokens.")
+        list[str], doc("Entries of output that were cut or left out for max_tokens.")
     ] = field(default_factory=list)
 
 

@@ -26,6 +26,7 @@ from searchbus_contracts import (
     ToolReply,
     json_schema,
 )
+from searchbus_contracts.codec import doc
 from searchbus_contracts.toolindex import MAX_FIND_CHARS
 
 from ..catalog.registry import Registry
@@ -51,39 +52,33 @@ class FindTools(Struct, forbid_unknown_fields=True):
 
     query: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_FIND_CHARS)] | None,
-        Meta(
-            description="What you want to do, in your own words, or a tool's name. Without: the "
+        doc(
+            "What you want to do, in your own words, or a tool's name. Without: the "
             "toolsets there are, or all tools of `toolset`."
         ),
     ] = None
     toolset: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=128)] | None,
-        Meta(description="Only of this toolset."),
+        Annotated[str, Meta(min_length=1, max_length=128)] | None, doc("Only of this toolset.")
     ] = None
-    limit: Annotated[
-        int, Meta(ge=1, le=PAGE_SIZE, description="How many tools at most, with a query.")
-    ] = 5
+    limit: Annotated[int, doc("How many tools at most, with a query.", ge=1, le=PAGE_SIZE)] = 5
     offset: Annotated[
-        int,
-        Meta(ge=0, le=1_000_000, description="Without a query: `next_offset` of the page before."),
+        int, doc("Without a query: `next_offset` of the page before.", ge=0, le=1_000_000)
     ] = 0
-    detail: Annotated[
-        Literal["brief", "full"], Meta(description="full adds description and input schema.")
-    ] = "brief"
+    detail: Annotated[Literal["brief", "full"], doc("full adds description and input schema.")] = (
+        "brief"
+    )
 
 
 class FoundTool(Struct, omit_defaults=True):
     """One tool that was found."""
 
-    name: Annotated[str, Meta(description="To call it by.")]
-    summary: Annotated[str, Meta(description="What it does, in one line.")]
-    required: Annotated[list[str], Meta(description="Arguments that it must be given.")]
+    name: Annotated[str, doc("To call it by.")]
+    summary: Annotated[str, doc("What it does, in one line.")]
+    required: Annotated[list[str], doc("Arguments that it must be given.")]
     description: str | None = None
-    input_schema: Annotated[
-        dict[str, Any] | None, Meta(description="JSON Schema of the arguments.")
-    ] = None
+    input_schema: Annotated[dict[str, Any] | None, doc("JSON Schema of the arguments.")] = None
     confidence: Annotated[
-        Literal["low"] | None, Meta(description="Nothing fits well; this is among the nearest.")
+        Literal["low"] | None, doc("Nothing fits well; this is among the nearest.")
     ] = None
 
 
@@ -91,8 +86,8 @@ class FoundToolset(Struct):
     """One toolset of the overview."""
 
     toolset: str
-    tools: Annotated[int, Meta(description="How many there are.")]
-    summary: Annotated[str, Meta(description="Names of its first tools, in one line.")]
+    tools: Annotated[int, doc("How many there are.")]
+    summary: Annotated[str, doc("Names of its first tools, in one line.")]
 
 
 class FindToolsResults(Struct, omit_defaults=True):
@@ -100,17 +95,15 @@ class FindToolsResults(Struct, omit_defaults=True):
 
     results: list[FoundTool]
     toolsets: list[FoundToolset] | None = None
-    total: Annotated[
-        int | None, Meta(description="Without a query: how many there are on all pages.")
-    ] = None
+    total: Annotated[int | None, doc("Without a query: how many there are on all pages.")] = None
     next_offset: int | None = None
 
 
 class CallTool(Struct, forbid_unknown_fields=True):
     """Arguments of call_tool."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=128, description="As find_tools names it.")]
-    arguments: Annotated[dict[str, Any], Meta(description="The tool's own arguments.")] = {}
+    name: Annotated[str, doc("As find_tools names it.", min_length=1, max_length=128)]
+    arguments: Annotated[dict[str, Any], doc("The tool's own arguments.")] = {}
 
 
 class Lazy(Toolset, name=LAZY):
