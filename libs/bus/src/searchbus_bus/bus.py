@@ -22,10 +22,8 @@ from searchbus_contracts import (
 
 from .client.discovery import WorkerInfo, discover
 from .client.fanout import Gathered, Hedge, gather
-from .client.fleet import Fleet
 from .client.request import InstanceGoneError, OnEvent, Request
 from .client.requester import RECONNECT_GRACE_S, Requester
-from .client.transit import TransitBudget
 from .identity import ActorSigner, ActorVerifier
 from .store.keyvalue import TIMEOUT_S, KeyValue
 from .transport import Message, Subscription, Transport
@@ -61,6 +59,10 @@ class Bus:
         self._requester = Requester(
             transport, self.subjects, signer, reconnect_grace_s=reconnect_grace_s
         )
+        self.fleet = self._requester.fleet
+        """What this connection noticed of the instances that it sends requests to."""
+        self.transit = self._requester.inbox.budget
+        """The limits of large replies that are received at the same time; see `Transit`."""
         self._verifier = verifier
         self._absence: Callable[[str], object | None] = lambda service: None
 
@@ -78,16 +80,6 @@ class Bus:
     def in_flight(self) -> int:
         """How many sent requests wait for a reply."""
         return self._requester.inbox.in_flight
-
-    @property
-    def fleet(self) -> Fleet:
-        """What this connection noticed of the instances that it sends requests to."""
-        return self._requester.fleet
-
-    @property
-    def transit(self) -> TransitBudget:
-        """The limits of large replies that are received at the same time; see `Transit`."""
-        return self._requester.inbox.budget
 
     def request(
         self,
@@ -260,27 +252,22 @@ async def connect(
     *,
     name: str,
     prefix: str = DEFAULT_PREFIX,
-    inbox_prefix: str = "_INBOX",
-    connect_timeout_s: float = 5.0,
     signer: ActorSigner | None = None,
     verifier: ActorVerifier | None = None,
     reconnect_grace_s: float = RECONNECT_GRACE_S,
     **options: Any,
 ) -> Bus:
-    """Connect to NATS; raises Fault(unavailable) when no server answers in time.
+    """Connect to NATS, at one address or several, separated by commas; raises Fault(unavailable)
+    when no server answers in time.
 
     Args:
-        url: one address or several, separated by commas.
-        connect_timeout_s: for the whole first connect; afterwards it reconnects for ever.
         signer, verifier, reconnect_grace_s: see Bus.
-        options: see `NatsTransport.connect` (find_url, seeds, tls_files, …).
+        options: see `NatsTransport.connect` (connect_timeout_s, find_url, seeds, tls_files, …).
     """
     # Imported here, because the in-memory broker must load without nats.
     from .nats.transport import NatsTransport
 
-    transport = await NatsTransport.connect(
-        url, name=name, inbox_prefix=inbox_prefix, connect_timeout_s=connect_timeout_s, **options
-    )
+    transport = await NatsTransport.connect(url, name=name, **options)
     return Bus(
         transport,
         name=name,

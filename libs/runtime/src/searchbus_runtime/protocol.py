@@ -108,7 +108,11 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the application; raises ValueError, which ends the parser, for a bad head."""
         if self._unread_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
-            self._check_size()
+            # It may have come in one piece.
+            size_bytes = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
+                self._refuse(b"431 Request Header Fields Too Large")
+                raise ValueError("the head is too large")
         if [name for name, _ in self.headers].count(b"host") > 1:
             # A proxy before the server may have checked another one than the application would.
             self._refuse(b"400 Bad Request")
@@ -163,13 +167,6 @@ class Connection(HttpToolsProtocol):
 
     def _is_too_large(self) -> bool:
         return self._unread_bytes > MAX_HEAD_BYTES or len(self.headers or ()) > _MAX_HEADERS
-
-    def _check_size(self) -> None:
-        """Refuse a head that is too large, although it came in one piece."""
-        size_bytes = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if size_bytes > MAX_HEAD_BYTES or len(self.headers) > _MAX_HEADERS:
-            self._refuse(b"431 Request Header Fields Too Large")
-            raise ValueError("the head is too large")
 
     def _refuse(self, status: bytes) -> None:
         """Answer what cannot be read, and close; nothing is written into another response."""

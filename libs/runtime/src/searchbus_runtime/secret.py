@@ -105,7 +105,15 @@ class Secret:
             for value in values:
                 self._check(value)
         except (OSError, ValueError) as error:
-            self._keep(error)
+            # Each fault is logged once; the text of a value is in none of them.
+            known = isinstance(error, OSError) and error.strerror
+            why = known or "it holds no value that can be used"
+            if why != self._fault:
+                self._fault = why
+                log.error(
+                    "%s cannot be used (%s). The values read before stay in force; put the secret "
+                    "back into the file.", self._path, why,
+                )  # fmt: skip
             return
         self._stamp, self._fault = stamp, ""
         if values == self._values:
@@ -114,18 +122,6 @@ class Secret:
         self._retired = {old: end for old, end in self._retired.items() if old not in values}
         self._values = values
         log.info("%s was read again: it holds %d values", self.name, len(values))
-
-    def _keep(self, error: Exception) -> None:
-        """Log each fault once; the text of a value is in none of them."""
-        why = error.strerror if isinstance(error, OSError) else "it holds no value that can be used"
-        if why != self._fault:
-            self._fault = str(why)
-            log.error(
-                "%s cannot be used (%s). The values read before stay in force; "
-                "put the secret back into the file.",
-                self._path,
-                why,
-            )
 
 
 STACK_KEYS = Path("secure", "keys.json")

@@ -258,19 +258,13 @@ class _Borrower:
         try:
             with message as outcome:
                 async with ForwardedEvents(call.relay) as on_event:
-                    served = await self._calls.call(
-                        ToolRequest(
-                            tenant,
-                            target,
-                            decode(bytes(request.arguments), dict[str, Any]),
-                            raw_arguments=request.arguments,
-                            on_event=on_event,
-                            timeout_s=call.remaining_s,
-                            recorded=Actor(
-                                subject=f"{tenant.subject}/{call.actor.subject[:_MAX_SUBJECT]}"
-                            ),
-                        )
-                    )
+                    recorded = f"{tenant.subject}/{call.actor.subject[:_MAX_SUBJECT]}"
+                    asked = ToolRequest(
+                        tenant, target, decode(bytes(request.arguments), dict[str, Any]),
+                        raw_arguments=request.arguments, on_event=on_event,
+                        timeout_s=call.remaining_s, recorded=Actor(subject=recorded),
+                    )  # fmt: skip
+                    served = await self._calls.call(asked)
                 if served.reply.is_error:
                     outcome.error = "tool_error"
         except MCPError as error:

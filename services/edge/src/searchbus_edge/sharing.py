@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from searchbus_bus import Bus
@@ -25,14 +26,11 @@ async def shared_files(bus: Bus, settings: EdgeSettings) -> AsyncIterator[Mappin
             bucket = await bus.key_value(
                 "edge_files", ttl_s=None, max_bytes=MAX_BUCKET_BYTES, timeout_s=TIMEOUT_S
             )
+            shared = partial(SharedFile, store=bucket)
             if settings.mode == "static" and settings.key_file is not None:
-                found[KEYS] = SharedFile(
-                    settings.key_file, bucket, KEYS, split=split_keys, join=join_keys
-                )
+                found[KEYS] = shared(settings.key_file, name=KEYS, split=split_keys, join=join_keys)
             if settings.hold_changes and settings.pin_file is not None:
-                found[PINS] = SharedFile(
-                    settings.pin_file, bucket, PINS, split=split_pins, join=join_pins
-                )
+                found[PINS] = shared(settings.pin_file, name=PINS, split=split_pins, join=join_pins)
         for file in found.values():
             await file.start()
             stack.push_async_callback(file.close)

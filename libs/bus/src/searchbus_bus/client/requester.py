@@ -107,27 +107,24 @@ class Requester:
         """Ping one instance, untraced, by default for `PING_TIMEOUT_S`; raises ValueError (id)."""
         if not self._transport.connected:
             return State.UNKNOWN
-        outcome = await self.inbox.attempt(
-            self._subjects.ping(service, instance),
-            _PING,
-            replier=service,
-            headers={},
-            deadline=Deadline.after(PING_TIMEOUT_S if timeout_s is None else timeout_s),
-        )
+        wait_s = PING_TIMEOUT_S if timeout_s is None else timeout_s
+        outcome = await self._pinged(service, instance, _PING, wait_s)
         if isinstance(outcome, bytes):
             return State.ALIVE
         return _STATES.get(outcome.cause, State.UNKNOWN)
 
     async def live(self, service: str, instance: str, timeout_s: float) -> Pong | None:
         """The reply of an instance to a ping that asks for its parts, if any; raises as `ping`."""
-        outcome = await self.inbox.attempt(
-            self._subjects.ping(service, instance),
-            _PING_FOR_PARTS,
-            replier=service,
-            headers={},
-            deadline=Deadline.after(timeout_s),
-        )
+        outcome = await self._pinged(service, instance, _PING_FOR_PARTS, timeout_s)
         return decode(outcome, Pong) if isinstance(outcome, bytes) else None
+
+    async def _pinged(
+        self, service: str, instance: str, body: bytes, timeout_s: float
+    ) -> bytes | FailedAttempt:
+        subject, deadline = self._subjects.ping(service, instance), Deadline.after(timeout_s)
+        return await self.inbox.attempt(
+            subject, body, replier=service, headers={}, deadline=deadline
+        )
 
     async def _instances(self, service: str) -> list[str] | None:
         """See `fleet.Look`."""
