@@ -16,7 +16,7 @@ from typing import Any
 from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 
 from .bus import Bus
-from .store.keyvalue import TIMEOUT_S, MemoryKeyValue
+from .store.keyvalue import MemoryKeyValue
 from .tasks import wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord
 
@@ -218,10 +218,7 @@ class _MemoryTransport:
                 subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", on_request))
         return _Announcement(instance, subscriptions)
 
-    async def key_value(
-        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
-        on_disk: bool = False,
-    ) -> MemoryKeyValue:  # fmt: skip
+    async def key_value(self, bucket: str, *, ttl_s: float | None, **limits: Any) -> MemoryKeyValue:
         return self.broker.buckets.setdefault(bucket, MemoryKeyValue(ttl_s=ttl_s))
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:

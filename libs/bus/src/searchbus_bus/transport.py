@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from searchbus_contracts import Fault
 
-from .store.keyvalue import TIMEOUT_S, KeyValue
+from .store.keyvalue import KeyValue
 
 log = logging.getLogger("searchbus.bus")
 
@@ -120,11 +120,9 @@ class Transport(Protocol):
     async def announce(self, record: ServiceRecord) -> Announcement:
         """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
 
-    async def key_value(
-        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
-        on_disk: bool = False,
-    ) -> KeyValue:  # fmt: skip
-        """A shared bucket; its operations fail while the store is unreachable, not this."""
+    async def key_value(self, bucket: str, *, ttl_s: float | None, **limits: Any) -> KeyValue:
+        """A shared bucket with the limits of `Bus.key_value`; its operations fail while the store
+        is unreachable, not this."""
 
     async def replies_arrived(self, window_s: float, complete: asyncio.Event) -> None:
         """Wait for the replies of every subscriber: `window_s`, or until `complete` is set."""

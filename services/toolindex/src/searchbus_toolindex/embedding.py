@@ -7,11 +7,10 @@ vectors, ranks better than either (services/toolindex/README.md has the measurem
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -87,28 +86,20 @@ async def load_tool_embedder(
     kind: EmbedderKind = "model",
     *,
     folder: Path | None = None,
-    allow_download: bool = False,
-    document_threads: int | None = None,
-    query_threads: int | None = None,
     second: bool = True,
+    **options: Any,
 ) -> Embeds:
-    """Load what makes the vectors of the index; see `load_embedder`.
+    """Load what makes the vectors of the index; `options` as of `load_embedder`.
 
     The `second` model lies in the first one's folder, as `all-MiniLM-L6-v2`; it is left out where
     it is not installed. Raises ModelNotFoundError, which says what to do.
     """
-    load = functools.partial(
-        load_embedder,
-        allow_download=allow_download,
-        document_threads=document_threads,
-        query_threads=query_threads,
-    )
-    first = await load(kind, folder=folder)
+    first = await load_embedder(kind, folder=folder, **options)
     if kind == "hash" or not second:
         return first
     second_folder = None if folder is None else folder / MINILM.rpartition("/")[2]
     try:
-        other = await load(model=MINILM, folder=second_folder)
+        other = await load_embedder(model=MINILM, folder=second_folder, **options)
     except ModelNotFoundError as error:
         log.warning("tools are ranked by one model (SEARCHBUS_SECOND_MODEL=false): %s", error)
         return first

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from searchbus_bus import Bus, Directory, end_task, telemetry, wait_for_event
 from searchbus_contracts import Catalog
@@ -53,27 +54,11 @@ class _Followed:
 
 
 class Follower:
-    """Follows the directory. Use as an asynchronous context manager; entering builds the index.
-
-    Args:
-        expected, grace_s, lost_grace_s: which services' entries stay while they are away, and for
-            how long; see `searchbus_bus.catalog.services`.
-        refresh_s: how often all services are queried; most changes arrive earlier, as events.
-        declared: toolset → the service that declares it, as at the edge.
-    """
+    """Follows a `Directory` with these options. Use as an asynchronous context manager; entering
+    builds the index."""
 
     def __init__(
-        self,
-        bus: Bus,
-        index: Index,
-        embedder: Embeds,
-        vectors: VectorFile,
-        *,
-        expected: Collection[str] = (),
-        grace_s: float = 30.0,
-        lost_grace_s: float = 86_400.0,
-        refresh_s: float = 5.0,
-        declared: Mapping[str, str] | None = None,
+        self, bus: Bus, index: Index, embedder: Embeds, vectors: VectorFile, **options: Any
     ) -> None:
         self._index = index
         self._embedder = embedder
@@ -81,15 +66,7 @@ class Follower:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._followed: dict[str, _Followed] = {}
-        self.directory = Directory(
-            bus,
-            expected=expected,
-            grace_s=grace_s,
-            lost_grace_s=lost_grace_s,
-            refresh_s=refresh_s,
-            on_change=self._wake.set,
-            declared=declared,
-        )
+        self.directory = Directory(bus, on_change=self._wake.set, **options)
 
     async def __aenter__(self) -> Follower:
         await self.directory.start()
@@ -119,7 +96,8 @@ class Follower:
         catalogs = {catalog.service: catalog for catalog in self.directory.catalogs}
         changed, whole = False, True
         # Whoever loses a toolset first: the index keeps an entry with the service that has it.
-        losing = [s for s, followed in self._followed.items() if not self._owns(s, followed)]
+        owner = self.directory.owner
+        losing = [s for s, f in self._followed.items() if any(owner(t) != s for t in f.owned)]
         for service in dict.fromkeys((*losing, *self._followed, *catalogs)):
             try:
                 changed |= await self._follow_service(service, catalogs.get(service))
@@ -153,10 +131,6 @@ class Follower:
         await self._replace(service, difference)
         self._followed[service] = after
         return True
-
-    def _owns(self, service: str, followed: _Followed) -> bool:
-        """Whether it still owns what it owned when it was indexed."""
-        return all(self.directory.owner(toolset) == service for toolset in followed.owned)
 
     async def _replace(self, service: str, difference: IndexDifference) -> None:
         """Change the entries of a service; searches go on meanwhile."""

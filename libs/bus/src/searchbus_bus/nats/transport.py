@@ -24,7 +24,6 @@ from searchbus_contracts import ErrorCode, Fault
 
 from .. import telemetry
 from ..store.jetstream import NatsKeyValue
-from ..store.keyvalue import TIMEOUT_S
 from ..tasks import end_task, wait_for_event
 from ..tls import CUT, TlsFiles
 from ..transport import Callback, DirectCallback, Message, ServiceRecord
@@ -297,13 +296,9 @@ class NatsTransport:
         await service.start()
         return NatsAnnouncement(self._client, service)
 
-    async def key_value(
-        self, bucket: str, *, ttl_s: float | None, max_bytes: int, timeout_s: float = TIMEOUT_S,
-        on_disk: bool = False,
-    ) -> NatsKeyValue:  # fmt: skip
+    async def key_value(self, bucket: str, *, ttl_s: float | None, **limits: Any) -> NatsKeyValue:
         """See Transport."""
-        limits: dict[str, Any] = {"ttl_s": ttl_s, "max_bytes": max_bytes, "on_disk": on_disk}
-        found = NatsKeyValue(self._store_client, bucket, timeout_s=timeout_s, **limits)
+        found = NatsKeyValue(self._store_client, bucket, ttl_s=ttl_s, **limits)
         self._buckets.append(found)
         return found
 

@@ -117,24 +117,20 @@ async def _create(
 
 
 class NatsKeyValue:
-    """One bucket, made with `NatsTransport.key_value`, whose options it has; `connect` returns the
-    connection, or raises Fault(unavailable)."""
+    """One bucket, with the limits of `open_bucket`; `connect` returns the connection, or raises
+    Fault(unavailable)."""
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[Client]],
         name: str,
         *,
-        ttl_s: float | None,
-        max_bytes: int,
         timeout_s: float = TIMEOUT_S,
-        on_disk: bool = False,
+        **limits: Any,
     ) -> None:
-        self._on_disk = on_disk
         self._connect = connect
         self._name = name
-        self._ttl_s = ttl_s
-        self._max_bytes = max_bytes
+        self._limits = limits
         self._timeout_s = timeout_s
         self._client: Client | None = None
         self._bucket: NatsBucket | None = None
@@ -310,9 +306,8 @@ class NatsKeyValue:
             async with asyncio.timeout(3 * _OPEN_TIMEOUT_S):
                 client = await self._connect()
                 bucket = await open_bucket(
-                    client, self._name, ttl_s=self._ttl_s, max_bytes=self._max_bytes,
-                    timeout_s=_OPEN_TIMEOUT_S, on_disk=self._on_disk,
-                )  # fmt: skip
+                    client, self._name, timeout_s=_OPEN_TIMEOUT_S, **self._limits
+                )
                 await self._subscribe(client)
         except Fault as fault:
             self._why_not = fault.failure.message

@@ -98,27 +98,23 @@ class Replies:
         headers = {ERROR_CODE: fault.code, ERROR_TEXT: text}
         if started:
             headers[STARTED] = "1"
-        what = f"a failure on {message.subject}"
-        await self._send(message, encode(fault.failure), what, headers, logging.WARNING)
+        await publish_or_log(
+            self._transport, message.reply, encode(fault.failure),
+            f"a failure on {message.subject}", headers=headers, level=logging.WARNING,
+        )  # fmt: skip
 
     async def acknowledge(self, message: Message, instance: str) -> None:
         """Name the instance that has a request whose reply takes long."""
-        await self._send(message, b"", "an acknowledgement", {ACK: instance})
+        headers = {ACK: instance}
+        await publish_or_log(
+            self._transport, message.reply, b"", "an acknowledgement", headers=headers
+        )
 
     async def event(self, message: Message, event: ToolEvent) -> None:
         """Send progress or a log line before the reply."""
-        await self._send(message, encode(event), "a progress event", {EVENT: event.kind})
-
-    async def _send(
-        self,
-        message: Message,
-        data: bytes,
-        what: str,
-        headers: dict[str, str],
-        level: int = logging.DEBUG,
-    ) -> None:
+        headers = {EVENT: event.kind}
         await publish_or_log(
-            self._transport, message.reply, data, what, headers=headers, level=level
+            self._transport, message.reply, encode(event), "a progress event", headers=headers
         )
 
 
