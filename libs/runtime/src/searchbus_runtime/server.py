@@ -110,13 +110,7 @@ async def _serve(server: _Server, listener: socket.socket) -> None:
 class HttpServer:
     """A running server at the bound host and port; made by `start` or `serving`."""
 
-    def __init__(
-        self,
-        server: _Server,
-        task: asyncio.Task[None],
-        host: str,
-        port: int,
-    ) -> None:
+    def __init__(self, server: _Server, task: asyncio.Task[None], host: str, port: int) -> None:
         self.host = host
         self.port = port
         self._server = server

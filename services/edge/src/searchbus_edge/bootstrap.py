@@ -41,7 +41,7 @@ from .lending import Lending
 from .mcp.endpoint import Endpoints
 from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
-from .mcp.servers import EndpointServers, Handlers, ListChanges, refuse_own
+from .mcp.servers import EndpointServers, ListChanges, refuse_own
 from .plans.running import Plans
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
@@ -202,7 +202,7 @@ async def open_edge(
             directory=tools.directory,
             registry=tools.registry,
             servers=servers,
-            endpoints=Endpoints(tools.registry, servers, tools.calls, policy, running),
+            endpoints=Endpoints(servers, policy, running),
             policy=policy,
             http_calls=http_calls,
             interfaces=interfaces,
@@ -306,25 +306,19 @@ def _servers(
     state_boundary = RequestStateBoundary(
         RequestStateSecurity(codec=StateCodec(tools.key)), default_audience="searchbus"
     )
+    refuse = partial(refuse_own, tools.bus)
     return EndpointServers(
-        Handlers(
-            registry=tools.registry,
-            calls=tools.calls,
-            pages=tools.pages,
-            resources=tools.resources,
-            prompts=tools.prompts,
-            search=tools.search,
-            extensions=extensions,
-            listen=tools.changes.listen,
-            middleware=(
-                tracing.middleware,
-                partial(refuse_own, tools.bus),
-                tools.search.declare,
-                state_boundary,
-            ),
-            default_actor=default_actor,
-            list_ttl_ms=tools.settings.list_ttl_ms,
-        )
+        registry=tools.registry,
+        calls=tools.calls,
+        pages=tools.pages,
+        resources=tools.resources,
+        prompts=tools.prompts,
+        search=tools.search,
+        extensions=extensions,
+        listen=tools.changes.listen,
+        middleware=(tracing.middleware, refuse, tools.search.declare, state_boundary),
+        default_actor=default_actor,
+        list_ttl_ms=tools.settings.list_ttl_ms,
     )
 
 

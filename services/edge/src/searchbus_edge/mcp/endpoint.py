@@ -21,13 +21,11 @@ from searchbus_bus.tasks import all_of
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.subjects import is_token
 
-from ..catalog.registry import Registry
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer, PlainAnswer
 from ..http.body import check_media_types
 from ..http.faults import refused, unknown_toolset
 from ..http.head import HttpRefusal, Received
 from ..tools.admission import HttpPolicy
-from ..tools.call import ToolCalls
 from ..tools.faults import raise_for
 from ..tools.resolve import Target
 from .fast import FastWay
@@ -61,17 +59,15 @@ class McpEndpoint:
         self,
         path: str,
         server: EndpointServer,
-        calls: ToolCalls,
         policy: HttpPolicy,
         running: RunningRequests,
     ) -> None:
         self._path = path
         self._server = server
-        self._calls = calls
         self._policy = policy
         self._running = running
         self._kernel = Kernel(server.mcp)
-        self._fast = FastWay(server, self._kernel, calls, policy.tracing)
+        self._fast = FastWay(server, self._kernel, policy.tracing)
         self._search = FastSearch(server, policy.tracing)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -110,7 +106,7 @@ class McpEndpoint:
             return None
         name = message.called_tool()
         view = self._server.view
-        return self._calls.resolver.of_names(view, name, message.named_argument)
+        return self._server.calls.resolver.of_names(view, name, message.named_argument)
 
     async def _serve(
         self,
@@ -244,30 +240,21 @@ class Endpoints:
     """Makes each endpoint at its first request: a new toolset needs no restart."""
 
     def __init__(
-        self,
-        registry: Registry,
-        servers: EndpointServers,
-        calls: ToolCalls,
-        policy: HttpPolicy,
-        running: RunningRequests,
+        self, servers: EndpointServers, policy: HttpPolicy, running: RunningRequests
     ) -> None:
-        self._registry = registry
         self._servers = servers
-        self._calls = calls
         self._policy = policy
         self._running = running
         self._endpoints: dict[str | None, McpEndpoint] = {}
 
     def get(self, toolset: str | None) -> McpEndpoint | None:
         """The endpoint `/mcp` (None) or one below it; None for an unknown name."""
-        if toolset is not None and not self._registry.offers(toolset):
+        if toolset is not None and not self._servers.registry.offers(toolset):
             return None
         endpoint = self._endpoints.get(toolset)
         if endpoint is None:
             path = "/mcp" if toolset is None else f"/mcp/{toolset}"
-            endpoint = McpEndpoint(
-                path, self._servers.get(toolset), self._calls, self._policy, self._running
-            )
+            endpoint = McpEndpoint(path, self._servers.get(toolset), self._policy, self._running)
             self._endpoints[toolset] = endpoint
         return endpoint
 

@@ -86,12 +86,10 @@ _page_params = msgspec.json.Decoder(_PageParams)
 class FastWay:
     """The fast way of one endpoint; `kernel` makes each page once, and renders all else."""
 
-    def __init__(
-        self, server: EndpointServer, kernel: Kernel, calls: ToolCalls, tracing: Tracing
-    ) -> None:
+    def __init__(self, server: EndpointServer, kernel: Kernel, tracing: Tracing) -> None:
         self._server = server
         self._kernel = kernel
-        self._calls = calls
+        self._calls = server.calls
         self._tracing = tracing
         self._stamp: dict[str, Any] = server.mcp.server_info_stamp
         self._pages: MadeOf[tuple[Any, ...], Raw] = MadeOf(_MAX_PAGES)

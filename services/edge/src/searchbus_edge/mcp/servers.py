@@ -10,7 +10,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -58,8 +58,8 @@ _MAX_NAMES_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Handlers:
-    """What all endpoints share.
+class EndpointServers:
+    """One server per endpoint, made at its first use: a new toolset needs no restart.
 
     Args:
         listen: serves `subscriptions/listen`.
@@ -82,29 +82,22 @@ class Handlers:
     middleware: Sequence[Any]
     default_actor: Actor
     list_ttl_ms: int
-
-
-class EndpointServers:
-    """One server per endpoint, made at its first use: a new toolset needs no restart."""
-
-    def __init__(self, handlers: Handlers) -> None:
-        self._handlers = handlers
-        self._servers: dict[str | None, EndpointServer] = {}
+    _made: dict[str | None, EndpointServer] = field(default_factory=dict)
 
     def get(self, toolset: str | None) -> EndpointServer:
         """The server of `/mcp` (None) or `/mcp/<toolset>`."""
-        server = self._servers.get(toolset)
-        if server is None:
-            server = self._servers[toolset] = EndpointServer(toolset, self._handlers)
-        return server
+        if toolset not in self._made:
+            self._made[toolset] = EndpointServer(toolset, self)
+        return self._made[toolset]
 
 
 class EndpointServer:
     """The handlers of one endpoint, which may join toolsets; `mcp` is the SDK's server."""
 
-    def __init__(self, toolset: str | None, handlers: Handlers) -> None:
+    def __init__(self, toolset: str | None, handlers: EndpointServers) -> None:
         self._toolset = toolset
         self._handlers = handlers
+        self.calls = handlers.calls
         self.search = handlers.search
         self.joins = handlers.registry.joins(toolset)
         hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
