@@ -71,6 +71,7 @@ def post(way, make_tool, clock):
         largest_request=lambda: view.max_request_bytes,
     )  # fmt: skip
     resolver = Resolver(SimpleNamespace(view=lambda toolset: view))
+    server.calls = SimpleNamespace(resolver=resolver)
     audit = AuditLog()
     policy = HttpPolicy(
         authenticator=Authenticator(keys=Keys(), resource_url="https://x.example"),
@@ -81,7 +82,7 @@ def post(way, make_tool, clock):
         audit=audit,
     )
     running = RunningRequests(MemoryBroker().connect(), b"key", service="connector")
-    tested = McpEndpoint("/mcp", server, SimpleNamespace(resolver=resolver), policy, running)
+    tested = McpEndpoint("/mcp", server, policy, running)
     tested._fast = way
 
     async def send_request(*chunks, key="alice", method="POST", headers=(), more=()):
