@@ -79,14 +79,11 @@ _PLENTY_BYTES = 16 * RESERVE_BYTES
 _LEAST_BYTES = 64 * 2**10
 
 
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 @contextmanager
 def space_for_start(
-    folder: Path, user: str, *, free_bytes: Callable[[Path], int] = _free_bytes
-) -> Iterator[None]:
+    folder: Path, user: str,
+    *, free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+) -> Iterator[None]:  # fmt: skip
     """Keep a few MiB of a data folder for starts on a full disk; release them for the block.
 
     A start writes small files: configuration, ports, what the document store needs to open. While

@@ -52,6 +52,7 @@ def _texts(cls: type[BaseModel]) -> dict[str, str]:
 
 def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting:
     value = _without_null(field, named)
+    inner = _without_null(value.get("items") or {}, named)
     ends = {"array": "Items", "string": "Length"}.get(value.get("type", ""), "imum")
     return Setting(
         name=name,
@@ -61,9 +62,9 @@ def _setting(name: str, field: dict[str, Any], named: dict[str, Any]) -> Setting
         least=value.get(f"min{ends}"),
         most=value.get(f"max{ends}"),
         above=value.get("exclusiveMinimum"),
-        choices=tuple(_choices(value, named)),
+        choices=tuple(value.get("enum") or inner.get("enum") or ()),
         pattern=value.get("pattern", ""),
-        secret=_is_secret(value, named),
+        secret="password" in (value.get("format"), inner.get("format")),
     )
 
 
@@ -83,13 +84,3 @@ def _kind(value: dict[str, Any], named: dict[str, Any]) -> str:
     if isinstance(inner, dict) and kind in ("list", "table"):
         return f"{kind} of {_kind(_without_null(inner, named), named).partition(' of ')[0]}s"
     return kind
-
-
-def _choices(value: dict[str, Any], named: dict[str, Any]) -> list[str]:
-    inner = _without_null(value.get("items") or {}, named)
-    return value.get("enum") or inner.get("enum") or []
-
-
-def _is_secret(value: dict[str, Any], named: dict[str, Any]) -> bool:
-    inner = _without_null(value.get("items") or {}, named)
-    return "password" in (value.get("format"), inner.get("format"))

@@ -119,7 +119,9 @@ def parse_query(
                 translated = True
                 continue
             near = None
-            strange += not in_use and _is_plain(word)
+            # Written as a common word, not as a name or an identifier.
+            plain = len(word) >= _MIN_TYPO_CHARS and word.islower() and word.isascii()
+            strange += plain and not in_use
             if not (in_use or is_unspaced(word)) and compared < _MAX_TYPOS:
                 compared += 1
                 near = _nearest(fold(word), vocabulary())
@@ -149,11 +151,6 @@ def _sentences(query: str) -> tuple[str, ...]:
     stripped = [sentence.strip() for sentence in _SENTENCE_END.split(query)]
     found = [sentence for sentence in stripped if len(sentence) >= _MIN_SENTENCE_CHARS]
     return tuple(found[:_MAX_SENTENCES]) if len(found) > 1 else ()
-
-
-def _is_plain(word: str) -> bool:
-    """Whether it is written as a common word, not as a name or an identifier."""
-    return len(word) >= _MIN_TYPO_CHARS and word.islower() and word.isascii()
 
 
 def _nearest(word: str, vocabulary: list[str]) -> str | None:

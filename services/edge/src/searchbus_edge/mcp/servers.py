@@ -5,7 +5,6 @@ The same server serves HTTP and stdio, in all revisions that the SDK negotiates.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from collections import Counter
@@ -29,6 +28,7 @@ from mcp_types import INVALID_REQUEST
 from pydantic import BaseModel, ValidationError
 
 from searchbus_bus import Bus
+from searchbus_bus.tasks import Background
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault
 from searchbus_contracts.attach import ATTACHED_BY
 
@@ -274,7 +274,7 @@ class ListChanges:
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self._published = InMemorySubscriptionBus()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Background()
         # All together are limited as connections.
         self._handler = ListenHandler(self._published, max_subscriptions=sys.maxsize)
         self._streams: Counter[str] = Counter()
@@ -303,9 +303,7 @@ class ListChanges:
         """Tell every listening client that tools, prompts and resources have changed."""
         log.info("the lists of tools, prompts and resources have changed")
         self.on_change()
-        task = asyncio.get_running_loop().create_task(self._publish())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._publish())
 
     def close(self) -> None:
         """End the open streams, and begin no more: they would hold up the server's shutdown."""

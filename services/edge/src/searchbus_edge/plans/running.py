@@ -207,7 +207,11 @@ class Run:
                 raise self._too_many(1)
             self.made += 1
             try:
-                reply = (await self._calls.call(self._request(name, arguments))).reply
+                request = ToolRequest(
+                    self._call.actor, self._resolve(name, arguments), arguments,
+                    timeout_s=self._left_s, for_composite=True,
+                )  # fmt: skip
+                reply = (await self._calls.call(request)).reply
             except MCPError as error:
                 code = ErrorCode.INVALID_ARGUMENT
                 if error.error.code == types.INTERNAL_ERROR:
@@ -228,12 +232,6 @@ class Run:
                 self._refused[name] = fault
             raise fault
         return self._read(reply)
-
-    def _request(self, name: str, arguments: dict[str, Any]) -> ToolRequest:
-        return ToolRequest(
-            self._call.actor, self._resolve(name, arguments), arguments,
-            timeout_s=self._left_s, for_composite=True,
-        )  # fmt: skip
 
     def _read(self, reply: Reply) -> Any:
         """What paths see: the structured result, else the text, as JSON where it is some."""

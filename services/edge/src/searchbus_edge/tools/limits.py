@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Protocol
 
 from cachetools import LRUCache
 
@@ -38,13 +37,6 @@ _MOST_OWED_S = 5.0
 _ATTEMPTS = 20
 _MAX_LOCAL_CALLERS = 100_000
 _MAX_LEASES = 50_000
-
-
-class Limiter(Protocol):
-    """Admits requests, on this edge alone or over several."""
-
-    async def admit(self, caller: str) -> None:
-        """Count one request; raises Fault(rate_limited) with the time to wait."""
 
 
 class LocalLimiter:
@@ -257,6 +249,9 @@ class SharedLimiter:
         part = common_s * self.rate_per_s / max(1, self._edges()) + 1
         owed_s = min(min(admitted, part) * gcra.interval, _MOST_OWED_S)
         return _Count(max(counted.arrival_s + owed_s, known_s), counted.since_s)
+
+
+Limiter = LocalLimiter | SharedLimiter
 
 
 class CallerLimits:
