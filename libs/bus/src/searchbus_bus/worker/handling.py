@@ -112,7 +112,7 @@ class Replies:
 
     async def event(self, message: Message, event: ToolEvent) -> None:
         """Send progress or a log line before the reply."""
-        headers = {EVENT: event.kind}
+        headers: dict[str, str] = {EVENT: event.kind}
         await publish_or_log(
             self._transport, message.reply, encode(event), "a progress event", headers=headers
         )

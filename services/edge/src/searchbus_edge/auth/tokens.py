@@ -66,8 +66,9 @@ async def verify_signature(token: str, source: Jwks) -> bytes:
     except (JoseError, ValueError, RecursionError, TypeError):
         raise UnauthenticatedError(_REFUSED) from None
     algorithm, kid = header.get("alg"), header.get("kid")
-    known = isinstance(algorithm, str) and algorithm in ALGORITHMS
-    if not known or not isinstance(kid, str | None) or "crit" in header or "b64" in header:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        raise UnauthenticatedError(_REFUSED)
+    if not isinstance(kid, str | None) or "crit" in header or "b64" in header:
         raise UnauthenticatedError(_REFUSED)
     for key in await source.keys(kid, algorithm):
         try:

@@ -47,7 +47,9 @@ def tavily_app(calls: HttpCalls, *, clock: Callable[[], float] = time.time) -> F
     """The application of the interface; `clock` gives seconds of the epoch."""
     app = plain_app(calls, TAVILY)
 
-    async def serve(request: Request, ask: Callable[..., Awaitable[Struct]], *given: date) -> Any:
+    async def serve(
+        request: Request, ask: Callable[..., Awaitable[Struct]], *given: date
+    ) -> PlainAnswer:
         received, body = await _admit(calls, request)
 
         async def work(call: CallWebTool) -> PlainAnswer:

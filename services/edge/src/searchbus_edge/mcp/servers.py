@@ -114,14 +114,8 @@ class EndpointServer:
             },
             get_tool_input_schema=self._input_schema,
             on_list_prompts=guarded(self._listing(handlers.pages.prompts)),
-            on_get_prompt=guarded(
-                lambda ctx, params: handlers.prompts.get(
-                    self._actor(ctx), self.view, params.name, params.arguments or {}
-                )
-            ),
-            on_completion=guarded(
-                lambda ctx, params: handlers.prompts.complete(self._actor(ctx), self.view, params)
-            ),
+            on_get_prompt=guarded(self._get_prompt),
+            on_completion=guarded(self._complete),
             on_list_resources=guarded(self._list_resources),
             on_list_resource_templates=guarded(self._listing(handlers.pages.templates)),
             on_read_resource=guarded(self._read_resource),
@@ -220,6 +214,18 @@ class EndpointServer:
             if tasks is not None and takes_tasks(ctx):
                 return await tasks.call(request, self._toolset)
             return await calls.call(request)
+
+    async def _get_prompt(
+        self, ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        return await self._handlers.prompts.get(
+            self._actor(ctx), self.view, params.name, params.arguments or {}
+        )
+
+    async def _complete(
+        self, ctx: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        return await self._handlers.prompts.complete(self._actor(ctx), self.view, params)
 
     async def _read_resource(
         self, ctx: Context, params: types.ReadResourceRequestParams
