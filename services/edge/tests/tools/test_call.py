@@ -24,13 +24,13 @@ from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.catalog.view import ListedTool
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.search.lazy import Lazy, own_tools
+from searchbus_edge.tools.arguments import check_arguments
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.budgets import Budgets
 from searchbus_edge.tools.call import (
     ToolCalls,
     ToolRequest,
     _outcome,
-    _validate,
     require_capabilities,
 )
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
@@ -449,5 +449,5 @@ def test_arguments_that_are_far_too_deep_are_refused_as_such(make_tool):
     for _ in range(900):
         arguments = {"inner": arguments}
     with pytest.raises(Fault, match="nested too deeply") as caught:
-        _validate(make_tool(input_schema=schema), ToolRequest(None, None, arguments))
+        check_arguments(make_tool(input_schema=schema), arguments)
     assert caught.value.code == "invalid_argument"
