@@ -39,15 +39,6 @@ def test_passage_with_the_querys_own_words_is_lifted():
     assert question.lift(hit("pears from Peru")) == 0.0
 
 
-def test_rare_name_for_what_is_described_counts_as_the_querys_own():
-    """Where the profile has the name; one of several suffices."""
-    profile = Profile(synonyms={"Ebola, Liberia": ("west african virus",)})
-    question = Question("who feared the West African virus", profile, {})
-    question.weigh({"Ebola": 9.0, "Liberia": 9.0}, {"Ebola", "Liberia"})
-    assert question.lift(hit("worries about Ebola")) == pytest.approx(NAMES_LIFT)
-    assert question.lift(hit("worries about pears")) == 0.0
-
-
 def test_sentence_with_the_querys_words_is_lifted():
     """More than a passage that has them here and there."""
     question = Question("limit per counterparty", Profile(), {})

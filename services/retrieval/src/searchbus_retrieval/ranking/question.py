@@ -116,13 +116,12 @@ class Question:
         self.replaced = self.synonyms.replaced.union(*events)
         self._opening = opening_words(query)
         order_words = self._order.words.values() if self._order is not None else ()
-        self._called = name_words(f"the {self.synonyms.words}")
         self._all_names = [
             name
             for name in dict.fromkeys([*name_words(query), *self._opening])
             if name not in profile.subject
         ]
-        words = [*self._all_names, *self._called, *order_words]
+        words = [*self._all_names, *order_words]
         self.words = list(dict.fromkeys(words))
         own = beginnings(query).values()
         # The dates have found the documents; their sentences need not repeat them.
@@ -165,7 +164,6 @@ class Question:
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
         self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
         self._names = [name for name in self._all_names if name in rare]
-        self._called = [name for name in self._called if name in rare]
 
     @property
     def sought_words(self) -> str:
@@ -230,7 +228,7 @@ class Question:
         """What the passage's own text adds to its score, by reason."""
         return {
             "literal": self._literal_lift(hit),
-            "names": NAMES_LIFT * max(self._share_of_names(hit), self._is_called(hit)),
+            "names": NAMES_LIFT * self._share_of_names(hit),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
             "sentence": self._sentence_lift * self._sentences.share_in(hit.payload["text"]),
             "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
@@ -295,10 +293,6 @@ class Question:
         text = f"{hit.payload['title']} {hit.payload['text']}"
         there = sum(self._rarity[name] for name in self._names if has_word(text, name))
         return there / sum(self._rarity[name] for name in self._names)
-
-    def _is_called(self, hit: Hit) -> bool:
-        """Whether it has a rare name for what the question describes."""
-        return any(has_word(hit.payload["text"], name) for name in self._called)
 
     def _share_of_quantities(self, hit: Hit) -> float:
         if not self._quantities:
