@@ -18,6 +18,7 @@ import uvicorn.server
 from hypothesis import settings
 
 from searchbus_testing import NatsServer, watch_this_process
+from searchbus_testing.forks import run_forked
 
 TOGETHER = {
     "tests/e2e/": "one stack",
@@ -31,11 +32,22 @@ BY_FILE = tuple(f"tests/e2e/test_{name}.py" for name in ("attach", "documentatio
 """They start stacks of their own."""
 APART = (
     "services/attach/tests/test_neighbours.py",
+    "services/browser/tests/test_rendering.py",
     "tests/chaos/test_rows.py",
+    "tests/console/test_pages.py",
+    "tests/processes/test_backup.py",
     "tests/processes/test_wrong_settings.py",
+    "tests/security/test_memory.py",
     "tests/simulation/",
 )
 """Starts of paths whose tests share nothing, and take long one after the other."""
+FIRST = (
+    *(start for start, what in TOGETHER.items() if what == "images"),
+    "tests/e2e/",
+    "tests/integration/test_release.py",
+    "tests/dist/test_installers.py",
+)
+"""Starts of paths whose units take longest: they begin before all others."""
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 
 # Replies are checked against their types, field by field; processes that tests start do it too.
@@ -82,23 +94,26 @@ def pytest_sessionstart() -> None:
     watch_this_process()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests that share something in one worker of pytest-xdist; else those of a file.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--processes 4`: see `searchbus_testing.forks`."""
+    parser.addoption("--processes", type=int, default=1, help="run tests in so many processes")
 
-    Its own `--dist loadgroup` has no effect with this pytest, which keeps node ids elsewhere.
-    """
-    from xdist.scheduler import LoadScopeScheduling
 
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.split("::", 1)[0]
-            if path.startswith(APART):
-                return nodeid
-            shared = (what for start, what in TOGETHER.items() if path.startswith(start))
-            return path if path in BY_FILE else next(shared, path)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run in several processes, where that is asked for and there are tests to run."""
+    count = session.config.getoption("processes")
+    if count == 1 or session.config.option.collectonly or session.testsfailed:
+        return None  # as pytest does it
+    return run_forked(session, _unit_of, count)
 
-    return Scheduling(config, log)
+
+def _unit_of(nodeid: str) -> str:
+    """Tests that share something run in one process, else those of a file."""
+    path = nodeid.split("::", 1)[0]
+    if path.startswith(APART):
+        return nodeid
+    shared = (what for start, what in TOGETHER.items() if path.startswith(start))
+    return path if path in BY_FILE else next(shared, path)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,13 +127,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the images, which take longest; leave out the tests over reference data where
-    there is none.
+    """Begin with what takes longest; leave out the tests over reference data where there is none.
 
     The latter are extra: others test the same code with invented data. In CI they must run.
     """
-    images = tuple(path for path, what in TOGETHER.items() if what == "images")
-    items.sort(key=lambda item: not item.nodeid.startswith(images))
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     if REFERENCE.is_dir() or os.environ.get("CI"):
         return
     extra = [item for item in items if "reference" in getattr(item, "fixturenames", ())]
