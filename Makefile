@@ -1,6 +1,6 @@
 # searchbus: `make run` and `make test` need git, make and Python 3.11+; they set themselves up.
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest
+PYTEST := $(PY) -m pytest --dist loadfile --no-loadscope-reorder
 PORT ?= 8080
 BASE ?= python:3.11-slim
 TAG ?= dev
@@ -22,9 +22,9 @@ setup: ## .venv with packages, model and searchbus; returns at once when it is u
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
 test: setup ## the tests that need nothing but this machine, in under four minutes
-	@$(PYTEST) --processes 4 -m "not slow"
+	@$(PYTEST) -n 4 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
-	@$(PYTEST) --processes 6
+	@$(PYTEST) -n 6
 check: setup ## lint, format, types; types also as on macOS
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .

@@ -18,7 +18,6 @@ import uvicorn.server
 from hypothesis import settings
 
 from searchbus_testing import NatsServer, watch_this_process
-from searchbus_testing.forks import run_forked
 
 TOGETHER = {
     "tests/e2e/": "one stack",
@@ -47,7 +46,7 @@ FIRST = (
     "tests/integration/test_release.py",
     "tests/dist/test_installers.py",
 )
-"""Starts of paths whose units take longest: they begin before all others."""
+"""Starts of paths whose tests take longest together: they begin before all others."""
 REFERENCE = Path(__file__).resolve().parent.parent / "shared"
 
 # Replies are checked against their types, field by field; processes that tests start do it too.
@@ -94,26 +93,23 @@ def pytest_sessionstart() -> None:
     watch_this_process()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--processes 4`: see `searchbus_testing.forks`."""
-    parser.addoption("--processes", type=int, default=1, help="run tests in so many processes")
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests that share something in one worker of pytest-xdist; else those of a file.
 
+    Its own `--dist loadgroup` has no effect with this pytest, which keeps node ids elsewhere.
+    """
+    from xdist.scheduler import LoadScopeScheduling
 
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run in several processes, where that is asked for and there are tests to run."""
-    count = session.config.getoption("processes")
-    if count == 1 or session.config.option.collectonly or session.testsfailed:
-        return None  # as pytest does it
-    return run_forked(session, _unit_of, count)
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::", 1)[0]
+            if path.startswith(APART):
+                return nodeid
+            shared = (what for start, what in TOGETHER.items() if path.startswith(start))
+            return path if path in BY_FILE else next(shared, path)
 
-
-def _unit_of(nodeid: str) -> str:
-    """Tests that share something run in one process, else those of a file."""
-    path = nodeid.split("::", 1)[0]
-    if path.startswith(APART):
-        return nodeid
-    shared = (what for start, what in TOGETHER.items() if path.startswith(start))
-    return path if path in BY_FILE else next(shared, path)
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

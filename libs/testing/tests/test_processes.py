@@ -16,17 +16,9 @@ from searchbus_testing import Stack, alive, descendants, eventually, free_port
 
 CONFTEST = """
 from searchbus_testing import watch_this_process
-from searchbus_testing.forks import run_forked
 
 def pytest_sessionstart():
     watch_this_process()
-
-def pytest_addoption(parser):
-    parser.addoption("--processes", type=int)
-
-def pytest_runtestloop(session):
-    if session.config.getoption("processes"):
-        return run_forked(session, str, session.config.getoption("processes"))
 """
 TEST = """
 import time
@@ -87,17 +79,17 @@ def test_free_ports_differ():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "processes"), [(signal.SIGTERM, "0"), (signal.SIGKILL, "0"), (signal.SIGKILL, "1")]
+    ("number", "workers"), [(signal.SIGTERM, "0"), (signal.SIGKILL, "0"), (signal.SIGKILL, "1")]
 )
-def test_killed_pytest_leaves_no_process_of_a_stack(tmp_path: Path, number, processes):
-    """Neither by SIGTERM nor by SIGKILL, also where a process that was forked runs the test."""
+def test_killed_pytest_leaves_no_process_of_a_stack(tmp_path: Path, number, workers):
+    """Neither by SIGTERM nor by SIGKILL, with and without workers of pytest-xdist."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_hanging.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     log = tmp_path / "pytest.log"
     with log.open("wb") as file:
         run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "--processes", processes, "-p", "no:cacheprovider", tmp_path],
+            [sys.executable, "-m", "pytest", "-n", workers, "-p", "no:cacheprovider", tmp_path],
             cwd=tmp_path, stdout=file, stderr=file,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
         )  # fmt: skip

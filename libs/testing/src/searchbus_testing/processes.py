@@ -90,7 +90,7 @@ def watch_this_process() -> None:
     A mark in the environment is used and not the parent's id or the process group: services start
     in sessions of their own, and a process whose parent was killed has lost its ancestry.
     """
-    # A run within a run (one of several processes, a test that runs pytest) extends the outer mark.
+    # A run within a run (xdist's workers, a test that runs pytest) extends the outer mark.
     mark = ".".join([*filter(None, [os.environ.get(MARK)]), secrets.token_hex(6)])
     environment = {key: value for key, value in os.environ.items() if key != MARK}
     program = Path(__file__).with_name("watcher.py")
