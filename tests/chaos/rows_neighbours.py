@@ -54,7 +54,7 @@ WAYS = (*COMMANDS, *(f"{way}-url" for way in URLS))
 _SHORT = ("flood", "giant", "hang", "values-url", "hang-url")
 """Each way is a test of services/attach/tests/test_neighbours.py."""
 RATE_PER_S = 100.0
-ROUNDS, CALLS = 5, 240
+ROUNDS, CALLS = 5, 400
 WAY_S = 300.0
 """Of one way; ten times what it takes on two CPUs. After that it is a miss, and the next one begins."""
 
