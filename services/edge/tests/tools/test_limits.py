@@ -180,6 +180,26 @@ async def test_what_an_only_edge_admitted_counts_when_a_second_one_joins(clock):
     assert 0.85 * 300 <= got <= 1.05 * 310
 
 
+async def test_calls_before_a_second_edge_joined_are_not_held_against_a_caller(clock):
+    """It keeps to its limit, and comes to the first edge again after a minute at the second."""
+    store, count = MemoryKeyValue(ttl_s=3600, clock=clock), 1
+    first, second = (
+        SharedLimiter("x", store, 10.0, 10, clock=clock, edges=lambda: count) for _ in range(2)
+    )
+
+    async def a_minute_at(edge: SharedLimiter) -> int:
+        got = 0
+        for _ in range(60):
+            clock.now_s += 1.0
+            got += await admitted(edge)
+        return got
+
+    assert await a_minute_at(first) == 60
+    count = 2
+    assert await a_minute_at(second) == 60
+    assert await admitted(first)
+
+
 async def test_edges_share_the_limit_while_the_store_is_away(clock):
     """Three of them admit no more than one, before, meanwhile and after."""
     store = MemoryKeyValue(ttl_s=3600, clock=clock)

@@ -245,8 +245,9 @@ class SharedLimiter:
         if counted.arrival_s <= start_s + gcra.tolerance + gcra.interval:
             # Nobody counts here faster than the limit since then.
             return _Count(max(counted.arrival_s, known_s), now_s)
-        common_s = now_s - max(start_s, counted.since_s)
-        part = common_s * self.rate_per_s / max(1, self._edges()) + 1
+        # This edge's last call was not later than `known_s`: it may have been idle since.
+        common_s = min(now_s, known_s) - max(start_s, counted.since_s)
+        part = max(0.0, common_s * self.rate_per_s / max(1, self._edges()) + 1)
         owed_s = min(min(admitted, part) * gcra.interval, _MOST_OWED_S)
         return _Count(max(counted.arrival_s + owed_s, known_s), counted.since_s)
 
