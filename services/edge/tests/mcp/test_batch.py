@@ -49,10 +49,12 @@ class Server:
 
     def __init__(self) -> None:
         self.received = []
+        self.answers = []
         self.cancelled = 0
 
     async def message(self, received, message, answer) -> None:
         self.received.append(received)
+        self.answers.append(answer)
         if isinstance(message, Invalid):
             await answer.finish(encode_error(message.id, message.code, message.message), status=400)
         elif isinstance(message, Notification):
@@ -106,6 +108,12 @@ async def test_stream_holds_events_and_responses(run):
     assert kind == b"text/event-stream"
     assert body.count(b"notifications/progress") == 2
     assert body.count(b'"result"') == 2
+
+
+async def test_no_response_is_kept_once_it_is_in_the_stream(run, server):
+    """Fifty large ones would be in memory until the last message ends."""
+    await run(message(1), message(2), accept="text/event-stream")
+    assert [answer.response for answer in server.answers] == [b"", b""]
 
 
 async def test_notifications_alone_are_accepted(run):

@@ -318,9 +318,11 @@ class _Part:
 
     async def finish(self, *parts: bytes, status: int = 200) -> None:
         self.finished = True
-        self.response = b"".join(parts)
-        if self.response:
-            await self.notify(self.response)
+        response = b"".join(parts)
+        if self._stream is None:
+            self.response = response
+        elif response:
+            await self._stream.notify(response)
 
 
 def _checked(value: Any) -> Message:
