@@ -21,7 +21,7 @@ run_service(SERVICE)
 
 
 def test_validators_of_the_protocol_are_built_at_their_first_use():
-    """All of them take a seventh of the CPU time of the edge's start."""
+    """All of them take an eighth of the CPU time of the edge's start."""
     found = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True
     )

@@ -349,12 +349,16 @@ async def test_a_stream_ends_with_the_key_of_its_caller(tmp_path, monkeypatch):
         assert edge.changes._streams == {}
 
 
-async def test_reads_of_services_count_as_calls(caplog):
+@pytest.mark.parametrize(
+    "limits",
+    [{"daily_budgets": {"caller_calls": 2}}, {"call_rate_per_s": 0.001, "call_burst": 2}],
+)
+async def test_reads_of_services_count_as_calls(caplog, limits):
     """They give what tools give: by them no caller gets past its limits, and out of the log."""
     caplog.set_level(logging.INFO, "searchbus.audit")
     broker = MemoryBroker()
     await broker.connect(name="dictionary").serve(dictionary_worker(Dictionary()))
-    settings = EdgeSettings(daily_budgets={"caller_calls": 2})
+    settings = EdgeSettings(**limits)
     async with (
         open_edge(broker.connect(name="edge"), settings) as edge,
         HttpServer.serving(build_app(edge, Health())) as server,
