@@ -223,6 +223,24 @@ async def test_clock_that_is_set_back_lengthens_no_wait(kv, monkeypatch, shared)
         assert least_ms <= caught.value.failure.retry_after_ms <= least_ms + 1
 
 
+async def test_clocks_that_differ_let_no_more_through(kv, monkeypatch):
+    """Of two hosts whose requests wait by turns, 20 take 19 seconds, but for what they differ."""
+    waits_s = []
+    sleep = asyncio.sleep
+
+    async def recorded(wait_s):
+        waits_s.append(wait_s)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", recorded)
+    replicas = [SharedPace(kv, "key", rate_per_s=1) for _ in range(2)]
+    for _ in range(10):
+        for now_s, pace in zip((1_000_000.0, 1_000_000.9), replicas, strict=True):
+            monkeypatch.setattr(time, "time", lambda now_s=now_s: now_s)
+            await pace.slot(timeout_s=60.0)
+    assert 18 < max(waits_s) < 20
+
+
 async def test_zero_switches_the_limit_off(kv):
     """No state is written."""
     pace = SharedPace(kv, "key", rate_per_s=0)

@@ -180,6 +180,8 @@ def _too_late(wait_s: float) -> Fault:
 _ATTEMPTS = 30
 _MAX_PAUSE_S = 0.01
 """Before the next compare and set, so that replicas do not collide again."""
+_MAX_SKEW_MS = 1000.0
+"""As far clocks of hosts may differ: the arrival time must not move by that with each replica."""
 
 
 class SharedPace:
@@ -276,7 +278,8 @@ def _arrival_ms(value: bytes, now_ms: float) -> float:
     ValueError."""
     # Releases before this one wrote no second number.
     arrival_ms, written_ms = [*map(float, value.split()), 0.0][:2]
-    return arrival_ms - max(0.0, written_ms - now_ms)
+    back_ms = written_ms - now_ms
+    return arrival_ms - back_ms if back_ms > _MAX_SKEW_MS else arrival_ms
 
 
 def _checked_wait(wait_ms: float, timeout_ms: float) -> float:
