@@ -25,7 +25,7 @@ from searchbus_vectors import (
     open_store,
 )
 from searchbus_vectors.server import ServerStore
-from searchbus_vectors.server_types import address_of, connect
+from searchbus_vectors.server_types import address_of, alias, connect
 
 from .conftest import point, query
 
@@ -208,14 +208,21 @@ async def test_many_points_go_in_several_requests():
     await store.close()
 
 
-async def test_collection_of_another_program_is_not_changed():
-    """It has no alias of ours."""
+@pytest.mark.parametrize("name", ["theirs", "current"])
+async def test_collection_of_another_program_is_not_changed(name):
+    """It has no alias of ours, but may have one of that program."""
     store = await open_store(url=":memory:")
     await store._client.create_collection("theirs", vectors_config={})
-    await store.drop_collection("theirs")
+    await store._change_aliases(alias("current", "theirs"))
+    await store.drop_collection(name)
     with pytest.raises(StoreUnavailableError, match="of another program"):
-        await store.ensure_collection("theirs", {"year": "integer"})
+        await store.ensure_collection(name, {"year": "integer"})
     assert [c.name for c in (await store._client.get_collections()).collections] == ["theirs"]
+    await store.ensure_collection("ours", {})
+    if name == "current":
+        with pytest.raises(StoreUnavailableError, match="of another program"):
+            await store.rename_collection("ours", name)
+    assert await store._aliases() == {"current": "theirs", "ours": "ours~1"}
     await store.close()
 
 

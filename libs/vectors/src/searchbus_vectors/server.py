@@ -104,14 +104,12 @@ class ServerStore(VectorStore):
     ) -> None:
         """Create the collection and its payload indexes; raises StoreUnavailableError where
         another program has one of this name."""
-        if name not in await self._aliases():
+        if name in (aliases := await self._aliases()):
+            self._require_ours(name, aliases[name])
+        else:
             taken = await self._request("", self._client.get_collections())
             if name in [one.name for one in taken.collections]:  # aliases are not among them
-                raise StoreUnavailableError(
-                    f"{self._name} has a collection {name} of another program.",
-                    "Take another name.",
-                    retryable=False,
-                )
+                self._require_ours(name, name)
             await self._create(name, dimensions)
         if self._local:  # the local mode has no payload indexes and warns about each
             return
@@ -122,6 +120,14 @@ class ServerStore(VectorStore):
                 self._client.create_payload_index(
                     name, field_name, field_schema=schema, wait=True, timeout=TIMEOUT_S
                 ),
+            )
+
+    def _require_ours(self, name: str, target: str) -> None:
+        if not _NUMBER.search(target):
+            raise StoreUnavailableError(
+                f"{self._name} has a collection {name} of another program.",
+                "Take another name.",
+                retryable=False,
             )
 
     async def _create(self, name: str, dimensions: int) -> None:
@@ -151,6 +157,7 @@ class ServerStore(VectorStore):
         target = aliases.get(name)
         if target is None:
             raise CollectionMissingError(name)
+        self._require_ours(to, aliases.get(to, target))
         await self._change_aliases(
             alias(to, target),
             q.DeleteAliasOperation(delete_alias=q.DeleteAlias(alias_name=name)),
@@ -174,7 +181,8 @@ class ServerStore(VectorStore):
 
     async def drop_collection(self, name: str) -> None:
         """Delete the collection, and its alias with it; not one of another program."""
-        if target := (await self._aliases()).get(name):
+        target = (await self._aliases()).get(name, "")
+        if _NUMBER.search(target):
             await self._delete(target)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
