@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import shutil
 import time
 from pathlib import Path
 from typing import IO
@@ -33,12 +34,15 @@ def claim_folder(data: Path) -> IO[str]:
         AlreadyRunningError: a stack runs, starts or stops there.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
-    if not data.exists() and (whole := restored(data)).is_dir():
+    whole = restored(data)
+    if not data.exists() and whole.is_dir():
         whole.rename(data)  # a restore was killed between its last two steps
         tell(f"{data} is now what an interrupted restore had put together")
     data.mkdir(mode=0o700, exist_ok=True)
     lock = (data / LOCK_FILE).open("a+")
     if _is_locked(lock):
+        # Of a restore that was killed before: it must not come back when the folder is deleted.
+        shutil.rmtree(whole, ignore_errors=True)
         return lock
     lock.close()
     state = read_state(data)

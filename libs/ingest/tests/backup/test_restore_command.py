@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from searchbus_cli.stack_folder import claim_folder
+from searchbus_cli.stack_folder import claim_folder, restored
 from searchbus_ingest.backup.restore_command import _exchange
 
 
@@ -32,3 +32,14 @@ def test_a_restore_that_is_killed_between_its_renames_is_finished(tmp_path, monk
     (kept,) = tmp_path.glob("data.before-*")
     assert (kept / "keys.json").read_text() == "data"
     assert "interrupted restore" in capsys.readouterr().err
+
+
+def test_a_restore_that_is_killed_before_its_renames_does_not_come_back(tmp_path):
+    """Not even when the folder is deleted later."""
+    folder = tmp_path / "data"
+    for path in (folder, restored(folder)):
+        path.mkdir()
+        (path / "keys.json").write_text(path.name)
+    claim_folder(folder).close()
+    assert not restored(folder).exists()
+    assert (folder / "keys.json").read_text() == "data"
