@@ -125,6 +125,7 @@ def _print(summary: Summary, collection: str, seconds: float, as_json: bool, ver
             "replaced": summary.replaced,
             "unchanged": summary.unchanged,
             "deleted": summary.deleted,
+            "missing": summary.missing,
             "chunks": summary.chunks,
             "skipped": [str(item) for item in summary.skipped],
             "skipped_by_reason": summary.reasons,

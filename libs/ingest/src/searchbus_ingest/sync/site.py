@@ -141,8 +141,9 @@ class SiteSource:
                 page = await self._client.get(
                     url, max_bytes=MAX_PAGE_BYTES, known="" if of_feed else known, polite=True
                 )
-                # Of the source's own host; the entries of a feed lead anywhere.
-                suffixes = _SUFFIXES if of_feed else _SUFFIXES | {"application/pdf": ".pdf"}
+                # Of the source's own host: a redirect leads anywhere, as the entries of a feed do.
+                own = of_feed is None and _host(page.url) == _host(self._url)
+                suffixes = _SUFFIXES | {"application/pdf": ".pdf"} if own else _SUFFIXES
                 body, charset = page.body, page.charset or ""
                 suffix = _suffix_of(page, suffixes)
                 entry.stamp = entry.stamp or page.stamp
