@@ -129,7 +129,7 @@ def test_an_input_of_vs_code_is_named_as_it_stands_in_the_file():
         ),
         ({"args": [["a"]]}, "args[0] is a list. Give a string."),
         ({"env": {"A": "a", "PORT": 80}}, "env.PORT is not text. Quote it."),
-        ({"env": ["A=a"]}, "env is a list. Give an object."),
+        ({"env": ["A=a"]}, "env is a list. Give a table."),
         ({"command": ["x"]}, "command is a list. Give a string."),
         ({"enabled": "no"}, "enabled is a string. Give true or false."),
         ({"max_callers": 0}, "max_callers is out of its limits. Give an integer of at least 1."),
@@ -158,7 +158,7 @@ def test_a_wrong_value_of_a_server_is_named(keys, message):
     ("auth", "message"),
     [
         ({}, "auth.type is missing. Give it."),
-        ("none", "auth is a string. Give an object or null."),
+        ("none", "auth is a string. Give a table."),
         (
             {"type": "oauth"},
             "auth.type has a value that is not allowed. Give one of: api_key, authorization_code, client_credentials, token_exchange.",
@@ -187,7 +187,7 @@ def test_a_wrong_value_of_a_table_in_a_server_is_named(auth, message):
         ),
         (
             {"tools": {"t": {"annotations": {"readOnlyHint": "yes"}}}},
-            ".tools.t: annotations.readOnlyHint is a string. Give true or false or null.",
+            ".tools.t: annotations.readOnlyHint is a string. Give true or false.",
         ),
     ],
 )

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -34,10 +34,6 @@ from ..errors import ServerDeclarationError
 from .host_files import parse_host_file
 from .servers import Server, parse_server
 from .views import DeclaredView, Selection, parse_selection, parse_view, parse_view_text
-
-if TYPE_CHECKING:
-    pass
-
 
 FILE_NAME = "attach.toml"
 PINS_NAME = "attach-pins.json"

@@ -259,4 +259,6 @@ def converted(where: str, keys: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(keys, kind)
     except msgspec.ValidationError as error:
-        raise ServerDeclarationError(f"{where}: {worded(error, kind)}") from None
+        # In words of TOML, which has no null.
+        wrong = worded(error, kind).replace(" or null", "").replace("an object", "a table")
+        raise ServerDeclarationError(f"{where}: {wrong}") from None
