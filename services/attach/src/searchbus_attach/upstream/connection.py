@@ -1,7 +1,6 @@
 """Connections: the transport of a server, the session on it, and what they report.
 
-async with open_connection(server, environment) as connection:
-    await connection.session.open_session()
+async with open_connection(server, environment) as connection: ...
 """
 
 from __future__ import annotations
