@@ -27,7 +27,7 @@ ARGUMENTS = '''\
 class Text(Struct):
     """Arguments of reverse."""
 
-    text: Annotated[str, Meta(description="The text.")]
+    text: Annotated[str, doc("The text.")]
 
 
 '''

@@ -54,7 +54,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     audiences: tuple[str, ...] = ()
     """Accepted values of `aud`, besides the addresses of the endpoints."""
     role_paths: tuple[str, ...] = DEFAULT_PATHS
-    """Claims that hold roles; see auth/identity.py."""
+    """Claims that hold roles, see docs/guides/keys.md."""
     keys_file: Path | None = None
     """The file of static keys, which `searchbus keys` writes; default <data>/keys.json."""
     hold_changes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Callers: who they are, and which roles a token gives them.
 
-Roles are read from claims wherever Keycloak, Entra ID, Auth0, Cognito or Spring put them. The names
+Roles are read from claims wherever providers put them (docs/guides/keys.md). The names
 of a path are separated by dots; `*` matches any one name; a claim with dots in its name is written
 in quotes. A claim is a list, or a string separated by spaces. The prefix `ROLE_` is removed once.
 Roles that Keycloak gives for one client (`resource_access.<client>.roles`) count only where the

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -185,8 +186,12 @@ def read_view(uri: str) -> types.ReadResourceResult | None:
     """The view of search results; None of any other URI. It may reach no address."""
     if uri != RESULTS_VIEW:
         return None
-    html = files(__package__).joinpath("search_results.html").read_text()
     contents = types.TextResourceContents(
-        uri=uri, mime_type=MIME_TYPE, text=html, _meta={"ui": {"prefersBorder": True}}
+        uri=uri, mime_type=MIME_TYPE, text=_page(), _meta={"ui": {"prefersBorder": True}}
     )
     return types.ReadResourceResult(contents=[contents])
+
+
+@cache
+def _page() -> str:
+    return files(__package__).joinpath("search_results.html").read_text()
