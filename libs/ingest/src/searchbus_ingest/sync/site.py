@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Literal
 from urllib.parse import urlsplit
@@ -141,11 +141,7 @@ class SiteSource:
                 page = await self._client.get(
                     url, max_bytes=MAX_PAGE_BYTES, known="" if of_feed else known, polite=True
                 )
-                # Of the source's own host: a redirect leads anywhere, as the entries of a feed do.
-                own = of_feed is None and _host(page.url) == _host(self._url)
-                suffixes = _SUFFIXES | {"application/pdf": ".pdf"} if own else _SUFFIXES
-                body, charset = page.body, page.charset or ""
-                suffix = _suffix_of(page, suffixes)
+                body, suffix, charset = page.body, _suffix_of(page), page.charset or ""
                 entry.stamp = entry.stamp or page.stamp
             except PageUnavailableError as error:
                 if of_feed is None and error.gone:
@@ -196,10 +192,10 @@ def _document(
     )  # fmt: skip
 
 
-def _suffix_of(page: FetchedPage, suffixes: Mapping[str, str]) -> str:
-    if page.media_type not in suffixes:
+def _suffix_of(page: FetchedPage) -> str:
+    if page.media_type not in _SUFFIXES:
         raise PageUnavailableError(f"it is {page.media_type[:60] or 'of unknown type'}", 415)
-    return suffixes[page.media_type]
+    return _SUFFIXES[page.media_type]
 
 
 def _host(url: str) -> str:
