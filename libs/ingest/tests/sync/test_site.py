@@ -286,8 +286,9 @@ async def test_sitemap_of_any_encoding_is_followed(run, internet, retrieval, dec
     assert (summary.deleted, len(retrieval.documents)) == (0, 1)
 
 
-async def test_index_of_sitemaps_is_followed_on_its_own_host(run, internet, retrieval):
+async def test_index_of_sitemaps_is_followed_on_its_own_host(run, internet, retrieval, monkeypatch):
     """Where one of them fails, nothing is deleted; pages of other hosts are left out."""
+    monkeypatch.setattr(fetching, "_DEFAULT_PAUSE_S", 0.0)
     url = internet.url
     internet.files = {
         "/map": sitemap((f"{url}/1", ""), (f"{url}/2", ""), (f"{url}/map", ""), of="sitemap"),
