@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import httpcore
 import httpx
@@ -116,3 +117,9 @@ async def test_every_error_of_httpcore_has_its_counterpart(kind):
     async with client_of(FailingBackend(kind("x"))) as client:
         with pytest.raises(httpx.TransportError):
             await client.get("http://a.example.com/")
+
+
+def test_the_override_of_httpx_is_needed_and_is_where_it_looks():
+    """A release that takes a network backend, or keeps its pool elsewhere, ends the override."""
+    assert "network_backend" not in inspect.signature(httpx.AsyncHTTPTransport).parameters
+    assert isinstance(httpx.AsyncHTTPTransport()._pool, httpcore.AsyncConnectionPool)
