@@ -176,16 +176,22 @@ async def test_store_that_is_away_does_not_lift_the_limit(kv):
     assert await admitted(pace) == 2
 
 
-async def test_slot_in_time_is_waited_for(kv, monkeypatch):
-    """One that comes later is refused at once, with the time until then."""
-    waits_s = []
+@pytest.fixture
+def waits_s(monkeypatch) -> list[float]:
+    """What was slept, in seconds; nothing waits."""
+    found: list[float] = []
     sleep = asyncio.sleep
 
     async def recorded(wait_s):
-        waits_s.append(wait_s)
+        found.append(wait_s)
         await sleep(0)
 
     monkeypatch.setattr(asyncio, "sleep", recorded)
+    return found
+
+
+async def test_slot_in_time_is_waited_for(kv, waits_s):
+    """One that comes later is refused at once, with the time until then."""
     pace = SharedPace(kv, "key", rate_per_s=0.05)
     for _ in range(3):
         await pace.slot(timeout_s=60.0)
@@ -223,16 +229,8 @@ async def test_clock_that_is_set_back_lengthens_no_wait(kv, monkeypatch, shared)
         assert least_ms <= caught.value.failure.retry_after_ms <= least_ms + 1
 
 
-async def test_clocks_that_differ_let_no_more_through(kv, monkeypatch):
+async def test_clocks_that_differ_let_no_more_through(kv, monkeypatch, waits_s):
     """Of two hosts whose requests wait by turns, 20 take 19 seconds, but for what they differ."""
-    waits_s = []
-    sleep = asyncio.sleep
-
-    async def recorded(wait_s):
-        waits_s.append(wait_s)
-        await sleep(0)
-
-    monkeypatch.setattr(asyncio, "sleep", recorded)
     replicas = [SharedPace(kv, "key", rate_per_s=1) for _ in range(2)]
     for _ in range(10):
         for now_s, pace in zip((1_000_000.0, 1_000_000.9), replicas, strict=True):

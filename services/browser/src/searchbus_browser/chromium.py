@@ -103,7 +103,7 @@ class Chromium:
             except BaseException:
                 await self._delete_folder()
                 raise
-        except OSError as error:  # no room for a file, or for a process
+        except OSError as error:  # a full disk, or the limit of processes
             raise BrowserError("start", str(error)) from error
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
         return self

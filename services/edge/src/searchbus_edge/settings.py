@@ -73,7 +73,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     allowed_origins: tuple[str, ...] = ()
     """Accepted Origin headers besides loopback."""
     toolset_order: tuple[str, ...] = ("connector", "web", "fomc", "ddg")
-    """The toolsets that get a shared tool name on /mcp first; the others follow by alphabet."""
+    """The toolsets that get a shared tool name on /mcp first; the others in alphabetical order."""
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     """The largest request."""
     call_limit_bytes: Annotated[int, Field(ge=1024)] = 256 * 1024
@@ -133,7 +133,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     pinned_tools: tuple[str, ...] = ()
     """Tools that /mcp/lazy lists beside find_tools and call_tool."""
     call_tool_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "call_tool"
-    """The name of call_tool for clients. Semantic Kernel needs another one, e.g. run_tool."""
+    """The name of call_tool for clients. Semantic Kernel drops this one: set e.g. run_tool."""
     joined_endpoints: dict[str, Annotated[tuple[str, ...], Field(min_length=1, max_length=100)]] = (
         Field({}, max_length=100)
     )

@@ -43,7 +43,7 @@ Read = Callable[[bytes, int], JSONRPCMessage | None]
 Pass = Callable[[JSONRPCMessage], Awaitable[None]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # the URL may have a password
 class Posting:
     """Sends requests to a URL.
 

@@ -137,7 +137,7 @@ class Wikipedia(Engine):
     are CC BY-SA. The edition is that of the language, English without one. A failure is
     `{"error": {"code", "info"}}` with HTTP 200.
 
-    `timestamp` of a row is its last edit, which is no date of publication: it is left out.
+    `timestamp` of a row is its last edit, not its publication date: it is left out.
     """
 
     name = "wikipedia"

@@ -1,7 +1,7 @@
 """The tools of the toolset web, for an interface that speaks another API.
 
-return await answer(calls, received, request, work)    # in `work`:
-found = await search_web(call, "web_search_news", {"query": "whales"})
+`answer` gives its work a function that takes each call through the policies of the edge, for
+`search_web` and `read_pages`.
 """
 
 from __future__ import annotations

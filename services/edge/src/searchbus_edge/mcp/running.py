@@ -75,7 +75,7 @@ class RunningRequests:
     async def run(
         self, caller: str, request_id: RequestId, work: Coroutine[Any, Any, None], answer: Answer
     ) -> bool:
-        """Await the work; False if `client` (identity or address) cancelled it before `answer`."""
+        """Await the work; False if `caller` (identity or address) cancelled it before `answer`."""
         task = asyncio.current_task()
         assert task is not None
         running = _Running(task, answer)

@@ -82,7 +82,7 @@ class EndpointServers:
     middleware: Sequence[Any]
     default_actor: Actor
     list_ttl_ms: int
-    _made: dict[str | None, EndpointServer] = field(default_factory=dict)
+    _made: dict[str | None, EndpointServer] = field(init=False, default_factory=dict)
 
     def get(self, toolset: str | None) -> EndpointServer:
         """The server of `/mcp` (None) or `/mcp/<toolset>`."""
