@@ -188,7 +188,9 @@ def virtual_time(loop: VirtualLoop) -> Iterator[None]:
     """The functions of `time` follow the loop's clock."""
     with (
         mock.patch.object(time, "monotonic", loop.time),
+        mock.patch.object(time, "perf_counter", loop.time),
         mock.patch.object(time, "time", lambda: EPOCH_S + loop.time()),
+        mock.patch.object(time, "time_ns", lambda: int((EPOCH_S + loop.time()) * 1e9)),
     ):
         yield
 

@@ -20,7 +20,6 @@ from .store.keyvalue import MemoryKeyValue
 from .tasks import wait_for_event
 from .transport import Callback, DirectCallback, Message, ServiceRecord
 
-_ids = itertools.count(1)
 _TURNS_OF_A_REPLY = 16
 """Turns of the event loop, generously: a message takes two, the callback one, its reply two."""
 
@@ -90,6 +89,8 @@ class MemoryBroker:
         self.max_payload_bytes = max_payload_bytes
         self.subscriptions: set[_Subscription] = set()
         self.buckets: dict[str, MemoryKeyValue] = {}
+        self.ids = itertools.count(1)
+        """Of inboxes and instances: its own, so that nothing depends on earlier brokers."""
 
     def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX, **options: Any) -> Bus:
         """A new connection; for the options see Bus."""
@@ -147,7 +148,7 @@ class _MemoryTransport:
         return ""
 
     def new_inbox(self) -> str:
-        return f"_INBOX.m{next(_ids)}"
+        return f"_INBOX.m{next(self.broker.ids)}"
 
     def on_disconnect(self, callback: Callable[[], None]) -> None:
         self._listeners.append(callback)
@@ -192,7 +193,7 @@ class _MemoryTransport:
         return await self.subscribe(subject, deliver, queue=queue)
 
     async def announce(self, record: ServiceRecord) -> _Announcement:
-        instance = f"M{next(_ids)}"
+        instance = f"M{next(self.broker.ids)}"
 
         def body(kind: str) -> bytes:
             return json.dumps(
