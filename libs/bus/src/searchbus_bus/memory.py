@@ -90,7 +90,7 @@ class MemoryBroker:
         self.subscriptions: set[_Subscription] = set()
         self.buckets: dict[str, MemoryKeyValue] = {}
         self.ids = itertools.count(1)
-        """Of inboxes and instances: its own, so that nothing depends on earlier brokers."""
+        """For inboxes and instances, counted per broker, so that a run can be repeated."""
 
     def connect(self, *, name: str = "memory", prefix: str = DEFAULT_PREFIX, **options: Any) -> Bus:
         """A new connection; for the options see Bus."""
