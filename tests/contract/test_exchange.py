@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable
@@ -33,7 +34,9 @@ FORMS = {
 
 @pytest.fixture
 def broker() -> MemoryBroker:
-    return MemoryBroker(max_payload_bytes=MAX_PAYLOAD_BYTES)
+    broker = MemoryBroker(max_payload_bytes=MAX_PAYLOAD_BYTES)
+    broker.ids = itertools.count(100)  # the recording has the inboxes m1 and m2
+    return broker
 
 
 def test_the_recorded_messages_are_those_of_the_first_version():
