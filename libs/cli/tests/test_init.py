@@ -121,9 +121,11 @@ def test_options_answer_without_a_terminal(data, monkeypatch):
 
 
 def test_configuration_file_elsewhere_is_written_and_named_in_the_entry(home, data):
-    """The client does not know the variable that names it."""
+    """The client does not know the variable that names it; what else is in the file stays."""
     config = home / "mine.toml"
-    config.write_text("# mine\n")
+    config.write_text(
+        '# mine\n[web]\n# my key\nbrave_api_keys = [\n  "old",\n]\nextract_processes = 3  # why\n'
+    )
     options = ["--yes", "--client", "cursor", "--web-key", "brave", "--config", config]
     done = subprocess.run(
         [SEARCHBUS, "init", "--data", data, *options], input="the-key\n", text=True,
@@ -131,8 +133,10 @@ def test_configuration_file_elsewhere_is_written_and_named_in_the_entry(home, da
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "the-key" not in done.stdout + done.stderr
-    assert tomllib.loads(config.read_text())["web"] == {"brave_api_keys": ["the-key"]}
-    assert config.read_text().startswith("# mine\n")
+    assert config.read_text() == (
+        '# mine\n[web]\n# my key\nbrave_api_keys = ["the-key"]\nextract_processes = 3  # why\n'
+    )
+    assert config.stat().st_mode & 0o777 == 0o600
     servers = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]
     assert servers["searchbus"]["args"][-2:] == ["--config", str(config)]
 

@@ -133,7 +133,7 @@ port=4
 
 def test_line_of_each_entry_is_found():
     """Not in comments, lists or texts of several lines."""
-    found = [(number, way) for number, way, _ in entry_lines(LINES)]
+    found = [(number, way) for number, way in entry_lines(LINES)]
     assert found == [
         (2, ("port",)), (3, ("log_level",)), (4, ("edge", "host")), (5, ("role_paths",)),
         (9, ("key",)), (13, ("web",)), (14, ("web", "port")), (15, ("web", "connector_sources")),

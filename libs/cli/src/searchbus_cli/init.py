@@ -5,12 +5,13 @@ Nothing is written before the last question is answered.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,15 @@ from searchbus_runtime import read_state
 from searchbus_runtime.client_entries import CLIENTS, start_command
 from searchbus_runtime.config_file import (
     FILE_NAME,
+    MODE,
+    WrongSettingsError,
+    config_text,
     find_config,
     named_config,
+    read_config_file,
     use_config,
-    write_config,
 )
+from searchbus_runtime.files import write_atomically
 from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest
@@ -199,9 +204,8 @@ def _carry_out(plan: Plan, folder: Path) -> None:
     failed = []
     if plan.keys:
         path = _config(folder)
-        values = {f"{name}{_KEYS}": [key] for name, key in plan.keys.items()}
         try:
-            write_config(path, {"web": values})
+            _write_keys(path, plan.keys)
         except OSError as error:
             raise fail(f"{path} cannot be written ({error.strerror}).") from None
         echo(f"wrote {path}" + (": restart the stack" if read_state(folder) else ""))
@@ -218,6 +222,25 @@ def _carry_out(plan: Plan, folder: Path) -> None:
     if plan.changes:
         echo("Start the clients again: they start searchbus when they need it.")
     echo("searchbus up starts it for this terminal, and says what to do next.")
+
+
+def _write_keys(path: Path, keys: Mapping[str, str]) -> None:
+    """Set provider → key in a configuration file, which only its owner can read; all else is kept.
+    Raises OSError, WrongSettingsError."""
+    # Imported here: the questions do not need it.
+    import tomlkit
+
+    exists = os.path.lexists(path)
+    # A file of another program of configuration may be linked here: the link stays.
+    path = path.resolve()
+    text = read_config_file(path).text.removeprefix("\ufeff") if exists else config_text()
+    document = tomlkit.parse(text)
+    table = document.setdefault("web", tomlkit.table())
+    if not isinstance(table, MutableMapping):
+        raise WrongSettingsError(f"{path}: web is a service. Write a table: [web]")
+    for provider, key in keys.items():
+        table[f"{provider}{_KEYS}"] = [key]
+    write_atomically(path, tomlkit.dumps(document), mode=MODE)
 
 
 def _run(folder: Path, *arguments: str) -> int:

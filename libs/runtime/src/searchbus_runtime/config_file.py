@@ -18,7 +18,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from .files import write_atomically
 from .setting_list import PREFIX, SHARED, Setting, Settings, listed_settings
 from .wording import CommandError, printable
 
@@ -100,11 +99,11 @@ class ConfigFile:
 
     @cached_property
     def _lines(self) -> dict[tuple[str, ...], int]:
-        return {way: number for number, way, _ in reversed([*entry_lines(self.text)])}
+        return {way: number for number, way in reversed([*entry_lines(self.text)])}
 
 
-def entry_lines(text: str) -> Iterator[tuple[int, tuple[str, ...], bool]]:
-    """Line, names of table and key, and whether it heads a table, of each entry of a TOML text."""
+def entry_lines(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Line, and names of table and key, of each entry of a TOML text."""
     table: tuple[str, ...] = ()
     until = ""  # the quotes that end a text of several lines
     for number, line in enumerate(text.splitlines(), 1):
@@ -113,9 +112,9 @@ def entry_lines(text: str) -> Iterator[tuple[int, tuple[str, ...], bool]]:
                 until = ""
         elif match := _TABLE.match(line):
             table = _split(match[1])
-            yield number, table, True
+            yield number, table
         elif match := _KEY.match(line):
-            yield number, (*table, *_split(match[1])), False
+            yield number, (*table, *_split(match[1]))
             quotes = match[2].lstrip()[:3]
             if quotes in ('"""', "'''") and quotes not in match[2].lstrip()[3:]:
                 until = quotes
@@ -223,28 +222,6 @@ _HEAD = """\
 _WIDTH = 96
 
 
-def write_config(path: Path, values: Mapping[str, Any]) -> None:
-    """Set settings in a configuration file, which only its owner can read; all else is kept.
-
-    A file that does not exist is written with the description and default of every setting.
-    `values` are as in the file: name → value, service → table of them; an entry of several lines
-    cannot be changed. Raises WrongSettingsError, or OSError: the old file is still there.
-    """
-    if os.path.lexists(path):
-        # A file of another program of configuration may be linked here: the link stays.
-        path = path.resolve()
-        text = read_config_file(path).text
-    else:
-        text = config_text()
-    for name, value in values.items():
-        if isinstance(value, dict) and name in listed_settings():
-            for inner, given in value.items():
-                text = _changed(path, text, (name, inner), given)
-        else:
-            text = _changed(path, text, (name,), value)
-    write_atomically(path, text, mode=MODE)
-
-
 def config_text(settings: Settings | None = None) -> str:
     """A configuration file with each setting of our services as a comment with its default."""
     lines = [_HEAD]
@@ -276,46 +253,3 @@ def toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
     return repr(value)
-
-
-def _changed(path: Path, text: str, way: tuple[str, ...], value: Any) -> str:
-    """The text with one setting changed."""
-    # Imported here: reading settings does not need it.
-    import tomllib
-
-    *table, name = way
-    entry = f"{name} = {toml(value)}"
-    changed = "\n".join(_with_entry(text, way, entry)) + "\n"
-    wanted = tomllib.loads(text)
-    (wanted.setdefault(table[0], {}) if table else wanted)[name] = tomllib.loads(entry)[name]
-    try:
-        is_harmless = tomllib.loads(changed) == wanted
-    except tomllib.TOMLDecodeError:
-        is_harmless = False
-    if not is_harmless:
-        setting = listed_settings()[table[0] if table else SHARED].get(name)
-        shown = f"{name} = …" if setting is None or setting.secret else entry
-        raise WrongSettingsError(
-            f"{path}: {'.'.join(way)} cannot be changed without harm to other lines. Change it by "
-            f"hand: {shown}"
-        )
-    return changed
-
-
-def _with_entry(text: str, way: tuple[str, ...], entry: str) -> list[str]:
-    """The lines with one of them set: that of the setting, its comment, or a new one."""
-    lines, places = text.splitlines(), list(entry_lines(text))
-    for number, found, is_table in places:
-        if found == way and not is_table:
-            return [*lines[: number - 1], entry, *lines[number:]]
-    *table, name = way
-    start = next((n for n, found, is_table in places if is_table and [*found] == table), 0)
-    if table and not start:
-        return [*lines, "", f"[{table[0]}]", entry]
-    later = (n for n, _, is_table in places if is_table and n > start)
-    end = next(later, len(lines) + 1) - 1
-    for number in range(start, end):
-        if re.match(rf"#\s*{re.escape(name)}\s*=", lines[number]):
-            return [*lines[:number], entry, *lines[number + 1 :]]
-    place = start if table else end
-    return [*lines[:place], entry, *([""] if place == end else []), *lines[place:]]
