@@ -16,7 +16,6 @@ from searchbus_cli.secure import (
     authorization,
     new_seed,
     public_key,
-    rotate_stack,
     store_account,
     with_buckets,
 )
@@ -92,60 +91,6 @@ def test_damaged_file_names_the_remedy(tmp_path, content):
     with pytest.raises(StackError, match=r"keys\.json is damaged .* Delete it to make new keys\."):
         Security.open(tmp_path, FIRST)
     assert content == path.read_text()
-
-
-def test_a_stack_admits_both_keys_of_a_service_while_one_is_rotated(tmp_path):
-    """It notices the change of its file once; afterwards only the second key is left."""
-    services = {**FIRST, "web": Service(name="web", buckets=("b",))}
-    security = Security.open(tmp_path, services)
-    security.read_again()
-    before = security.environment("web")
-    rotate_stack(tmp_path, add=["web", "actor"], remove=[])
-    assert security.read_again()
-    assert not security.read_again()
-    for name in ("SEARCHBUS_NATS_NKEY_SEED", STORE_SEED, "SEARCHBUS_ACTOR_PUBLIC_KEY"):
-        old, new = security.environment("web")[name].split()
-        assert (old, new) == (before[name], new)
-        assert name.endswith("PUBLIC_KEY") or security.authorization.count(public_key(new)) == 1
-    assert len(security.environment("cli")["SEARCHBUS_NATS_NKEY_SEED"].split()) == 1
-    both = security.environment("web")
-    rotate_stack(tmp_path, add=[], remove=["web", "actor"])
-    assert security.read_again()
-    assert security.environment("web") == {name: both[name].split()[-1] for name in both}
-
-
-@pytest.mark.parametrize(
-    ("add", "remove", "what"),
-    [
-        (["cli", "nope"], [], "nope is not a key of this stack. It has web, cli, actor"),
-        ([], ["web"], "`--rotate web` adds the new one first"),
-        (["web", "web"], [], "`--retire web` removes the old one first"),
-    ],
-)
-def test_a_wrong_name_changes_no_key(tmp_path, add, remove, what):
-    """Not those that were named before it, either."""
-    Security.open(tmp_path, FIRST)
-    before = (tmp_path / "secure" / "keys.json").read_bytes()
-    with pytest.raises(StackError, match=re.escape(what)):
-        rotate_stack(tmp_path, add=add, remove=remove)
-    assert before == (tmp_path / "secure" / "keys.json").read_bytes()
-
-
-def test_a_folder_without_keys_is_named(tmp_path):
-    """Nothing is made in it."""
-    with pytest.raises(StackError, match="no stack with --secure ran on it"):
-        rotate_stack(tmp_path / "data", add=["web"], remove=[])
-    assert not (tmp_path / "data").exists()
-
-
-def test_keys_that_are_lost_while_a_stack_runs_stay_in_force(tmp_path):
-    """The file is named with the remedy."""
-    security = Security.open(tmp_path, FIRST)
-    before = security.authorization
-    (tmp_path / "secure" / "keys.json").unlink()
-    with pytest.raises(StackError, match="lost its keys"):
-        security.read_again()
-    assert security.authorization == before
 
 
 SERVICES = {

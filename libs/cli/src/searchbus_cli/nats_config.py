@@ -14,21 +14,12 @@ from searchbus_runtime.services import DECLARATIONS, ServiceDeclarationError, bu
 from .errors import StackError
 from .installation import Installation, tenant_folder
 from .output import err, fail
-from .secure import rotate_stack
 
 
 def nats_config(
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for nats/nats.conf and one folder of secrets per service."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="In place of --out the data folder of `searchbus up --secure`; for --rotate and "
-            "--retire."
-        ),
-    ] = None,
+        Path, typer.Option(help="Folder for nats/nats.conf and one folder of secrets per service.")
+    ],
     prefix: Annotated[
         str, typer.Option(help="Prefix of the subjects.", show_default=DEFAULT_PREFIX)
     ] = "",
@@ -107,19 +98,6 @@ def nats_config(
 
     Example: searchbus nats-config --out ./secrets
     """
-    if data is not None:
-        if out is not None or not (rotating or retiring):
-            raise fail("--data takes --rotate and --retire, and stands in place of --out.", 2)
-        try:
-            rotate_stack(data, add=rotating or (), remove=retiring or ())
-        except StackError as error:
-            raise fail(str(error), 2) from None
-        except OSError as error:
-            raise fail(f"{data}: its keys cannot be changed ({error.strerror}).", 2) from None
-        err.print(f"{data}: the stack reads its keys again within a second", highlight=False)
-        return
-    if out is None:
-        raise fail("--out is missing. Name the folder for the configuration and the secrets.", 2)
     if (tls_cert is None) != (tls_key is None):
         raise fail("--tls-cert and --tls-key belong together.", 2)
     if tls_verify and not (tls or tls_cert or (out / "tls" / "ca.crt").exists()):

@@ -30,18 +30,16 @@ import typer
 from searchbus_bus import new_actor_keys
 from searchbus_contracts.services import Service, permissions
 from searchbus_contracts.subjects import DEFAULT_PREFIX, inbox_prefix
-from searchbus_runtime.files import file_stamp, locked, write_atomically
-from searchbus_runtime.secret import STACK_KEYS, values_of
+from searchbus_runtime.files import locked, write_atomically
+from searchbus_runtime.secret import values_of
 from searchbus_runtime.setting_list import listed_settings
+from searchbus_runtime.state import STACK_KEYS
 
 from .errors import StackError
 
 
 class StackKeys(msgspec.Struct):
-    """The file; seeds by the service's name, `store_seeds` of those that have buckets.
-
-    Each is one value, or two with a blank between them while it is rotated.
-    """
+    """The file; seeds by the service's name, `store_seeds` of those that have buckets."""
 
     seeds: dict[str, str]
     actor_private: str
@@ -52,12 +50,9 @@ class StackKeys(msgspec.Struct):
 class Security:
     """The keys of a data folder for the services that share its bus; made by `open`."""
 
-    def __init__(self, path: Path, services: Mapping[str, Service], keys: StackKeys) -> None:
-        self._path = path
+    def __init__(self, services: Mapping[str, Service], keys: StackKeys) -> None:
         self._services = services
         self._keys = keys
-        # Read once more at the first look: the file may have changed since it was read.
-        self._stamp: tuple[int, ...] | None = None
 
     @classmethod
     def open(cls, data: Path, services: Mapping[str, Service]) -> Security:
@@ -83,20 +78,7 @@ class Security:
                 keys.seeds.update({name: new_seed() for name in missing})
                 keys.store_seeds.update({name: new_seed() for name in new_stores})
                 write_atomically(path, msgspec.json.encode(keys), mode=0o600)
-        return cls(path, services, keys)
-
-    def read_again(self) -> bool:
-        """Whether a rotation changed the file's keys; raises OSError, StackError (damaged; the keys
-        stay)."""
-        stamp = file_stamp(self._path)
-        if stamp is not None and stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        keys, before = read_keys(self._path), self._keys
-        if keys is None or not self._services.keys() <= keys.seeds.keys():
-            raise StackError(f"{self._path} lost its keys. Put it back, or restart the stack.")
-        self._keys = keys
-        return keys != before
+        return cls(services, keys)
 
     @property
     def authorization(self) -> str:
@@ -263,53 +245,6 @@ def rotated(
         path: json.dumps(values) if _is_list(path) else "\n".join(values)
         for path, values in found.items()
     }
-
-
-def rotate_stack(data: Path, *, add: Iterable[str], remove: Iterable[str]) -> None:
-    """Change the keys of a secured stack, which follows them; a wrong name changes none.
-
-    Args:
-        add, remove: names of services, or `actor`; as of `rotated`.
-
-    Raises:
-        StackError: as of `rotated`, or there are no keys, or they are damaged.
-        OSError: the file cannot be written.
-    """
-    path = data / STACK_KEYS
-    if not path.is_file():
-        raise StackError(f"{data} has no keys: no stack with --secure ran on it.")
-    with locked(path):
-        keys = read_keys(path)
-        assert keys is not None  # they are replaced, never removed
-        private, public = new_actor_keys()
-        for names, changed in ((add, _with), (remove, _without)):
-            for name in names:
-                if name == "actor":
-                    keys.actor_private = changed(name, keys.actor_private, private)
-                    keys.actor_public = changed(name, keys.actor_public, public)
-                elif name not in keys.seeds:
-                    raise StackError(
-                        f"{name} is not a key of this stack. It has {', '.join(keys.seeds)}, actor."
-                    )
-                else:
-                    for seeds in (keys.seeds, keys.store_seeds):
-                        if name in seeds:
-                            seeds[name] = changed(name, seeds[name], new_seed())
-        write_atomically(path, msgspec.json.encode(keys), mode=0o600)
-
-
-def _with(name: str, values: str, new: str) -> str:
-    if len(values.split()) > 1:
-        raise StackError(
-            f"{name} has two keys already: `--retire {name}` removes the old one first."
-        )
-    return f"{values} {new}"
-
-
-def _without(name: str, values: str, _: str) -> str:
-    if len(values.split()) < 2:
-        raise StackError(f"{name} has one key only: `--rotate {name}` adds the new one first.")
-    return values.split()[-1]
 
 
 def _files(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import shutil
-import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -115,20 +113,6 @@ def write_configuration(folder: Path, *, port: int = -1, authorization: str = ""
     )
     write_atomically(path, text, mode=0o600)
     return path
-
-
-def reload_nats(data: Path, port: int, authorization: str) -> None:
-    """Let the running server of a data folder admit other users; connections of the others stay.
-
-    Raises:
-        OSError: the configuration cannot be written.
-    """
-    folder = data / "nats"
-    write_configuration(folder, port=port, authorization=authorization)
-    running = max(folder.glob("*.ports"), key=lambda path: path.stat().st_mtime_ns, default=None)
-    if running is not None:
-        with suppress(ProcessLookupError):  # it is being started again, and reads the file then
-            os.kill(int(running.stem.rpartition("_")[2]), signal.SIGHUP)
 
 
 def bound_port(folder: Path) -> int | None:

@@ -24,7 +24,7 @@ from .children import Child, LogFile, Processes
 from .errors import StackError
 from .launching import Launcher
 from .output import tell
-from .servers import Edges, check_port, reload_nats, start_fakes, start_nats
+from .servers import Edges, check_port, start_fakes, start_nats
 from .stack_folder import StateFile, claim_folder
 from .stack_services import EDGE, StackService, find_services, needed_services
 
@@ -72,8 +72,6 @@ class Stack:
     _security: Security | None = None
     _lock: IO[str] | None = None
     _services: dict[str, StackService] = field(default_factory=dict)
-    _keyed: dict[str, str] = field(default_factory=dict)
-    _new_keys: bool = False
 
     def __post_init__(self) -> None:
         self._processes = Processes(on_restart=self.publish)
@@ -158,33 +156,18 @@ class Stack:
             starting.cancel()
 
     async def _start_wanted(self) -> None:
-        """Start services whose file appears later (`Service.started_by`), and follow the keys."""
+        """Start services whose file appears later (`Service.started_by`)."""
         failed = ""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 self._start_services()
-                self._follow_keys()
             except (OSError, StackError) as error:  # no log can be made, e.g.
                 if failed != str(error):
                     tell(f"the stack cannot be changed ({error}); it is tried again")
                 failed = str(error)
             else:
                 failed = ""
-
-    def _follow_keys(self) -> None:
-        """Give NATS, and services that are started again, the keys that are rotated."""
-        if self._security is None:
-            return
-        self._new_keys = self._security.read_again() or self._new_keys
-        if not self._new_keys:
-            return
-        reload_nats(self.data, urlsplit(self.nats_url).port or 0, self._security.authorization)
-        for child in self.children:
-            if (service := self._keyed.get(child.name)) is not None:
-                child.environment = {**child.environment, **self._security.environment(service)}
-        self._new_keys = False
-        tell("the keys of the bus were read again")
 
     async def stop(self) -> None:
         """Stop the edges, then the services, then NATS."""
@@ -294,7 +277,6 @@ class Stack:
 
     def _child(self, service: StackService, label: str, environment: Mapping[str, str]) -> Child:
         keys = self._security.environment(service.name) if self._security is not None else {}
-        self._keyed[label] = service.name
         sources = Sources(service.name, self.config)
         return self._logged(
             label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from searchbus_contracts.subjects import inbox_prefix
 
 from .config_file import find_config
 from .config_sources import Sources
-from .secret import STACK_KEYS, stack_secret
 from .setting_list import SHARED
 from .settings import (
     ServiceSettings,
@@ -25,7 +25,7 @@ from .settings import (
     check_seed,
     load_settings,
 )
-from .state import no_stack, read_state
+from .state import STACK_KEYS, no_stack, read_state
 from .wording import CommandError
 
 
@@ -55,22 +55,24 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
 def operator_options(data: Path) -> dict[str, Any]:
     """The options of `connect` with which commands on this machine join a stack; a secured one has
     the operator's keys in a file. Raises Fault(unavailable) where that is damaged."""
+    path = data / STACK_KEYS
+    if not path.is_file():
+        return {}
     try:
-        seed = stack_secret(data, OPERATOR.name, "nats_nkey_seed", check_seed)
-        private = stack_secret(data, OPERATOR.name, "actor_private_key", check_private_key)
-    except ValueError:
+        keys = json.loads(path.read_text(encoding="utf-8"))
+        seed = keys["seeds"][OPERATOR.name]
+        check_seed(seed)
+        signer = ActorSigner(keys["actor_private"])
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            f"{data / STACK_KEYS} is damaged. Delete it, and start the stack again to make new "
-            "keys.",
+            f"{path} is damaged. Delete it, and start the stack again to make new keys.",
             retryable=False,
         ) from None
-    if seed is None or private is None:
-        return {}
     return {
-        "seeds": Seeds(seed.latest, user=OPERATOR.name),
+        "seeds": Seeds.of(seed, user=OPERATOR.name),
         "inbox_prefix": inbox_prefix(OPERATOR.name),
-        "signer": ActorSigner(private.values),
+        "signer": signer,
     }
 
 

@@ -11,9 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from .files import file_stamp
 
@@ -45,7 +43,6 @@ class Secret:
         values: as the settings were read.
         path: its file, looked at once a second; `None` where it is set elsewhere: it never changes.
         check: raises ValueError for a value that cannot be used.
-        parse: the values of the file's text, as `values_of`.
         clock: seconds.
     """
 
@@ -56,14 +53,12 @@ class Secret:
         path: Path | None = None,
         *,
         check: Callable[[str], object] = str,
-        parse: Callable[[str], tuple[str, ...]] = values_of,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._values = values
         self._path = path
         self._check = check
-        self._parse = parse
         self._clock = clock
         self._retired: dict[str, float] = {}
         # Read once more at the first look: the file may have changed since the settings were read.
@@ -101,7 +96,7 @@ class Secret:
             stamp = file_stamp(self._path)
             if stamp == self._stamp:
                 return
-            values = self._parse(self._path.read_text(encoding="utf-8"))
+            values = values_of(self._path.read_text(encoding="utf-8"))
             for value in values:
                 self._check(value)
         except (OSError, ValueError) as error:
@@ -122,55 +117,3 @@ class Secret:
         self._retired = {old: end for old, end in self._retired.items() if old not in values}
         self._values = values
         log.info("%s was read again: it holds %d values", self.name, len(values))
-
-
-STACK_KEYS = Path("secure", "keys.json")
-_OF: dict[str, Callable[[Any, str], str]] = {
-    "nats_nkey_seed": lambda keys, service: keys["seeds"][service],
-    "nats_store_nkey_seed": lambda keys, service: keys["store_seeds"][service],
-    "actor_private_key": lambda keys, _: keys["actor_private"],
-    "actor_public_key": lambda keys, _: keys["actor_public"],
-}
-"""Setting → its text in the file."""
-
-
-def stack_secret(
-    data: Path, service: str, name: str, check: Callable[[str], object] = str
-) -> Secret | None:
-    """A key of a service, which is read again when the file changes; `None` where it has none.
-
-    `name`: the setting that has it elsewhere; `check` raises ValueError for a value that cannot be
-    used. Raises ValueError where the file is damaged, OSError.
-    """
-    path, find = data / STACK_KEYS, _OF.get(name)
-    if find is None or not path.is_file():
-        return None
-
-    def parsed(text: str) -> tuple[str, ...]:
-        try:
-            return values_of(find(json.loads(text), service))
-        except (KeyError, TypeError, AttributeError):
-            raise ValueError(f"has no {name} of {service}") from None
-
-    values = parsed(path.read_text(encoding="utf-8"))
-    for value in values:
-        check(value)
-    return Secret(name, values, path, check=check, parse=parsed)
-
-
-def of_stack(
-    data: Path | None,
-    inbox: str,
-    name: str,
-    values: tuple[str, ...],
-    check: Callable[[str], object] = str,
-) -> Secret | None:
-    """A key that `searchbus up --secure` gave to the service of these inboxes, where the setting's
-    `values` are among the file's; `None` where it is from elsewhere."""
-    if data is None:
-        return None
-    with suppress(OSError, ValueError):
-        found = stack_secret(data, inbox.removeprefix("_INBOX_"), name, check)
-        if found is not None and {*found.values()} & {*values}:
-            return found
-    return None

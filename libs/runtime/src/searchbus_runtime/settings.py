@@ -40,7 +40,7 @@ from searchbus_contracts.services import Service
 from .config_check import check_config, without_credentials
 from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
 from .config_sources import SECRETS_DIR, Sources, secret_files
-from .secret import Secret, of_stack, values_of
+from .secret import Secret, values_of
 from .setting_list import PREFIX, SHARED, Setting
 from .state import data_folder
 
@@ -164,8 +164,7 @@ class ServiceSettings(BaseSettings):
             values = values_of(text) if text is not None else ()
         if not values:
             return None
-        found = of_stack(self.data_dir, self.nats_inbox_prefix, name, values, check)
-        return found or Secret(name, values, self._secret_files.get(name), check=check)
+        return Secret(name, values, self._secret_files.get(name), check=check)
 
     @classmethod
     def settings_customise_sources(

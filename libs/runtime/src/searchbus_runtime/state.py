@@ -23,6 +23,8 @@ STATE_FILE = "state.json"
 _OWN_STAT = Path("/proc/self/stat")
 _STAT_STARTTIME = 19
 """Field of /proc/PID/stat after the name (proc(5): 22)."""
+STACK_KEYS = Path("secure", "keys.json")
+"""The keys of a stack with `--secure`."""
 LOCK_FILE = "up.lock"
 """Locked by the stack from before its start until after its end."""
 
