@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,21 +44,9 @@ class SpanNode:
 _span = msgspec.json.Decoder(SpanRecord)
 
 
-def read_spans(path: Path) -> Iterator[SpanRecord]:
-    """Every span of the older file and of the file, in order of writing; skips torn lines."""
-    for part in (path.with_name(path.name + ".1"), path):
-        if not part.is_file():
-            continue
-        with part.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                try:
-                    yield SpanRecord(**json.loads(line))
-                except (ValueError, TypeError):
-                    continue
-
-
-def read_newest(path: Path, most_bytes: int) -> Iterator[SpanRecord]:
-    """The spans in the last `most_bytes` of both files, in order of writing, without a cut line."""
+def read_spans(path: Path, most_bytes: int = sys.maxsize) -> Iterator[SpanRecord]:
+    """The spans in the last `most_bytes` of the older file and the file, in order of writing;
+    skips torn lines."""
     parts = []
     for part in (path, path.with_name(path.name + ".1")):
         try:
@@ -66,7 +54,7 @@ def read_newest(path: Path, most_bytes: int) -> Iterator[SpanRecord]:
                 size = file.seek(0, 2)
                 start = max(0, size - most_bytes)
                 file.seek(start)
-                text = file.read(most_bytes)
+                text = file.read(size - start)
         except OSError:
             continue
         parts.append(text.partition(b"\n")[2] if start else text)

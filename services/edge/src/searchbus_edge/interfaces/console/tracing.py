@@ -21,7 +21,7 @@ from searchbus_runtime.traces import (
     build_tree,
     by_trace,
     is_question,
-    read_newest,
+    read_spans,
     subject_of,
 )
 
@@ -68,7 +68,7 @@ def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
                 "This stack sends its traces to a collector (SEARCHBUS_OTLP_ENDPOINT). Look there.",
             )
         path = file
-        return await asyncio.to_thread(lambda: list(read_newest(path, _MAX_READ_BYTES)))
+        return await asyncio.to_thread(lambda: list(read_spans(path, _MAX_READ_BYTES)))
 
     @app.get(f"{API}/traces", dependencies=[Depends(access.seer)])
     async def traces(
