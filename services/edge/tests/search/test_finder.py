@@ -37,7 +37,6 @@ class Index:
         self.fault: Fault | None = None
         self.explanation: FindExplanation | None = None
         self.first_page = 0
-        self.is_older = False
 
     @endpoint
     async def search(self, call: Call, request: FindRequest) -> FindReply:
@@ -45,7 +44,7 @@ class Index:
         if self.fault:
             raise self.fault
         limit = request.limit
-        if request.first_page and not request.offset and not self.is_older:
+        if request.first_page and not request.offset:
             limit = min(limit, self.first_page or limit)
         page = self.names[request.offset : request.offset + limit]
         return FindReply(
@@ -134,10 +133,9 @@ async def test_pages_follow_each_other(finder, index, registry, reader):
         await finder.prompts(reader, view, "q", cursor)
 
 
-@pytest.mark.parametrize("older", [False, True])
-async def test_first_page_ends_where_scores_fall_off(finder, index, registry, reader, older):
-    """The rest is on the following pages, which are full ones; an older index sends ten at once."""
-    index.names, index.first_page, index.is_older = ["say"] * 25, 4, older
+async def test_first_page_ends_where_scores_fall_off(finder, index, registry, reader):
+    """The rest is on the following pages, which are full ones."""
+    index.names, index.first_page = ["say"] * 25, 4
     view = registry.view(None)
     pages, cursor = [], None
     while not pages or cursor:

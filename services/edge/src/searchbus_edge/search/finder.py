@@ -55,7 +55,6 @@ class _Matches(Struct, frozen=True):
     generation: str
     found: tuple[_Match, ...] = ()
     total: int = 0
-    first_page: int = 0
     uncertain: bool = False
     explanation: FindExplanation | None = None
 
@@ -161,8 +160,6 @@ class Finder:
         )  # fmt: skip
         reply = await self._find(actor, request)
         found = reply.found
-        if not offset and reply.first_page:  # an older index sends the matches behind it, too
-            found = found[: reply.first_page]
         end = offset + len(found)
         if not found or end >= reply.total:
             return found, None
