@@ -21,10 +21,10 @@ def test_defaults():
 def test_parameters():
     """Of those that the tools have."""
     assert read(
-        pageno="2", categories="news, general", time_range="month", timeout_limit="2.5",
+        pageno="2", categories="news, general", time_range="month",
         engines="google, bing", language="all", safesearch="0",
     ) == SearxngSearch(
-        query="whales", page=2, categories=("news", "general"), time_range="m", timeout_s=2.5,
+        query="whales", page=2, categories=("news", "general"), time_range="m",
         engines=("google", "bing"), notes=("engines is not applied: all providers answer.",),
     )  # fmt: skip
 
@@ -33,13 +33,11 @@ def test_parameters():
     ("form", "categories"),
     [
         ({"categories": ""}, ("general",)),
-        ({"category_news": "on"}, ("news",)),
-        ({"categories": "general,news", "category_general": "off"}, ("news",)),
         ({"categories": "news,news"}, ("news",)),
     ],
 )
 def test_categories_of_a_form(form, categories):
-    """A list, or one field each, as the form of SearXNG's page sends them."""
+    """Each once; general where there is none."""
     assert read(**form).categories == categories
 
 
@@ -54,8 +52,6 @@ def test_categories_of_a_form(form, categories):
         ({"language": "deutsch"}, 'Invalid value "deutsch" for parameter language'),
         ({"safesearch": "3"}, 'Invalid value "3" for parameter safesearch'),
         ({"safesearch": ""}, "Empty safesearch"),
-        ({"timeout_limit": "soon"}, 'Invalid value "soon" for parameter timeout_limit'),
-        ({"timeout_limit": "nan"}, 'Invalid value "nan" for parameter timeout_limit'),
     ],
 )
 def test_wrong_value_is_refused(form, message):
@@ -156,11 +152,11 @@ async def test_pages_share_the_results_without_a_gap(tools):
     assert urls(await found(tools, pageno="2", categories="news")) == list(range(11, 21))
 
 
-async def test_time_range_and_time_limit_reach_the_tool(tools):
-    """The limit of a request shortens that of the tool."""
-    await found(tools, time_range="week", timeout_limit="3", categories="news")
+async def test_time_range_reaches_the_tool(tools):
+    """Which has a time limit of its own."""
+    await found(tools, time_range="week", categories="news")
     arguments = {"query": "whales", "maxResults": 10, "timeRange": "w"}
-    assert tools.calls == [("web_search_news", arguments, 3.0)]
+    assert tools.calls == [("web_search_news", arguments, None)]
 
 
 async def test_two_categories_are_one_list_by_score(tools):

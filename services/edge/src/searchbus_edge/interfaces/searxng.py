@@ -136,7 +136,6 @@ class SearxngSearch(Struct, frozen=True, kw_only=True):
     Args:
         time_range: `d`, `w`, `m`, `y`, or empty.
         engines: names that the request asks for; all providers answer, whichever it names.
-        timeout_s: `timeout_limit`; None where the request has none.
         notes: what is not done as asked.
     """
 
@@ -145,7 +144,6 @@ class SearxngSearch(Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ("general",)
     time_range: str = ""
     engines: tuple[str, ...] = ()
-    timeout_s: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -194,7 +192,7 @@ async def _page(
         arguments: dict[str, Any] = {"query": request.query, "maxResults": count}
         if request.time_range:
             arguments["timeRange"] = request.time_range
-        return await search_web(call, CATEGORIES[category], arguments, timeout_s=request.timeout_s)
+        return await search_web(call, CATEGORIES[category], arguments)
 
     if request.page == 1:
         found = await ask(PAGE_SIZE)
@@ -286,20 +284,13 @@ def read_search(form: Mapping[str, str]) -> SearxngSearch:
         categories=categories,
         time_range=time_range,
         engines=engines,
-        timeout_s=_timeout_s(form.get("timeout_limit", "")),
         notes=tuple(notes),
     )
 
 
 def _categories(form: Mapping[str, str]) -> tuple[tuple[str, ...], list[str]]:
     """Those that there are, general where there is none; and those that are not known."""
-    chosen: dict[str, bool] = {}
-    for name, value in form.items():
-        if name == "categories":
-            chosen |= dict.fromkeys(_split(value), True)
-        elif name.startswith("category_"):
-            chosen[name.removeprefix("category_")] = value != "off"
-    wanted = [name for name, on in chosen.items() if on]
+    wanted = list(dict.fromkeys(_split(form.get("categories", ""))))
     known = tuple(name for name in wanted if name in CATEGORIES)
     return known or ("general",), [name for name in wanted if name not in CATEGORIES]
 
@@ -308,18 +299,6 @@ def _page_number(given: str) -> int:
     if not (given.isascii() and given.isdigit() and len(given) <= _MAX_DIGITS) or int(given) < 1:
         raise _invalid("pageno", given)
     return int(given)
-
-
-def _timeout_s(given: str) -> float | None:
-    if given in ("", "None"):
-        return None
-    try:
-        timeout_s = float(given)
-    except ValueError:
-        raise _invalid("timeout_limit", given) from None
-    if not timeout_s > 0:  # nor is NaN
-        raise _invalid("timeout_limit", given)
-    return timeout_s
 
 
 def _split(value: str) -> list[str]:

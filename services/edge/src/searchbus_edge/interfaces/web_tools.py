@@ -118,11 +118,9 @@ async def answer(
     return found
 
 
-async def search_web(
-    call: CallWebTool, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None
-) -> WebResults:
+async def search_web(call: CallWebTool, tool: str, arguments: dict[str, Any]) -> WebResults:
     """Search with one of the three searches; raises Fault."""
-    reply = await call(tool, arguments, timeout_s=timeout_s)
+    reply = await call(tool, arguments)
     found = _decode(reply, WebResults)
     meta = reply.meta or {}
     ranking = msgspec.convert(meta.get(RANKING, []), list[Ranked])
