@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_edge.stdio import joining
+from searchbus_edge.stdio import serving
 from searchbus_testing import run_command
 
 
 @pytest.fixture(autouse=True)
 def no_stack(monkeypatch):
     """No test starts one."""
-    monkeypatch.setattr(joining.StackClient, "_start", lambda *_: pytest.fail("a stack is started"))
+    monkeypatch.setattr(serving.StackClient, "_start", lambda *_: pytest.fail("a stack is started"))
 
 
 def test_unknown_toolset_is_refused_with_those_there_are(tmp_path):

@@ -13,8 +13,8 @@ from nats.aio.client import Client
 from nats.errors import BadSubjectError, MaxPayloadError
 
 from searchbus_bus.nats import overrides
+from searchbus_bus.nats.direct import publish_command
 from searchbus_bus.nats.overrides import BusClient
-from searchbus_bus.nats.protocol import publish_command
 from searchbus_bus.nats.transport import DescribedService
 from searchbus_bus.transport import ServiceRecord
 from searchbus_testing import until

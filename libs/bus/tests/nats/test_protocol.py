@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.protocol.parser import Parser
 
+from searchbus_bus.nats.direct import publish_command, read_messages, usual_headers
 from searchbus_bus.nats.overrides import BusClient
-from searchbus_bus.nats.protocol import publish_command, read_messages, usual_headers
 from searchbus_bus.transport import Message
 
 _PIECES = (

@@ -39,8 +39,13 @@ def stdio(
     from searchbus_runtime.state import UnusableFolderError, open_data_folder
 
     from .catalog.view import LAZY
-    from .stdio.joining import NoStackError, StackClient
-    from .stdio.serving import declared_toolsets, refuse_unknown, serve
+    from .stdio.serving import (
+        NoStackError,
+        StackClient,
+        declared_toolsets,
+        refuse_unknown,
+        serve,
+    )
 
     use_config(config)
     try:

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from searchbus_edge.stdio import joining
-from searchbus_edge.stdio.joining import NoStackError, StackClient
+from searchbus_edge.stdio import serving
+from searchbus_edge.stdio.serving import NoStackError, StackClient
 from searchbus_runtime import StackState, write_state
 from searchbus_runtime.state import LOCK_FILE, ClientPipe, make_pipe
 from searchbus_testing import eventually
@@ -34,7 +34,7 @@ def processes(monkeypatch):
             started.append(real(command, **options))
             return started[-1]
 
-        monkeypatch.setattr(joining.subprocess, "Popen", start)
+        monkeypatch.setattr(serving.subprocess, "Popen", start)
         return started
 
     return use
@@ -89,7 +89,7 @@ def test_second_client_waits_for_the_stack_of_the_first(tmp_path, processes, mon
     """It starts none of its own."""
     started = processes(*SLEEP)
     states: list[StackState | None] = [None]
-    monkeypatch.setattr(joining, "read_state", lambda folder: states[0])
+    monkeypatch.setattr(serving, "read_state", lambda folder: states[0])
     with StackClient(tmp_path, "a") as first, StackClient(tmp_path, "b") as second:
         threads = [threading.Thread(target=client.join) for client in (first, second)]
         for thread in threads:
@@ -133,7 +133,7 @@ def test_own_stack_ends_when_the_host_ends_with_an_error(tmp_path, processes, mo
     """The pipe is closed in any case."""
     started = processes(*SLEEP)
     states = [None, None, state(tmp_path)]
-    monkeypatch.setattr(joining, "read_state", lambda folder: states.pop(0))
+    monkeypatch.setattr(serving, "read_state", lambda folder: states.pop(0))
     with pytest.raises(RuntimeError), StackClient(tmp_path, None) as client:
         client.join()
         raise RuntimeError("the host is gone")
@@ -143,7 +143,7 @@ def test_own_stack_ends_when_the_host_ends_with_an_error(tmp_path, processes, mo
 def test_stack_that_is_slow_is_given_up(tmp_path, processes, monkeypatch):
     """And ends."""
     started = processes(*SLEEP)
-    monkeypatch.setattr(joining, "START_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(serving, "START_TIMEOUT_S", 0.0)
     with StackClient(tmp_path, None) as client:
         with pytest.raises(NoStackError, match="is not up"):
             client.join()

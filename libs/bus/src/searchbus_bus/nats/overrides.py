@@ -65,8 +65,7 @@ from .. import telemetry
 from ..tasks import wait_for_event
 from ..tls import TlsFiles
 from ..transport import Message
-from .direct import DirectTransport
-from .protocol import is_plain, publish_command, read_messages, usual_headers
+from .direct import DirectTransport, is_plain, publish_command, read_messages, usual_headers
 from .sign_in import Seeds
 
 log = logging.getLogger("searchbus.bus")
