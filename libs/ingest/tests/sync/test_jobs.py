@@ -174,14 +174,6 @@ async def test_state_of_another_release_or_address_is_not_used(tmp_path):
     assert not read_state(path, "s", "c", "folder+/a").entries
 
 
-async def test_dry_run_writes_no_state(syncing, tmp_path, retrieval):
-    """Nor documents."""
-    dry = Syncing(tmp_path / "data", base=tmp_path, dry_run=True)
-    assert (await dry.run(HANDBOOK)).stored == 3
-    assert not retrieval.documents
-    assert check(tmp_path / "data") == ("sync", True, "no sources")
-
-
 def test_allowlist_of_the_service_web_holds(tmp_path, monkeypatch):
     """Its hosts are reached although they are not public."""
     monkeypatch.setenv("SEARCHBUS_WEB_ROUTES", '{"wiki.corp.example": "10.0.0.7:80"}')

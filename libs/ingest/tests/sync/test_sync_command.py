@@ -58,13 +58,6 @@ def test_folder_is_synced(run, notes, retrieval):
     assert {"replaced": 1, "unchanged": 1, "deleted": 1, "held": 0}.items() <= found.items()
 
 
-def test_dry_run_says_what_would_change(run, notes, retrieval):
-    """And changes nothing."""
-    done = run(notes, "--collection", "c", "--dry-run")
-    assert done.stdout.startswith("new a.md\nnew b.md\nnew c.md\n")
-    assert not retrieval.documents
-
-
 def test_held_deletes_exit_with_one_until_they_are_allowed(run, notes, retrieval):
     """The note has the option."""
     run(notes, "--collection", "c")

@@ -231,19 +231,6 @@ async def test_whole_source_that_is_unchanged_is_not_listed(runs, retrieval):
     assert runs.source.reads == [*"abcdef", "a"]
 
 
-async def test_dry_run_names_what_would_change_and_changes_nothing(runs, retrieval):
-    """With the same counts."""
-    await runs()
-    texts = runs.source.texts
-    texts["a"], texts["g"] = "Dolphins.", "Seals."
-    del texts["b"]
-    before, state = dict(retrieval.documents), dict(runs.state.entries)
-    summary = await runs(dry_run=True)
-    assert sorted(summary.changes) == [("changed", "a"), ("gone", "b"), ("new", "g")]
-    assert (summary.stored, summary.replaced, summary.deleted, summary.unchanged) == (1, 1, 1, 4)
-    assert (retrieval.documents, runs.state.entries) == (before, state)
-
-
 async def test_interrupted_sync_goes_on_where_it_was(runs, retrieval, tmp_path, monkeypatch):
     """What was read and stored is not read again; what was only read is."""
     monkeypatch.setattr(module, "_SAVE_EVERY_S", 0.0)

@@ -134,13 +134,11 @@ class Syncing:
     `pause_s` is between two requests to one host."""
 
     def __init__(
-        self, data: Path, *, base: Path, pause_s: float = 1.0, dry_run: bool = False,
-        allow_deletes: bool = False,
-    ) -> None:  # fmt: skip
+        self, data: Path, *, base: Path, pause_s: float = 1.0, allow_deletes: bool = False
+    ) -> None:
         self._data = data
         self._base = base
         self._pause_s = pause_s
-        self._dry_run = dry_run
         self._allow_deletes = allow_deletes
 
     def due_s(self, row: SourceRow) -> float:
@@ -186,8 +184,8 @@ class Syncing:
         try:
             async with open_bus(self._data, "searchbus-sync") as bus:
                 return await Sync(
-                    bus, source, state, path=path, dry_run=self._dry_run,
-                    allow_deletes=self._allow_deletes, on_progress=on_progress,
+                    bus, source, state, path=path, allow_deletes=self._allow_deletes,
+                    on_progress=on_progress,
                 ).run()  # fmt: skip
         finally:
             await source.close()
@@ -220,9 +218,8 @@ class Syncing:
         )
 
     def _write(self, path: Path, state: SyncState) -> None:
-        if not self._dry_run:
-            state.ran_s = time.time()
-            write_state(path, state)
+        state.ran_s = time.time()
+        write_state(path, state)
 
 
 def counts_of(summary: SyncSummary) -> dict[str, int]:

@@ -68,9 +68,6 @@ def sync(
     include: Annotated[
         list[str] | None, typer.Option(help="Only files that match this glob; may be repeated.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
-    ] = False,
     allow_deletes: Annotated[
         bool,
         typer.Option("--allow-deletes", help="Delete also more than half of the documents."),
@@ -92,17 +89,17 @@ def sync(
         raise fail("Give a source, or --file with sources.", _USAGE)
     syncing = Syncing(
         folder, base=Path.cwd() if file is None else file.absolute().parent,
-        pause_s=pause_s, dry_run=dry_run, allow_deletes=allow_deletes,
+        pause_s=pause_s, allow_deletes=allow_deletes,
     )  # fmt: skip
     run = _Run(syncing, as_json=as_json, verbose=verbose)
     try:
         if file is None:
             row = _row(source, collection, name, every, tuple(include or ()))
-            if every and not dry_run:
+            if every:
                 asyncio.run(_until_ended(run.keep(lambda: (row,), None, folder, wait=wait)))
                 return
-            asyncio.run(run.once([row], progress=not dry_run))
-        elif once or dry_run:
+            asyncio.run(run.once([row], progress=True))
+        elif once:
             asyncio.run(run.once(read_rows(file), progress=False))
         else:
             if not wait:
@@ -242,15 +239,13 @@ class _Run:
             echo(json.dumps({
                 "name": row.name, "collection": row.collection, **counts_of(summary),
                 "chunks": summary.chunks, "skipped": [str(item) for item in summary.skipped],
-                "notes": summary.notes, "changes": summary.changes, "seconds": round(seconds, 2),
+                "notes": summary.notes, "seconds": round(seconds, 2),
             }))  # fmt: skip
             return
         for item in summary.skipped if self._verbose else summary.failed[:SHOWN]:
             tell(f"skipped {item}")
         for note in summary.notes[:SHOWN]:
             tell(f"note {note}")
-        for what, entry in summary.changes:
-            echo(f"{what} {entry}")
         counts = (
             f"{summary.stored} stored, {summary.replaced} replaced, {summary.unchanged} unchanged, "
             f"{summary.deleted} deleted, {len(summary.failed)} not read"

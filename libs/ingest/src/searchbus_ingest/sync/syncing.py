@@ -28,18 +28,14 @@ from .state import SyncState, digest_of, write_state
 SYNCED_AS = "synced_as"
 MAX_DOCUMENTS = 1_000_000
 """The id of each is kept in memory."""
-MAX_CHANGES = 1000
-"""Changes that a dry run names."""
 _SAVE_EVERY_S = 30.0
 
 
 @dataclass(slots=True)
 class SyncSummary(Summary):
-    """Counts of one sync; documents that are gone and were not deleted; (what, entry) of a dry
-    run."""
+    """Counts of one sync; `held`: documents that are gone and were not deleted."""
 
     held: int = 0
-    changes: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -57,7 +53,6 @@ class Sync:
     Args:
         state: of the last sync; it becomes that of this one.
         path: where the state is written now and then; `None` in tests of a sync alone.
-        dry_run: nothing is stored or deleted, only counted and named.
         allow_deletes: whether more than half of the documents may be deleted.
     """
 
@@ -66,7 +61,6 @@ class Sync:
     state: SyncState
     _: KW_ONLY
     path: Path | None = None
-    dry_run: bool = False
     allow_deletes: bool = False
     on_progress: Callable[[Summary], None] = lambda summary: None
 
@@ -96,29 +90,22 @@ class Sync:
             summary.unchanged = len(whole)
             return summary
         async with aclosing(self._items(listing)) as items:
-            if self.dry_run:
-                await self._count(items, whole)
-            else:
-                await send(
-                    self.bus, state.collection, items, present=whole, summary=summary,
-                    on_progress=self.on_progress,
-                )  # fmt: skip
+            await send(
+                self.bus, state.collection, items, present=whole, summary=summary,
+                on_progress=self.on_progress,
+            )  # fmt: skip
         gone = self._gone(listing)
         why = self._refusal(listing, gone, len(whole))
         if why:
             summary.held = len(gone)
             summary.notes.append(f"{len(gone)} documents are gone and stay: {why}")
-        elif gone and self.dry_run:
-            summary.deleted = len(gone)
-            self._tell(*(("gone", name) for name in sorted(set(gone.values()))))
         elif gone:
             ids = tuple(sorted(gone))
             summary.deleted = await delete(self._service, state.collection, ids)
-        if not self.dry_run:
-            left = {i: r for i, r in whole.items() if i not in gone} | self._kept
-            complete = not summary.failed and not summary.held and not listing.partial
-            state.entries = (state.entries if summary.held else {}) | self._entries
-            state.stamp, state.digest = listing.stamp if complete else "", digest_of(left)
+        left = {i: r for i, r in whole.items() if i not in gone} | self._kept
+        complete = not summary.failed and not summary.held and not listing.partial
+        state.entries = (state.entries if summary.held else {}) | self._entries
+        state.stamp, state.digest = listing.stamp if complete else "", digest_of(left)
         return summary
 
     async def _find_own(self) -> None:
@@ -189,23 +176,23 @@ class Sync:
                 "Use one source for each part of it.",
             )
 
-    def _gone(self, listing: SourceListing) -> dict[str, str]:
-        """Id → entry of the documents that the source has no longer.
+    def _gone(self, listing: SourceListing) -> set[str]:
+        """Ids of the documents that the source has no longer.
 
         What belongs to an entry that could not be read is not gone, nor what is below a folder
         that could not be listed.
         """
         folders = tuple(name for name in self._failing if name.endswith("/"))
-        found: dict[str, str] = {}
+        found: set[str] = set()
         for name, stored in self._own.items():
             if name in self._failing or (folders and name.startswith(folders)):
                 continue
             if listing.gone_after and stored.day <= listing.gone_after:
                 continue
-            found |= {key: name for key in stored.revisions if key not in self._kept}
+            found |= stored.revisions.keys() - self._kept.keys()
         return found
 
-    def _refusal(self, listing: SourceListing, gone: dict[str, str], total: int) -> str:
+    def _refusal(self, listing: SourceListing, gone: set[str], total: int) -> str:
         """Why nothing is deleted; empty where it may be."""
         if not gone:
             return ""
@@ -220,32 +207,11 @@ class Sync:
             return f"they are more than half of the {total} documents. {remedy}"
         return ""
 
-    async def _count(self, items: AsyncIterator[Item], present: dict[str, str]) -> None:
-        """What a sync would do."""
-        summary = self.summary
-        async for item in items:
-            if item.document is None:
-                summary.skipped.append(item)
-                continue
-            revision = present.get(item.document.document_id)
-            name = str(item.document.metadata[SYNCED_AS])
-            if revision is None:
-                summary.stored += 1
-                self._tell(("new", name))
-            elif revision != revision_of(item.document):
-                summary.replaced += 1
-                self._tell(("changed", name))
-            else:
-                summary.unchanged += 1
-
-    def _tell(self, *changes: tuple[str, str]) -> None:
-        self.summary.changes += changes[: max(0, MAX_CHANGES - len(self.summary.changes))]
-
     async def _save(self) -> None:
         """Write what was read so far: a sync that is killed does not fetch it again. Documents that
         were not stored by then do not have the digest that is written.
         """
-        if self.path is None or self.dry_run or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
+        if self.path is None or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
             return
         entries = self.state.entries | self._entries
         draft = msgspec.structs.replace(self.state, entries=entries, stamp="", digest="")
