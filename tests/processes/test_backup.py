@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -116,11 +117,11 @@ def test_nothing_is_replaced_by_a_damaged_backup_or_without_asking(
     before = contents(stack.data)
     assert "is in use" in run(stack, "restore", backup, code=2)
     damaged = tmp_path / "damaged"
-    subprocess.run(["cp", "-a", backup, damaged], check=True)
-    file = damaged / "collections" / "rivers.jsonl"
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    content = bytearray(backup.read_bytes())
+    with tarfile.open(backup) as tar:
+        member = tar.getmember("collections/rivers.jsonl")
+    content[member.offset_data + member.size // 2] ^= 1
+    damaged.write_bytes(content)
     assert "rivers.jsonl is damaged" in run(stack, "restore", damaged, "--replace", code=2)
     assert contents(stack.data) == before
     assert [p.name for p in tmp_path.glob(".*")] == []

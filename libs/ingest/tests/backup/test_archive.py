@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-import shutil
 import tarfile
 from pathlib import Path
 
@@ -53,17 +52,29 @@ def contents(source: Path) -> dict[str, bytes]:
         return found
 
 
-@pytest.fixture(params=["backup", "backup.tar"])
-def source(request, tmp_path) -> Path:
-    return make(tmp_path / request.param)
+def changed(source: Path, path: str, content: bytes | None) -> Path:
+    """The backup with another content of one file; None: without it."""
+    other = source.with_name("changed")
+    with tarfile.open(source) as tar, tarfile.open(other, "w") as made:
+        members = {member.name: tar.extractfile(member).read() for member in tar}
+        for name, body in {**members, path: content}.items():
+            if body is not None:
+                member = tarfile.TarInfo(name)
+                member.size = len(body)
+                made.addfile(member, io.BytesIO(body))
+    return other
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    return make(tmp_path / "backup.tar")
 
 
 def test_backup_is_read_as_it_was_made(source):
-    """In both forms, for its owner only, and there is nothing beside it."""
+    """For its owner only, and there is nothing beside it."""
     assert contents(source) == FILES
     assert [path.name for path in source.parent.iterdir()] == [source.name]
-    for path in (source, *source.rglob("*")):
-        assert path.stat().st_mode & 0o077 == 0
+    assert source.stat().st_mode & 0o077 == 0
 
 
 def test_backup_that_was_cut_off_is_none(tmp_path):
@@ -76,7 +87,7 @@ def test_backup_that_was_cut_off_is_none(tmp_path):
     left = tmp_path / ".backup.partial"  # as after kill -9
     left.mkdir()
     (left / "old").touch()
-    with pytest.raises(BackupError, match=f"no {MANIFEST}"), Backup(left):
+    with pytest.raises(BackupError, match="not a backup"), Backup(left):
         pass
     assert contents(make(dest)) == FILES
 
@@ -96,34 +107,29 @@ def test_nothing_is_written_over(source, tmp_path):
 
 
 @pytest.mark.parametrize("path", [*FILES, MANIFEST])
-def test_flipped_byte_and_missing_file_are_found(tmp_path, path):
+def test_flipped_byte_and_missing_file_are_found(source, path):
     """Each names the file."""
-    source = make(tmp_path / "backup")
-    file = source / path
-    original = file.read_bytes()
+    with Backup(source) as backup, backup.open(path) as file:
+        original = file.read()
     for place in {0, len(original) // 2, len(original) - 1}:
-        changed = bytearray(original)
-        changed[place] ^= 1
-        file.write_bytes(changed)
+        flipped = bytearray(original)
+        flipped[place] ^= 1
         with pytest.raises(BackupError, match=r"damaged|newer"):
-            contents(source)
-    file.write_bytes(original[:-1])
+            contents(changed(source, path, bytes(flipped)))
     with pytest.raises(BackupError, match="damaged"):
-        contents(source)
-    file.unlink()
+        contents(changed(source, path, original[:-1]))
     with pytest.raises(BackupError, match=f"{path} is missing|no {MANIFEST}"):
-        contents(source)
+        contents(changed(source, path, None))
 
 
-def test_any_change_of_a_tar_file_is_found_or_changes_nothing(tmp_path):
+def test_any_change_of_a_tar_file_is_found_or_changes_nothing(source):
     """A byte in every part of it, headers too; and every length that it may be cut to."""
-    source = make(tmp_path / "backup.tar")
     original = source.read_bytes()
     harmless = 0
     for place in range(0, len(original), 97):
-        changed = bytearray(original)
-        changed[place] ^= 0x40
-        source.write_bytes(changed)
+        flipped = bytearray(original)
+        flipped[place] ^= 0x40
+        source.write_bytes(flipped)
         try:
             assert contents(source) == FILES
             harmless += 1
@@ -136,25 +142,13 @@ def test_any_change_of_a_tar_file_is_found_or_changes_nothing(tmp_path):
             contents(source)
 
 
-def test_other_files_and_links_are_refused(tmp_path):
-    """A backup cannot bring a file of another name, nor read one of this machine."""
+def test_other_files_are_refused(tmp_path, source):
+    """A backup cannot bring a file of another name."""
     unknown = make(tmp_path / "unknown", {**FILES, "files/up.sh": b"rm"})
     with pytest.raises(BackupError, match=r"up\.sh is not a file of a backup"):
         contents(unknown)
-    added = make(tmp_path / "added")
-    (added / "files" / "more").write_text("x")
     with pytest.raises(BackupError, match="more is not in the manifest"):
-        contents(added)
-    linked = make(tmp_path / "linked")
-    (linked / "files" / "keys.json").unlink()
-    (linked / "files" / "keys.json").symlink_to("/etc/hostname")
-    with pytest.raises(BackupError, match="link"):
-        contents(linked)
-    folder = make(tmp_path / "folder")
-    shutil.rmtree(folder / "collections")
-    (folder / "collections").symlink_to(tmp_path / "unknown" / "collections")
-    with pytest.raises(BackupError, match="link"):
-        contents(folder)
+        contents(changed(source, "files/more", b"x"))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +164,8 @@ def test_other_files_and_links_are_refused(tmp_path):
         (MANIFEST, tarfile.REGTYPE),
     ],
 )
-def test_tar_members_that_lead_elsewhere_are_refused(tmp_path, name, kind):
+def test_tar_members_that_lead_elsewhere_are_refused(source, name, kind):
     """Before anything is read of the archive."""
-    source = make(tmp_path / "backup.tar")
     with tarfile.open(source, "a:") as tar:
         member = tarfile.TarInfo(name)
         member.type, member.linkname = kind, "/etc/passwd"
@@ -197,7 +190,7 @@ def test_other_files_are_no_backup(tmp_path, content):
     (tmp_path / "b").write_bytes(content)
     with pytest.raises(BackupError, match="not a backup"):
         contents(tmp_path / "b")
-    with pytest.raises(BackupError, match="There is no file or folder"):
+    with pytest.raises(BackupError, match="There is no file"):
         contents(tmp_path / "absent")
 
 

@@ -1,4 +1,4 @@
-"""A backup on the disk: a folder, or the same as a tar file; a manifest covers every byte.
+"""A backup on the disk: a tar file with a manifest that covers every byte.
 
     manifest.json               version, protocol; size and SHA-256 of each file, and of itself
     files/<name>                files of the data folder, by the names in `KEPT`
@@ -15,12 +15,11 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -111,7 +110,7 @@ class Manifest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @contextmanager
 def new_backup(dest: Path) -> Iterator[Path]:
-    """A folder that becomes the backup `dest` when the block ends without an exception.
+    """A folder that is packed as the backup `dest` when the block ends without an exception.
 
     Raises:
         BackupError: there is something at `dest`, or another backup is writing there.
@@ -132,11 +131,8 @@ def new_backup(dest: Path) -> Iterator[Path]:
         try:
             draft.mkdir(mode=0o700)
             yield draft
-            if dest.suffix == ".tar":
-                _pack(draft, packed)
-                packed.rename(dest)
-            else:
-                draft.rename(dest)
+            _pack(draft, packed)
+            packed.rename(dest)
             _sync(dest.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -195,22 +191,18 @@ class Backup:
 
     def __init__(self, source: Path) -> None:
         self._source = source
-        self._members: dict[str, Path | tarfile.TarInfo] = {}
-        self._tar: tarfile.TarFile | None = None
+        self._members: dict[str, tarfile.TarInfo] = {}
 
     def __enter__(self) -> Backup:
         try:
             with ExitStack() as closing:
-                if self._source.is_dir():
-                    self._members = dict(self._walk(self._source))
-                else:
-                    self._tar = closing.enter_context(tarfile.open(self._source, "r:"))
-                    self._members = dict(self._listed(self._tar))
+                self._tar = closing.enter_context(tarfile.open(self._source, "r:"))
+                self._members = dict(self._listed())
                 self.manifest = self._read_manifest()
                 self._closing = closing.pop_all()
         except FileNotFoundError:
             raise BackupError(
-                f"There is no file or folder {self._source}. Give the path of a backup."
+                f"There is no file {self._source}. Give the path of a backup."
             ) from None
         except (OSError, tarfile.TarError, EOFError, ValueError) as error:
             raise BackupError(
@@ -221,21 +213,11 @@ class Backup:
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> IO[bytes]:
         """Read a file of it."""
-        member = self._members[path]
-        if isinstance(member, Path):
-            # A link that takes the place of a file after the walk is refused, too.
-            descriptor = os.open(member, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, "rb") as file:
-                yield file
-        else:
-            assert self._tar is not None
-            content = self._tar.extractfile(member)
-            assert content is not None  # it is a regular file
-            with content:
-                yield content  # type: ignore[misc]
+        content = self._tar.extractfile(self._members[path])
+        assert content is not None  # it is a regular file
+        return content
 
     def check(self, on_entry: Callable[[Entry], None] = lambda entry: None) -> None:
         """Compare every file with the manifest.
@@ -284,20 +266,9 @@ class Backup:
             raise BackupError(f"{self._source}: {MANIFEST} is damaged. Use another backup.")
         return manifest
 
-    def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        for path in sorted(folder.rglob("*")):
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode):
-                yield path.relative_to(folder).as_posix(), path
-            elif not stat.S_ISDIR(mode):
-                raise BackupError(
-                    f"{self._source}: {path.relative_to(folder)} is a link or no regular file. "
-                    "Nothing was changed. Use another backup."
-                )
-
-    def _listed(self, tar: tarfile.TarFile) -> Iterator[tuple[str, tarfile.TarInfo]]:
+    def _listed(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
         seen = set()
-        for member in tar:
+        for member in self._tar:
             parts = member.name.split("/")
             unsafe = member.name.startswith("/") or ".." in parts or "" in parts
             if unsafe or member.name in seen or not (member.isreg() or member.isdir()):
@@ -328,7 +299,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _hash(file: BinaryIO) -> tuple[int, str]:
+def _hash(file: IO[bytes]) -> tuple[int, str]:
     digest, size_bytes = hashlib.sha256(), 0
     while piece := file.read(_READ_BYTES):
         digest.update(piece)

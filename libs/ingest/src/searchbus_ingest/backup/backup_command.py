@@ -45,7 +45,7 @@ _TIMEOUT_S = 120.0
 
 
 def backup(
-    dest: Annotated[Path, typer.Argument(help="A new folder, or a new file NAME.tar.")],
+    dest: Annotated[Path, typer.Argument(help="The new file, such as NAME.tar.")],
     keep: Annotated[
         int | None,
         typer.Option(

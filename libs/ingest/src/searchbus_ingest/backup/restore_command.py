@@ -42,7 +42,7 @@ _DOCUMENTS = "fomc"
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(help="A backup: its folder or its tar file.")],
+    source: Annotated[Path, typer.Argument(help="The file of a backup.")],
     data: Annotated[Path | None, typer.Option(help="Data folder to restore into.")] = None,
     replace: Annotated[
         bool,
