@@ -7,7 +7,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -161,7 +161,7 @@ def _open(
     site: str,
     pause_s: float,
     progress: ProgressReport,
-) -> Iterator[Item]:
+) -> Iterator[Item] | AsyncIterator[Item]:
     if source == "fomc" and not Path(source).exists():
         cache = folder / "fomc-site"
         return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection)
@@ -195,7 +195,7 @@ def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
 async def _send(
     folder: Path,
     collection: str,
-    items: Iterator[Item],
+    items: Iterator[Item] | AsyncIterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
     rebuild: bool,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_ingest.sources import fetching
 from searchbus_ingest.sources.fomc_site import FomcSite
-from searchbus_ingest.sources.item import Reason
+from searchbus_ingest.sources.item import Item, Reason
 from searchbus_testing import free_port
 
 CALENDAR = """<html><body><div id="article">
@@ -83,10 +83,16 @@ def site():
     server.server_close()
 
 
-def test_site_is_read_politely_and_resumed(site, tmp_path):
+async def read(folder, base_url) -> list[Item]:
+    site = FomcSite(folder, base_url=base_url, pause_s=0.0)
+    return [item async for item in site.read("fomc")]
+
+
+async def test_site_is_read_politely_and_resumed(site, tmp_path, monkeypatch):
     """Statements and minutes of all years; robots obeyed; a rerun fetches the calendar only."""
+    monkeypatch.setattr(fetching, "_DEFAULT_PAUSE_S", 0.0)
     Replica.fail_next[:] = [503]
-    items = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
+    items = await read(tmp_path, site)
     found = {item.document.title: item.document for item in items if item.document}
     assert list(found) == [
         "FOMC Minutes, February 3, 1993",
@@ -102,33 +108,34 @@ def test_site_is_read_politely_and_resumed(site, tmp_path):
     year, page = (item for item in items if item.problem)
     assert year.origin == f"{site}/monetarypolicy/fomchistorical1994.htm"
     assert "403" in year.problem
-    assert page.problem == "not fetched: robots.txt forbids it"
+    assert page.problem == "not fetched: the site's robots.txt asks not to fetch it"
     # By these a prune knows what was not read.
     assert year.reason is Reason.NOT_LISTED
     assert page.source_id.startswith(("statement-", "minutes-"))
     first = Counter(Replica.requests)
-    again = list(FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc"))
+    again = await read(tmp_path, site)
     assert [i.document for i in again if i.document] == [i.document for i in items if i.document]
     fetched = Replica.requests - first
     assert not any("2024" in path or "19930203" in path for path in fetched)
-    assert json.loads(next(tmp_path.glob("*.json")).read_text())["etag"] == '"v1"'
+    assert next(tmp_path.glob("*.stamp")).read_text() == '"v1"\n'
 
 
-def test_site_that_cannot_be_reached_ends_the_reading(tmp_path):
+async def test_site_that_cannot_be_reached_ends_the_reading(tmp_path):
     """At once, and not after every page of every year."""
     address = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(Fault, match=rf"{address} cannot be reached.* run the same command"):
-        list(FomcSite(tmp_path, base_url=address, pause_s=0.0).read("fomc"))
+    with pytest.raises(Fault, match=rf"{address} .*cannot be reached.* Run the same command"):
+        await read(tmp_path, address)
 
 
 @pytest.mark.parametrize(("status", "pages"), [(404, True), (500, False)])
-def test_site_without_robots_txt_is_read_and_one_that_fails_is_not(site, tmp_path, status, pages):
+async def test_site_without_robots_txt_is_read_and_one_that_fails_is_not(
+    site, tmp_path, status, pages
+):
     """RFC 9309: nothing is allowed where the server fails to say what is."""
     Replica.robots = status
-    items = FomcSite(tmp_path, base_url=site, pause_s=0.0).read("fomc")
     if pages:
-        assert any(item.document for item in items)
+        assert any(item.document for item in await read(tmp_path, site))
         return
-    with pytest.raises(Fault, match=r"does not give its robots\.txt: 500"):
-        list(items)
+    with pytest.raises(Fault, match=r"robots\.txt: the site answers HTTP 500"):
+        await read(tmp_path, site)
     assert set(Replica.requests) == {"/robots.txt"}

@@ -11,10 +11,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from searchbus_ingest.sync import fetching, site
-from searchbus_ingest.sync.fetching import SiteClient
+from searchbus_ingest.sources import fetching
+from searchbus_ingest.sources.fetching import SiteClient
+from searchbus_ingest.sources.item import SourceUnchangedError
+from searchbus_ingest.sync import site
 from searchbus_ingest.sync.site import SiteSource
-from searchbus_ingest.sync.source import SourceUnchangedError, SourceUnreadableError
+from searchbus_ingest.sync.source import SourceUnreadableError
 from searchbus_ingest.sync.state import SyncState
 from searchbus_ingest.sync.syncing import Sync
 from searchbus_testing.http import serve

@@ -9,12 +9,11 @@ import pytest
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sending import send
-from searchbus_ingest.sources.item import Item, Reason, make_document
+from searchbus_ingest.sources.item import Item, Reason, SourceUnchangedError, make_document
 from searchbus_ingest.sync import syncing as module
 from searchbus_ingest.sync.source import (
     SourceEntry,
     SourceListing,
-    SourceUnchangedError,
     SourceUnreadableError,
 )
 from searchbus_ingest.sync.state import SyncState, read_state

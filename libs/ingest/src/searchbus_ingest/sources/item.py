@@ -31,6 +31,10 @@ class Reason(StrEnum):
     REFUSED = "refused by the service"
 
 
+class SourceUnchangedError(Exception):
+    """A source, or one of its entries, is as it was when it was read last."""
+
+
 class SkipError(Exception):
     """A reader cannot make a document of a file."""
 

@@ -29,7 +29,7 @@ from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import Sources
 
 from ..sending import Summary
-from .fetching import SiteClient
+from ..sources.fetching import SiteClient
 from .repository import RepositorySource
 from .site import Kind, SiteSource
 from .source import FolderSource, SyncSource

@@ -23,9 +23,9 @@ from searchbus_contracts import ErrorCode, Fault
 
 from ..sending import in_thread
 from ..sources.files import MAX_FILE_BYTES, SUFFIXES, read_files
-from ..sources.item import Item, Reason
+from ..sources.item import Item, Reason, SourceUnchangedError
 from ..sources.walk import FoundFile, is_included
-from .source import SourceEntry, SourceListing, SourceUnchangedError, SourceUnreadableError
+from .source import SourceEntry, SourceListing, SourceUnreadableError
 
 FETCH_TIMEOUT_S = 900.0
 READ_TIMEOUT_S = 120.0

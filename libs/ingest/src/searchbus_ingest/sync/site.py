@@ -19,9 +19,9 @@ from searchbus_pages import (
     read_sitemap,
 )
 
+from ..sources.fetching import FetchedPage, PageUnavailableError, SiteClient
 from ..sources.files import read_content
 from ..sources.item import Item, Reason, SkipError, make_document, unread
-from .fetching import FetchedPage, PageUnavailableError, SiteClient
 from .source import SourceEntry, SourceListing, SourceUnreadableError
 
 MAX_LISTING_BYTES = 50 * 2**20

@@ -25,10 +25,6 @@ class SourceUnreadableError(Exception):
     """A source cannot be listed; the message says why. Nothing is deleted then."""
 
 
-class SourceUnchangedError(Exception):
-    """A source, or one of its entries, is as it was at the last sync."""
-
-
 @dataclass(slots=True)
 class SourceEntry:
     """A file, an entry of a feed, or a page.

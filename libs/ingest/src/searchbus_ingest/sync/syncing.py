@@ -21,8 +21,8 @@ from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import NewDocument, are_most, document_id, revision_of
 
 from ..sending import SYNCED_FROM, Retrieval, Summary, delete, send, stored_documents
-from ..sources.item import Item
-from .source import SourceEntry, SourceListing, SourceUnchangedError, SyncSource
+from ..sources.item import Item, SourceUnchangedError
+from .source import SourceEntry, SourceListing, SyncSource
 from .state import SyncState, digest_of, write_state
 
 SYNCED_AS = "synced_as"

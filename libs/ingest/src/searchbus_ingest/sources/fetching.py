@@ -1,4 +1,4 @@
-"""Fetches files and pages of one site for a sync: guarded, paced, limited, conditional.
+"""Fetches files and pages of one site: guarded, paced, limited, conditional.
 
 Only public addresses are connected to, also behind redirects and links. An address that the
 operator named as the source may be another one, with this port only; so may the hosts of the
@@ -28,7 +28,7 @@ from searchbus_upstream import (
     retry_after_s,
 )
 
-from .source import SourceUnchangedError
+from .item import SourceUnchangedError
 
 TOKEN = "searchbus-sync"  # noqa: S105  (the product token of our User-Agent)
 USER_AGENT = f"{TOKEN}/{VERSION} (+https://github.com/searchbus/searchbus; one request a second)"
