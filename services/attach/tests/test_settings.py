@@ -14,12 +14,11 @@ KEY = base64.b64encode(bytes(32)).decode()
 
 
 def test_the_files_are_in_the_data_folder(tmp_path):
-    """Unless they are named."""
+    """The file of servers may be elsewhere."""
     settings = AttachSettings(data_dir=tmp_path)
     assert settings.file == tmp_path / "attach.toml"
     assert settings.pins == tmp_path / "attach-pins.json"
-    named = AttachSettings(attach_file=tmp_path / "a.json", attach_pins_file=tmp_path / "p.json")
-    assert (named.file, named.pins) == (tmp_path / "a.json", tmp_path / "p.json")
+    assert AttachSettings(attach_file=tmp_path / "a.json").file == tmp_path / "a.json"
 
 
 async def test_people_sign_in_where_there_is_a_key_and_an_address(tmp_path):

@@ -28,8 +28,6 @@ class AttachSettings(ServiceSettings):
     attach_file: Path | None = None
     """The attached servers: TOML, or the `mcpServers` JSON of a desktop host. Default: attach.toml
     in the data folder."""
-    attach_pins_file: Path | None = None
-    """The approved definitions. Default: attach-pins.json in the data folder."""
     # Calls only wait here; each server has a limit of its own.
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 2048
     """Calls at the same time to all servers; each server has a limit of its own."""
@@ -38,8 +36,6 @@ class AttachSettings(ServiceSettings):
     attach_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
     """How long the last list of a server that is away stays listed."""
 
-    attach_logins_file: Path | None = None
-    """The sign-ins, sealed. Default: attach-logins.json in the data folder."""
     attach_vault_key: Annotated[SecretStr | None, each_value(key_from_text)] = None
     """Seals the sign-ins: 32 bytes in base64. Without it nobody can sign in."""
     attach_login_host: str = "127.0.0.1"
@@ -76,17 +72,17 @@ class AttachSettings(ServiceSettings):
     @property
     def pins(self) -> Path:
         """The file of approved definitions."""
-        return self.attach_pins_file or self.folder / PINS_NAME
+        return self.folder / PINS_NAME
 
     @property
     def logins(self) -> Path:
         """The file of sign-ins."""
-        return self.attach_logins_file or self.folder / LOGINS_NAME
+        return self.folder / LOGINS_NAME
 
     @property
     def own_paths(self) -> tuple[Path, ...]:
-        """Its files, and the folders of data and secrets."""
-        return (self.folder, *own_folders(), self.file, self.pins, self.logins)
+        """Its file of servers, and the folders of data and secrets."""
+        return (self.folder, *own_folders(), self.file)
 
     @property
     def login_address(self) -> str:

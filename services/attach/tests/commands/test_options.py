@@ -18,11 +18,10 @@ from searchbus_attach.errors import ServerDeclarationError
 from searchbus_contracts import Fault
 
 
-def test_files_are_in_the_data_folder_unless_they_are_named(tmp_path):
+def test_files_are_in_the_data_folder(tmp_path):
     """As for the service."""
     assert file_of(None, tmp_path).path == tmp_path / "attach.toml"
-    assert pins_of(None, tmp_path) == tmp_path / "attach-pins.json"
-    assert pins_of(tmp_path / "p.json", None) == tmp_path / "p.json"
+    assert pins_of(tmp_path) == tmp_path / "attach-pins.json"
 
 
 def test_an_unknown_server_is_named_with_the_nearest(tmp_path):

@@ -18,7 +18,6 @@ from .options import (
     DataOption,
     FileOption,
     NameArgument,
-    PinsOption,
     ReportingGroup,
     credentials_for,
     file_of,
@@ -40,7 +39,6 @@ EveryOption = Annotated[bool, typer.Option("--all", help="Everything that differ
 def diff(
     name: NameArgument,
     file: FileOption = None,
-    pins: PinsOption = None,
     data: DataOption = None,
 ) -> None:
     """Show what a server's definitions say now and what was approved.
@@ -50,7 +48,7 @@ def diff(
     server = server_of(file_of(file, data), name)
     from .approving import differences, waiting
 
-    found = waiting(server, pins_of(pins, data), credentials_for(server, data))
+    found = waiting(server, pins_of(data), credentials_for(server, data))
     lines = list(differences(found))
     for line in lines:
         typer.echo(printable(line))
@@ -64,7 +62,6 @@ def approve(
     digits: DigitsArgument = None,
     every: EveryOption = False,
     file: FileOption = None,
-    pins: PinsOption = None,
     data: DataOption = None,
 ) -> None:
     """Approve definitions that changed; a running stack lists them within seconds.
@@ -73,7 +70,7 @@ def approve(
 
     Example: searchbus attach approve files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
-    _decide(name, digits, every, file, pins, data, approved=True)
+    _decide(name, digits, every, file, data, approved=True)
 
 
 @decision_commands.command("refuse")
@@ -82,7 +79,6 @@ def refuse(
     digits: DigitsArgument = None,
     every: EveryOption = False,
     file: FileOption = None,
-    pins: PinsOption = None,
     data: DataOption = None,
 ) -> None:
     """Refuse definitions that changed: they stay held, and wait for nobody any more.
@@ -92,7 +88,7 @@ def refuse(
 
     Example: searchbus attach refuse files 1a2b3c4d5e6f708192a3b4c5d6e7f809
     """
-    _decide(name, digits, every, file, pins, data, approved=False)
+    _decide(name, digits, every, file, data, approved=False)
 
 
 def _decide(
@@ -100,7 +96,6 @@ def _decide(
     digits: list[str] | None,
     every: bool,
     file: Path | None,
-    pins: Path | None,
     data: Path | None,
     *,
     approved: bool,
@@ -115,7 +110,7 @@ def _decide(
         )
     from .approving import decide_definitions
 
-    path, credentials = pins_of(pins, data), credentials_for(server, data)
+    path, credentials = pins_of(data), credentials_for(server, data)
     found = decide_definitions(server, path, digits, credentials, approved=approved)
     for one in found:
         typer.echo(printable(f"{name}.{one} is {done}", one_line=True))

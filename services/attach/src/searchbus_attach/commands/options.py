@@ -44,13 +44,6 @@ FileOption = Annotated[
         "--file", envvar="SEARCHBUS_ATTACH_FILE", help="The file (default: <data>/attach.toml)."
     ),
 ]
-PinsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--pins", envvar="SEARCHBUS_ATTACH_PINS_FILE",
-        help="The approved definitions (default: <data>/attach-pins.json).",
-    ),
-]  # fmt: skip
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
@@ -141,10 +134,9 @@ def options_again(file: Path | None, data: Path | None) -> str:
     return "".join(f" {name} {shlex.quote(str(path))}" for name, path in given.items() if path)
 
 
-def pins_of(pins: Path | None, data: Path | None) -> Path:
+def pins_of(data: Path | None) -> Path:
     """The file of approved definitions."""
-    folder = data_folder(data)
-    return pins or configured_path("attach_pins_file", "attach", folder) or folder / PINS_NAME
+    return data_folder(data) / PINS_NAME
 
 
 def server_of(file: AttachFile, name: str) -> Server:
