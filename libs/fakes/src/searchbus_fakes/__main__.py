@@ -73,8 +73,7 @@ if __name__ == "__main__":
         default="0,0",
         help="of the fake DuckDuckGo and of the fake web; 0 takes a free port",
     )
-    # --told is the option's former name.
-    parser.add_argument("--settings", "--told", type=Path, help="file to write the settings to")
+    parser.add_argument("--settings", type=Path, help="file to write the settings to")
     given = parser.parse_args()
     first, second = (int(port) for port in given.ports.split(","))
     asyncio.run(main(given.listen, (first, second), given.settings))

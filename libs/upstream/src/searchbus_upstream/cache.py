@@ -124,7 +124,6 @@ class SharedCache:
     async def over(cls, bus: Bus, name: str, *, stale_s: float, max_bytes: int) -> SharedCache:
         """Open a cache shared over the bus; without the store every worker caches for itself."""
         answers = await bus.key_value(f"{name}_answers", ttl_s=stale_s, max_bytes=max_bytes)
-        # Not the bucket of the first release: a bucket keeps the lifetime that it was made with.
         flights = await bus.key_value(f"{name}_fetches", ttl_s=LEASE_TTL_S, max_bytes=8 * 2**20)
         return cls(answers, flights, name=name)
 

@@ -276,8 +276,7 @@ def _value(arrival_ms: float, now_ms: float) -> bytes:
 def _arrival_ms(value: bytes, now_ms: float) -> float:
     """The arrival time that was kept; it moves with a clock that was set back since. Raises
     ValueError."""
-    # Releases before this one wrote no second number.
-    arrival_ms, written_ms = [*map(float, value.split()), 0.0][:2]
+    arrival_ms, written_ms = map(float, value.split())
     back_ms = written_ms - now_ms
     return arrival_ms - back_ms if back_ms > _MAX_SKEW_MS else arrival_ms
 
