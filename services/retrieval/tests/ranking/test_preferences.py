@@ -18,7 +18,6 @@ from searchbus_retrieval.ranking.preferences import (
     ASKED_LIFT,
     DATE_LIFT,
     EVENT_LIFT,
-    LIMIT_LIFT,
     NEAR_LIFT,
     TYPE_LIFT,
     Preference,
@@ -169,14 +168,6 @@ def test_dates_around_count_where_no_document_has_the_date():
         (DateRange("m.date", gte="2022-04-17", lt="2022-06-17"),)
     )
     assert exact.instead.instead is None
-
-
-def test_date_that_is_an_end_prefers_one_side_of_it():
-    """What is planned until then was said before."""
-    assert found("holdings shrink through 2022") == [
-        (DateRange("m.date", lt="2023-01-01"), LIMIT_LIFT)
-    ]
-    assert found("holdings after 2022") == [(DateRange("m.date", gte="2023-01-01"), LIMIT_LIFT)]
 
 
 def test_fields_that_a_collection_lacks_say_nothing():

@@ -187,21 +187,3 @@ def test_words_of_a_date_need_not_stand_in_the_sentence_that_answers():
     undated = Question("limit raised in March 2008", Profile(), {}).own_words
     assert undated == ["limit", "raised", "march", "2008"]
     assert "march" in Question("the march of time", Profile(), FIELDS).own_words
-
-
-def test_votes_stand_for_their_document_where_who_was_against_is_asked():
-    """Also behind other documents; a vote that nobody was against says nothing."""
-    votes = hit("votes", document="a")
-    votes.payload.update(fact="votes", f={"dissents": 1})
-    united = hit("united", document="b")
-    united.payload.update(fact="votes", f={"dissents": 0})
-    hits = [hit("talk", document="a").scored(0.9), hit("more", document="b").scored(0.8),
-            votes.scored(0.4), united.scored(0.3)]  # fmt: skip
-    facts = {"dissenters": "keyword"}
-
-    def first(query: str) -> list[str]:
-        found = Question(query, FOMC, FIELDS, facts).ordered(hits)
-        return [one.payload["text"] for one in found[:2]]
-
-    assert first("Who voted against pears?") == ["votes", "more"]
-    assert first("Why vote against pears?") == ["talk", "more"]

@@ -1,16 +1,12 @@
-"""Which of several documents on one event, or on two, a question means."""
+"""Which of several documents on one event a question means."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
-from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AllOf, Filter, Hit, VectorStore
 
-from ..question.dates import asks_for_change, dates_of
 from ..question.periods import NextTo, Period
 from ..question.profiles import Profile
 from .preferences import WantedType, in_order, metadata, within
@@ -117,61 +113,3 @@ def raise_earliest(
     first = min(alike, key=lambda hit: metadata(hit, profile.date_field))
     raised = first.scored(best + _RAISED)
     return [raised, *(hit for hit in ranked if hit.id != first.id)]
-
-
-LATER_LIFT, NEW_LIFT = 0.15, 0.3
-"""For the later document, and for a passage of it in which every sentence is new."""
-_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]+)*")
-_SPACE = re.compile(r"\W+")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The question compares documents of an earlier and a later period."""
-
-    profile: Profile
-    earlier: tuple[Period, ...]
-    later: Period
-
-    @classmethod
-    def of(cls, profile: Profile, fields: Mapping[str, FieldType], question: str) -> Change | None:
-        """None where the question compares nothing, or not two dates."""
-        if profile.date_field not in fields or not asks_for_change(question):
-            return None
-        periods = sorted(dates_of(question).periods, key=lambda period: period.start)
-        if len(periods) < 2 or periods[-1].start < periods[-2].end:
-            return None
-        return cls(profile, tuple(periods[:-1]), periods[-1])
-
-    def lifts(self, hits: Sequence[Hit]) -> dict[str, float]:
-        """Id → what it gains, of passages of the later period's documents."""
-        known: dict[str, set[str]] = {}
-        for hit in hits:
-            if any(self._date(hit) in period for period in self.earlier):
-                known.setdefault(self._type(hit), set()).update(_sentences(hit.payload["text"]))
-        found = {}
-        for hit in hits:
-            if self._date(hit) in self.later:
-                found[hit.id] = LATER_LIFT + NEW_LIFT * _share_new(hit, known.get(self._type(hit)))
-        return found
-
-    def _type(self, hit: Hit) -> str:
-        return metadata(hit, self.profile.type_field)
-
-    def _date(self, hit: Hit) -> str:
-        return metadata(hit, self.profile.date_field)
-
-
-def _share_new(hit: Hit, known: set[str] | None) -> float:
-    """The share of the passage, in characters, that no earlier document has."""
-    if known is None:
-        return 0.0
-    sentences = _sentences(hit.payload["text"])
-    count = sum(map(len, sentences))
-    return sum(len(s) for s in sentences if s not in known) / count if count else 0.0
-
-
-def _sentences(text: str) -> set[str]:
-    """Sentences in small letters, without punctuation; one of few characters says nothing."""
-    found = (_SPACE.sub(" ", match[0]).strip().lower() for match in _SENTENCE.finditer(text))
-    return {sentence for sentence in found if len(sentence) > 20}

@@ -127,7 +127,6 @@ def _best_words(matches: Sequence[Match], count: int) -> list[Match]:
 DATE_LIFT = 0.6
 NEAR_LIFT = 0.4
 """Where no document has the date: it may be the day on which began what they announced."""
-LIMIT_LIFT = 0.2
 EVENT_LIFT = 0.3
 """The question names what happened, not when: it may as well be about what came of it."""
 TYPE_LIFT = 0.4
@@ -196,11 +195,6 @@ def preferences(
             found.append(Preference(happened, EVENT_LIFT, "event"))
         if reported := reported_in(profile, question, dates.periods):
             found.append(Preference(within(path, *reported), DATE_LIFT, "reported later"))
-        for limit in dates.limits[:1]:
-            day = limit.day.isoformat()
-            side = DateRange(path, lt=day) if limit.before else DateRange(path, gte=day)
-            name = "before date" if limit.before else "after date"
-            found.append(Preference(side, LIMIT_LIFT, name))
     wanted = wanted_type(profile, fields, question)
     if wanted is not None:
         condition = Equals(f"m.{profile.type_field}", wanted.value)

@@ -27,7 +27,7 @@ from ..question.words import (
 )
 from .asked_facts import AskedFacts, Premise
 from .chronology import order_of
-from .events import Change, choose_within_events, raise_earliest
+from .events import choose_within_events, raise_earliest
 from .preferences import (
     dated,
     in_order,
@@ -47,7 +47,7 @@ QUANTITIES_LIFT = 0.3
 """For every quantity of the query, and as much again if the document has them all."""
 NAMES_LIFT = 0.4
 """For every rare name of the query."""
-SENTENCE_LIFT, NUMBER_LIFT = 0.3, 0.45
+SENTENCE_LIFT = 0.3
 """For a sentence with every word of the query; where it asks for a number, one with a number."""
 SHORT_LOSS, _LEAST_CHARS = 0.4, 120
 """For a passage of fewer characters, such as a closing line."""
@@ -105,7 +105,6 @@ class Question:
         self.premise = Premise.of(profile, facts, query, self.date_path)
         self.beside = dates.beside if self._has_events else ()
         self.days: tuple[Period, ...] = ()
-        self._change = Change.of(profile, fields, query)
         self._phrase = Phrase(query)
         self._quoted = quoted(query)
         self._quantities = Quantities(query)
@@ -128,7 +127,6 @@ class Question:
         found = self._has_dates and not reported_in(profile, query, dates.periods)
         self.own_words = [w for w in own if not (found and DATE_WORD.fullmatch(w))]
         self._sentences = Sentences({})
-        self._sentence_lift = NUMBER_LIFT if asks_for_number(query) else SENTENCE_LIFT
         self.may_quote = self._phrase.is_long
         self.candidates = _CANDIDATES if self._order is None else _MORE_CANDIDATES
         self._names: list[str] = []
@@ -145,8 +143,7 @@ class Question:
     @property
     def looks_far(self) -> bool:
         """Whether more passages should be read: what they say decides about their order."""
-        decides = (self._order, self._change, self._asked)
-        return any(decides) or bool(self._quantities)
+        return self._order is not None or self._asked is not None or bool(self._quantities)
 
     def weigh(self, rarity: Mapping[str, float], rare: Collection[str]) -> None:
         """Take the weights of `words` and `own_words`, and which of them hardly any passage has.
@@ -230,7 +227,7 @@ class Question:
             "literal": self._literal_lift(hit),
             "names": NAMES_LIFT * self._share_of_names(hit),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
-            "sentence": self._sentence_lift * self._sentences.share_in(hit.payload["text"]),
+            "sentence": SENTENCE_LIFT * self._sentences.share_in(hit.payload["text"]),
             "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
         }
 
@@ -241,11 +238,6 @@ class Question:
     def ordered(self, ranked: Sequence[Hit]) -> list[Hit]:
         """The hits in the order that documents, types, events and dates give them."""
         shares = {hit.id: self._share_of_quantities(hit) for hit in ranked}
-        if self._change is not None:
-            # What changed in the decision stands where it is stated, not where most is new.
-            stated = [hit for hit in ranked if self.is_asked_fact(hit)]
-            gained = self._change.lifts(stated) or self._change.lifts(ranked)
-            ranked = in_order(hit.scored(hit.score + gained.get(hit.id, 0.0)) for hit in ranked)
         hits = self._by_document(ranked, shares) if self._quantities else list(ranked)
         if self._wanted is not None and self._has_events:
             hits = choose_within_events(hits, self._profile, self._wanted)
@@ -256,20 +248,7 @@ class Question:
             hits = self._order.apply(
                 hits, shares, self._order_rarity, self._order_rare, self._answers
             )
-        return _spread(_without_repeats(self._votes_first(hits)))
-
-    def _votes_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """The passage that says who voted against stands for its document, where who is asked."""
-        if self._asked is None or not self._asked.asks_who:
-            return hits
-        best: dict[str, Hit] = {}
-        swapped: dict[str, float] = {}
-        for hit in hits:
-            first = best.setdefault(hit.payload["document_id"], hit)
-            if self._asked.has_dissent(hit) and first.id not in swapped:
-                swapped |= {first.id: hit.score, hit.id: first.score}
-        scored = [hit.scored(swapped.get(hit.id, hit.score)) for hit in hits]
-        return sorted(scored, key=lambda hit: -hit.score)  # equal ones stay in their order
+        return _spread(_without_repeats(hits))
 
     def is_asked_fact(self, hit: Hit) -> bool:
         """Whether it states facts that the question asks for."""
