@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from searchbus_bus import MemoryBroker
 from searchbus_bus.transport import Message
@@ -37,12 +33,12 @@ async def test_wildcards_match_as_in_nats(pattern, subject, matches):
     assert await arrives(pattern, subject) is matches
 
 
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=5))
-def test_a_subject_matches_itself_and_its_wildcards(tokens):
+@pytest.mark.parametrize("subject", ["a", "a.b", "a.a", "a.b.c", "b.b.a.b", "a.b.c.a.b"])
+async def test_a_subject_matches_itself_and_its_wildcards(subject):
     """Whatever its length."""
-    subject, others = ".".join(tokens), ".".join("*" for _ in tokens)
-    for pattern in (subject, others, ".".join([*tokens[:-1], ">"])):
-        assert asyncio.run(arrives(pattern, subject))
+    tokens = subject.split(".")
+    for pattern in (subject, ".".join("*" for _ in tokens), ".".join([*tokens[:-1], ">"])):
+        assert await arrives(pattern, subject)
 
 
 async def arrives(pattern: str, subject: str) -> bool:

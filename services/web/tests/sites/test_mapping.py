@@ -135,7 +135,7 @@ async def test_hostile_sitemaps_stop_nobody(sites_with_processes):
     bombs = {
         "/laughs.xml": f'<!DOCTYPE u [<!ENTITY l0 "ha">{lol}]><urlset><url><loc>{SITE}/&l9;</loc></url></urlset>',
         "/file.xml": f'<!DOCTYPE u [<!ENTITY f SYSTEM "file:///etc/passwd">]><urlset><url><loc>{SITE}/&f;</loc></url></urlset>',
-        "/bomb.xml": lambda _: Response(gzip.compress(b"<urlset>" + bytes(300 * 2**20).replace(b"\0", b" "), 9)),
+        "/bomb.xml": lambda _: Response(gzip.compress(b"<urlset>" + b" " * (300 * 2**20), 1)),
         "/deep.xml": "<a>" * 2_000_000,
         "/many.xml": sitemap(*(f"{SITE}/p/{n}" for n in range(60_000))),
     }  # fmt: skip
