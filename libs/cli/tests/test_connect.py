@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -108,6 +109,20 @@ def test_entry_is_tried_as_a_client_uses_it(tmp_path):
     program = tmp_path / "server.py"
     program.write_text(_SERVER)
     assert try_entry({"command": sys.executable, "args": [str(program)]}) == ("fake 1", 2)
+
+
+def test_command_that_ended_before_it_was_asked_is_told(monkeypatch):
+    """Its input is closed then: nothing can be written."""
+
+    def ended(*arguments, **options):
+        process = popen(*arguments, **options)
+        process.wait()
+        return process
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", ended)
+    with pytest.raises(McpError, match=r"it ended\. It printed: no stack here"):
+        try_entry({"command": sys.executable, "args": ["-c", "exit('error: no stack here')"]})
 
 
 @pytest.mark.parametrize(

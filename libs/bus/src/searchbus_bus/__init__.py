@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .identity import ActorSigner, ActorVerifier, new_actor_keys
     from .memory import MemoryBroker
     from .nats.sign_in import Seeds
-    from .store.keyvalue import KeyValue
+    from .store.keyvalue import NEEDED_TIMEOUT_S, KeyValue
     from .tasks import end_task, wait_for_event
     from .telemetry import SECONDS, LiveGauge
     from .tls import TlsFiles
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from .worker.worker import Worker
 
 __all__ = [
-    "SECONDS", "ActorSigner", "ActorVerifier", "Bus", "Call", "DeclarationError", "Directory",
+    "NEEDED_TIMEOUT_S", "SECONDS", "ActorSigner", "ActorVerifier", "Bus", "Call",
+    "DeclarationError", "Directory",
     "Gathered", "Hedge", "InstanceGoneError", "KeyValue", "LiveGauge", "MemoryBroker",
     "Request", "Seeds", "Serving", "TlsFiles", "Toolset", "WithMeta", "Worker", "WorkerInfo",
     "connect", "declared_tools", "end_task", "endpoint", "new_actor_keys", "prompt",
@@ -59,7 +60,7 @@ __getattr__, __dir__ = lazy_exports(
         "identity": ("ActorSigner", "ActorVerifier", "new_actor_keys", "public_actor_key",),
         "memory": ("MemoryBroker",),
         "nats.sign_in": ("Seeds",),
-        "store.keyvalue": ("KeyValue",),
+        "store.keyvalue": ("NEEDED_TIMEOUT_S", "KeyValue",),
         "tasks": ("end_task", "wait_for_event",),
         "telemetry": ("SECONDS", "LiveGauge",),
         "tls": ("TlsFiles",),

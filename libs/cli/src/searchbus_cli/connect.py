@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
@@ -213,7 +213,8 @@ def _by_command(entry: Mapping[str, Any]) -> Iterator[Request]:
         finally:
             ended.cancel()
             assert process.stdin is not None
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # what it never read
+                process.stdin.close()
             _end(process)
 
 

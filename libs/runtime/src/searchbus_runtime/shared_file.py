@@ -32,9 +32,6 @@ log = logging.getLogger("searchbus.shared")
 _EVERY_S = 1.0
 _PART_BYTES = 400 * 1024
 MAX_BUCKET_BYTES = 64 * 1024 * 1024
-TIMEOUT_S = 2.0
-"""Limit of one operation: a part is as large as a value may be."""
-
 Entries = dict[str, Any]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from searchbus_bus import Bus, Call, KeyValue
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus, Call, KeyValue
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolCall, ToolReply, decode, encode
 from searchbus_contracts.attach import WaitingCall
 from searchbus_runtime.pins import DIGITS
@@ -65,7 +65,11 @@ class Consent:
     @classmethod
     async def over(cls, bus: Bus) -> Consent:
         """In the bucket that all workers of this bus share."""
-        return cls(await bus.key_value(_BUCKET, ttl_s=TTL_S, max_bytes=_BUCKET_BYTES))
+        return cls(
+            await bus.key_value(
+                _BUCKET, ttl_s=TTL_S, max_bytes=_BUCKET_BYTES, timeout_s=NEEDED_TIMEOUT_S
+            )
+        )
 
     async def ask(
         self, call: Call, request: ToolCall, server: str, arguments: dict[str, Any]

@@ -8,7 +8,7 @@ import random
 import secrets
 from functools import partial
 
-from searchbus_bus import KeyValue, Worker
+from searchbus_bus import NEEDED_TIMEOUT_S, KeyValue, Worker
 from searchbus_contracts.engines import ENGINES
 from searchbus_contracts.web import WebSearchRequest
 from searchbus_runtime import Process
@@ -34,8 +34,6 @@ _PROBE_TIMEOUT_S = 15.0
 _REFUSALS_TTL_S = 12 * 3600.0
 _CACHE_BYTES = 64 * 2**20
 _STATE_BYTES = 2**20
-_LEASE_TIMEOUT_S = 2.0
-"""No call waits for a lease; a worker that gave up early could use the address of another."""
 
 
 def build_worker(
@@ -55,8 +53,9 @@ def build_worker(
 
 async def start(process: Process[DdgSettings]) -> None:
     """Get an egress, then serve; without a free one, stay on standby in the background."""
+    # A worker that gave a lease up early could use the address of another.
     leases = await process.bus.key_value(
-        "ddg_leases", ttl_s=LEASE_TTL_S, max_bytes=_STATE_BYTES, timeout_s=_LEASE_TIMEOUT_S
+        "ddg_leases", ttl_s=LEASE_TTL_S, max_bytes=_STATE_BYTES, timeout_s=NEEDED_TIMEOUT_S
     )
     holder, settings = secrets.token_hex(8), process.settings
     find = partial(

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from searchbus_bus import Bus
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus
 from searchbus_runtime.pins import PinFile
-from searchbus_runtime.shared_file import MAX_BUCKET_BYTES, TIMEOUT_S, Entries, SharedFile
+from searchbus_runtime.shared_file import MAX_BUCKET_BYTES, Entries, SharedFile
 
 from .catalog.pinning import Pinning
 from .settings import EdgeSettings
@@ -24,7 +24,7 @@ async def shared_files(bus: Bus, settings: EdgeSettings) -> AsyncIterator[Mappin
         found: dict[str, SharedFile] = {}
         if settings.share_files:
             bucket = await bus.key_value(
-                "edge_files", ttl_s=None, max_bytes=MAX_BUCKET_BYTES, timeout_s=TIMEOUT_S
+                "edge_files", ttl_s=None, max_bytes=MAX_BUCKET_BYTES, timeout_s=NEEDED_TIMEOUT_S
             )
             shared = partial(SharedFile, store=bucket)
             if settings.mode == "static" and settings.key_file is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from searchbus_bus import Bus, Toolset, Worker
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus, Toolset, Worker
 from searchbus_contracts.engines import ENGINES
 from searchbus_runtime import Process
 from searchbus_upstream import GuardedBackend, HttpClient, SharedCache
@@ -103,7 +103,7 @@ async def start(process: Process[WebSettings]) -> None:
     )
     crawls = await process.bus.key_value(
         records.BUCKET, ttl_s=records.BUCKET_TTL_S, max_bytes=records.BUCKET_BYTES, on_disk=True,
-        timeout_s=records.TIMEOUT_S,
+        timeout_s=NEEDED_TIMEOUT_S,
     )  # fmt: skip
     # Maps and crawls obey robots.txt, whatever is set for pages that somebody asks for.
     polite = politeness.Politeness(robots, hosts, delay_s=settings.crawl_delay_s)

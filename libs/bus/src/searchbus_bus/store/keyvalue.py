@@ -18,6 +18,8 @@ from searchbus_contracts import ErrorCode, Fault
 
 TIMEOUT_S = 0.1
 """Default limit of an operation: what a call may lose when the store goes away."""
+NEEDED_TIMEOUT_S = 2.0
+"""Limit of an operation where nothing can be done without the store, or where no call waits."""
 
 OnWrite = Callable[[str, bytes | None], None]
 """Called with the key and its new value; None where it was deleted. Must be quick."""

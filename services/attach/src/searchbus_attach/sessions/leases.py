@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from searchbus_bus import Bus, KeyValue, end_task
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus, KeyValue, end_task
 from searchbus_bus.store.lease import Lease as StoredLease
 from searchbus_contracts import Fault
 
@@ -32,8 +32,6 @@ LEASE_TTL_S = 30.0
 _BUCKET = "attach_sessions"
 _MAX_BYTES = 16 * 2**20
 """About 80,000 entries."""
-_TIMEOUT_S = 2.0
-"""Longer than a call would wait for a cache: a second session of a caller costs more."""
 _LOOKS = 30
 """Into which a worker divides the time to live, to find the leases that are due."""
 _AT_ONCE = 64
@@ -96,7 +94,7 @@ class Leases:
     async def over(cls, bus: Bus) -> Leases:
         """Leases in the bucket that all workers of this bus share."""
         store = await bus.key_value(
-            _BUCKET, ttl_s=LEASE_TTL_S, max_bytes=_MAX_BYTES, timeout_s=_TIMEOUT_S
+            _BUCKET, ttl_s=LEASE_TTL_S, max_bytes=_MAX_BYTES, timeout_s=NEEDED_TIMEOUT_S
         )
         leases = cls(store)
         bus.transport.on_disconnect(leases.renew_soon)

@@ -30,8 +30,8 @@ from ..settings import EdgeSettings
 from ..skills import EXTENSION as SKILLS
 from ..skills import Skills, read_folder
 from ..tasks.running import Tasks
-from ..tasks.store import BUCKET, BUCKET_BYTES, BUCKET_TTL_S, TaskStore
 from ..tasks.store import EXTENSION as TASKS
+from ..tasks.store import TaskStore
 from ..tools.call import MISSING_CAPABILITY, ToolCalls, required_capabilities
 from ..tools.faults import guarded
 from .client import FIRST_REVISION, VIEWS, Context, client_capabilities, lacking
@@ -104,10 +104,9 @@ async def open_extensions(
     if not settings.task_after_s:
         yield Extensions(skills, None)
         return
-    bucket = await bus.key_value(BUCKET, ttl_s=BUCKET_TTL_S, max_bytes=BUCKET_BYTES)
     tasks = Tasks(
         calls,
-        TaskStore(bucket, key, clock=clock),
+        await TaskStore.over(bus, key, clock=clock),
         view=registry.view,
         able=lambda required, capabilities: not lacking(required, capabilities),
         after_s=settings.task_after_s,

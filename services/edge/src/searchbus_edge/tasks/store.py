@@ -13,12 +13,12 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 from msgspec import Struct
 
-from searchbus_bus import KeyValue
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus, KeyValue
 from searchbus_bus.store.keyvalue import write_over
 
 from ..auth.signing import StateKey, StateKeys
@@ -121,10 +121,10 @@ def _iso(time_ms: int) -> str:
 
 
 log = logging.getLogger("searchbus.edge")
-BUCKET = "edge_tasks"
-BUCKET_TTL_S = 1800.0
+_BUCKET = "edge_tasks"
+_BUCKET_TTL_S = 1800.0
 """A task is written again at least every few seconds, and for the last time when it ends."""
-BUCKET_BYTES = 32 * 2**20
+_BUCKET_BYTES = 32 * 2**20
 MAX_TASK_BYTES = 384 * 1024
 """The size of one task with its arguments and its result; a value has at most 512 KiB."""
 _MAX_NEW_BYTES = MAX_TASK_BYTES - 8 * 1024
@@ -135,7 +135,7 @@ _ATTEMPTS = 5
 
 
 class TaskStore:
-    """The tasks of all callers, in entries that live for `BUCKET_TTL_S` after they were written.
+    """The tasks of all callers, in entries that live for `_BUCKET_TTL_S` after they were written.
     Each method may raise Fault(unavailable)."""
 
     def __init__(
@@ -144,6 +144,14 @@ class TaskStore:
         self._bucket = bucket
         self._keys = StateKeys(key, "tasks")
         self._clock = clock
+
+    @classmethod
+    async def over(cls, bus: Bus, key: StateKey, *, clock: Callable[[], float] = time.time) -> Self:
+        """In the bucket that all edges of this bus share."""
+        bucket = await bus.key_value(
+            _BUCKET, ttl_s=_BUCKET_TTL_S, max_bytes=_BUCKET_BYTES, timeout_s=NEEDED_TIMEOUT_S
+        )
+        return cls(bucket, key, clock=clock)
 
     @property
     def now_ms(self) -> int:

@@ -24,8 +24,6 @@ log = logging.getLogger("searchbus.web")
 
 BUCKET, BUCKET_TTL_S, BUCKET_BYTES = "web_crawls", 30 * 86_400.0, 64 * 2**20
 BEAT_S = 2.0
-TIMEOUT_S = 2.0
-"""A record may be large, and a crawl can wait."""
 STOPPED_S = 3 * BEAT_S
 """A record that nobody has written for so long is taken over."""
 MAX_WAITING_BYTES = 256 * 1024
