@@ -314,8 +314,9 @@ class Searcher:
             near = AllOf((is_live, shortly_beside(path, periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
             dated = Dated(name, periods, outside=not there)
-        if said.held and question.date_field is not None:
-            held = AllOf((is_live, held_in(question.date_path, said.held)))
+        held_months = [period for period in said.held if period.is_month]
+        if held_months and question.date_field is not None:
+            held = AllOf((is_live, held_in(question.date_path, held_months)))
             denied = not await self._store.count(collection, held)
         premise = question.premise
         if premise is not None and not await self._store.count(collection, premise.so):

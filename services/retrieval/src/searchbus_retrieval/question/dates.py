@@ -69,7 +69,7 @@ _EVENT = (
     r"(?:meetings?|decisions?|announcements?)\b"
 )
 _HELD = rf"(?:{_EVENT}|statements?\b|minutes\b)"
-_HELD_IN = re.compile(rf"\b{_HELD}\s+(?:(?:\w+\s+){{0,2}}held\s+)?(?:(?:of|in|from)\s+)?$", re.I)
+_HELD_IN = re.compile(rf"\b{_HELD}\s+(?:(?:\w+\s+){{0,2}}held\s+)?(?:(?:of|in|on|from)\s+)?$", re.I)
 _WAS_HELD = re.compile(rf"(?:['\u2019]s)?\s+{_HELD}", re.I)
 _BEFORE, _AFTER = (
     r"before|prior\s+to|preceding|previous\s+to|that\s+preceded",
@@ -157,7 +157,7 @@ class Dates:
         periods: that it names.
         limits: that it names as an end: "through the end of 2012", "after 2003".
         beside: dates next to which it looks: "the meeting before that of July 2023".
-        held: months that it says of a meeting, or of what comes of one.
+        held: periods that it says of a meeting, or of what comes of one.
     """
 
     periods: tuple[Period, ...]
@@ -177,7 +177,7 @@ def dates_of(question: str) -> Dates:
         tuple(one for one in periods if not any(one.holds(other) for other in periods)),
         tuple(one for one in found if isinstance(one, Limit)),
         tuple(one for one in found if isinstance(one, NextTo)),
-        tuple(one for one in periods if one.is_month and one in held),
+        tuple(one for one in periods if one in held),
     )
 
 

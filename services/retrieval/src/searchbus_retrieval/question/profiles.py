@@ -12,7 +12,6 @@ A profile is a file `<collection>.toml`:
     names = ["minutes"]                     # "the minutes of March" means them
     asked_by = ["argued", "discussed"]      # they rather than others say who argued what
     asked_of_others = ["left out"]          # they say what was left out of a statement
-    reported_later = ["unemployment rate"]  # those of the months after a month say what it was
 
     [synonyms]                              # they weigh less than a question's own words
     "voting against" = ["dissent", "went against"]
@@ -51,7 +50,6 @@ class DocumentType(Struct, forbid_unknown_fields=True):
         asked_by: words of questions that this type answers better than others.
         asked_of_others: words of questions that it answers although they name another type: what a
             document no longer says does not stand in it.
-        reported_later: what is known of a month only in the months after it.
         has_quantities: they rather than others answer questions with amounts, rates or shares.
         repeats: these documents say again what earlier ones said, so that of several that match a
             question alike the earliest answers it.
@@ -61,7 +59,6 @@ class DocumentType(Struct, forbid_unknown_fields=True):
     names: tuple[str, ...] = ()
     asked_by: tuple[str, ...] = ()
     asked_of_others: tuple[str, ...] = ()
-    reported_later: tuple[str, ...] = ()
     has_quantities: bool = False
     repeats: bool = False
     compared: bool = False
@@ -118,11 +115,6 @@ class Profile(Struct, forbid_unknown_fields=True, dict=True):
     def asked_of_others(self) -> dict[str, re.Pattern[str]]:
         """Type → finds the words that ask it about another type."""
         return _patterns({kind: t.asked_of_others for kind, t in self.types.items()})
-
-    @cached_property
-    def reported_later(self) -> dict[str, re.Pattern[str]]:
-        """Type → finds what its documents say of the months before them."""
-        return _patterns({kind: t.reported_later for kind, t in self.types.items()})
 
     @cached_property
     def names_of_others(self) -> list[re.Pattern[str]]:

@@ -16,7 +16,7 @@ from typing import Any
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AllOf, AnyOf, DateRange, Equals, Filter, Hit, Match
 
-from ..question.dates import asks_for_change, dates_of
+from ..question.dates import Dates, asks_for_change, dates_of
 from ..question.periods import Period
 from ..question.profiles import Profile
 from ..question.quantities import Quantities
@@ -129,6 +129,8 @@ NEAR_LIFT = 0.4
 """Where no document has the date: it may be the day on which began what they announced."""
 EVENT_LIFT = 0.3
 """The question names what happened, not when: it may as well be about what came of it."""
+REPORTED_LIFT = 0.3
+"""For the documents after what happened; as much as those of its time where a figure is asked."""
 TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
@@ -136,6 +138,9 @@ DATE_NAMES = ("date", "near date")
 """The names of the preferences for documents of a date, and for those around it."""
 _EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
 """How far documents may be from a date that none has."""
+_REPORTED_WITHIN, _MOST_DAYS = timedelta(days=62), 125
+"""How long after what happened; a third of a year at most: a year has its own documents."""
+_FIGURE = re.compile(r"\b(?:figures?|readings?|numbers?|print|12-month|twelve-month)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +198,9 @@ def preferences(
         elif events := profile.dated_phrases.said_in(question):
             happened = within(path, *dict.fromkeys(events.values()))
             found.append(Preference(happened, EVENT_LIFT, "event"))
-        if reported := reported_in(profile, question, dates.periods):
-            found.append(Preference(within(path, *reported), DATE_LIFT, "reported later"))
+        if reported := reported_in(dates):
+            lift = DATE_LIFT if asks_for_figure(question) else REPORTED_LIFT
+            found.append(Preference(within(path, *reported), lift, "reported later"))
     wanted = wanted_type(profile, fields, question)
     if wanted is not None:
         condition = Equals(f"m.{profile.type_field}", wanted.value)
@@ -202,20 +208,19 @@ def preferences(
     return found
 
 
-_REPORTED_WITHIN = timedelta(days=62)
-_FIGURE = re.compile(r"\b(?:figures?|readings?|numbers?|print|12-month|twelve-month)\b", re.I)
+def reported_in(dates: Dates) -> list[Period]:
+    """The two months after each period that a question names, if it names no meeting or document by
+    it: what happened then is in the documents of the next meetings."""
+    return [
+        Period(p.end, p.end + _REPORTED_WITHIN)
+        for p in dates.periods
+        if p.days <= _MOST_DAYS and p not in dates.held
+    ]
 
 
-def reported_in(profile: Profile, question: str, periods: Sequence[Period]) -> list[Period]:
-    """The two months after each month of which a question asks a figure, such as a rate of
-    unemployment; none where it names another type of documents than those that report it."""
-    reporting = [t for t, pattern in profile.reported_later.items() if pattern.search(question)]
-    named = [t for t, pattern in profile.named.items() if pattern.search(question)]
-    if not reporting or not set(named) <= set(reporting):
-        return []
-    if not (asks_for_number(question) or _FIGURE.search(question)):
-        return []
-    return [Period(p.end, p.end + _REPORTED_WITHIN) for p in periods if p.is_month]
+def asks_for_figure(question: str) -> bool:
+    """Whether a number answers the question; one of a month is known in the months after it."""
+    return asks_for_number(question) or _FIGURE.search(question) is not None
 
 
 def dated(path: str, periods: Sequence[Period]) -> Preference:
