@@ -21,7 +21,7 @@ setup: ## .venv with packages, model and searchbus; returns at once when it is u
 	@scripts/setup
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
-test: setup ## the tests that need nothing but this machine, in under four minutes
+test: setup ## the tests that need nothing but this machine, in about five minutes
 	@$(PYTEST) -n 4 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
 	@$(PYTEST) -n 6
