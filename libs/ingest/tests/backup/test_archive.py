@@ -192,6 +192,8 @@ def test_other_files_are_no_backup(tmp_path, content):
         contents(tmp_path / "b")
     with pytest.raises(BackupError, match="There is no file"):
         contents(tmp_path / "absent")
+    with pytest.raises(BackupError, match=r"is a folder, not a backup"):
+        contents(tmp_path)
 
 
 def test_newest_dated_backups_are_kept(tmp_path):

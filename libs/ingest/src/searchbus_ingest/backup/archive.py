@@ -204,6 +204,10 @@ class Backup:
             raise BackupError(
                 f"There is no file {self._source}. Give the path of a backup."
             ) from None
+        except IsADirectoryError:
+            raise BackupError(
+                f"{self._source} is a folder, not a backup. Give the path of a backup's file."
+            ) from None
         except (OSError, tarfile.TarError, EOFError, ValueError) as error:
             raise BackupError(
                 f"{self._source} is not a backup, or is damaged ({error}). Use another backup."
