@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import http.client
 import json
@@ -22,12 +21,6 @@ REQUESTS = 10_000
 LEFT_BYTES = 5 * 2**20
 
 Request = tuple[str, bytes, dict[str, str]]
-
-
-@functools.cache
-def oversized() -> bytes:
-    """Made once: that took more time than all else that the client does in a round."""
-    return message("tools/call", {"name": "closed", "arguments": keys(COUNT * 2)})
 
 
 def bad_requests(number: int, tokens: list[str]) -> list[Request]:
@@ -50,7 +43,7 @@ def bad_requests(number: int, tokens: list[str]) -> list[Request]:
             "protocolVersion": named, "clientInfo": {"name": named * 100, "version": named},
             "capabilities": {"experimental": {named: {}}},
         }),
-        "oversized": oversized(),
+        "oversized": message("tools/call", {"name": "closed", "arguments": keys(COUNT * 2)}),
     }  # fmt: skip
     found: list[Request] = [("/mcp", body, HEADERS) for body in kinds.values()]
     for revision in (*REVISIONS, f"v{named}", "2026-01-01"):
