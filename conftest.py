@@ -141,13 +141,8 @@ def pytest_collection_finish() -> None:
 
     With the modules of a thousand tests a full collection stops the loop for a tenth of a second.
     """
+    gc.collect()
     gc.freeze()
-    # FastAPI keeps the functions of the last 4,096 routes, and with them each edge that a test
-    # opened: the loop of every later test would look at all their tasks when it ends.
-    if models := sys.modules.get("fastapi.dependencies.models"):
-        for name in ("gen", "async_gen", "coroutine"):
-            name = f"_is_{name}_callable_cached"
-            setattr(models, name, getattr(models, name).__wrapped__)
 
 
 @pytest.fixture(scope="session")
