@@ -332,7 +332,7 @@ def test_other_questions_ask_for_no_facts(question):
     ],
 )
 def test_what_happened_is_sought_in_the_months_after_it(question, lift):
-    """As well as in its own; a figure is seldom known before."""
+    """As well as in its own; a number of a month is published after its end."""
     (later,) = [p for p in preferences(FOMC, FIELDS, question) if p.name == "reported later"]
     (dates,) = later.condition.parts
     assert (dates.gte, dates.lt, later.lift) == ("2020-05-01", "2020-07-02", lift)

@@ -6,7 +6,6 @@ None is a filter, because a later document may have the answer.
 from __future__ import annotations
 
 import heapq
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +129,7 @@ NEAR_LIFT = 0.4
 EVENT_LIFT = 0.3
 """The question names what happened, not when: it may as well be about what came of it."""
 REPORTED_LIFT = 0.3
-"""For the documents after what happened; as much as those of its time where a figure is asked."""
+"""For documents of the two months after what happened; `DATE_LIFT` if a number is asked for."""
 TYPE_LIFT = 0.4
 ASKED_LIFT = 0.25
 """Less than where the question names the type: its words may mean another one."""
@@ -140,7 +139,6 @@ _EARLIER, _LATER = timedelta(days=45), timedelta(days=15)
 """How far documents may be from a date that none has."""
 _REPORTED_WITHIN, _MOST_DAYS = timedelta(days=62), 125
 """How long after what happened; a third of a year at most: a year has its own documents."""
-_FIGURE = re.compile(r"\b(?:figures?|readings?|numbers?|print|12-month|twelve-month)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ def preferences(
             happened = within(path, *dict.fromkeys(events.values()))
             found.append(Preference(happened, EVENT_LIFT, "event"))
         if reported := reported_in(dates):
-            lift = DATE_LIFT if asks_for_figure(question) else REPORTED_LIFT
+            lift = DATE_LIFT if asks_for_number(question) else REPORTED_LIFT
             found.append(Preference(within(path, *reported), lift, "reported later"))
     wanted = wanted_type(profile, fields, question)
     if wanted is not None:
@@ -216,11 +214,6 @@ def reported_in(dates: Dates) -> list[Period]:
         for p in dates.periods
         if p.days <= _MOST_DAYS and p not in dates.held
     ]
-
-
-def asks_for_figure(question: str) -> bool:
-    """Whether a number answers the question; one of a month is known in the months after it."""
-    return asks_for_number(question) or _FIGURE.search(question) is not None
 
 
 def dated(path: str, periods: Sequence[Period]) -> Preference:

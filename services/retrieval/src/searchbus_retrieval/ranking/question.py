@@ -29,7 +29,6 @@ from .asked_facts import AskedFacts, Premise
 from .chronology import order_of
 from .events import choose_within_events, raise_earliest
 from .preferences import (
-    asks_for_figure,
     dated,
     in_order,
     metadata,
@@ -125,7 +124,7 @@ class Question:
         self.words = list(dict.fromkeys(words))
         own = beginnings(query).values()
         # The dates have found the documents; their sentences need not repeat them.
-        found = self._has_dates and not (reported_in(dates) and asks_for_figure(query))
+        found = self._has_dates and not (reported_in(dates) and asks_for_number(query))
         self.own_words = [w for w in own if not (found and DATE_WORD.fullmatch(w))]
         self._sentences = Sentences({})
         self.may_quote = self._phrase.is_long
