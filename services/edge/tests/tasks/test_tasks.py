@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,15 +11,13 @@ from unittest.mock import Mock
 
 import httpx
 import mcp_types as types
-import msgspec
 import pytest
 from mcp import Client
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim, advertise
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
-from searchbus_bus import Call, MemoryBroker, Toolset, Worker, connect, tool
-from searchbus_bus.store.keyvalue import MemoryKeyValue
+from searchbus_bus import Call, MemoryBroker, Toolset, Worker, tool
 from searchbus_contracts import (
     Actor,
     InputRequired,
@@ -34,7 +31,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tasks import running
-from searchbus_edge.tasks.store import EXTENSION, MAX_PER_CALLER, Task, TaskStore
+from searchbus_edge.tasks.store import EXTENSION, MAX_PER_CALLER
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 from searchbus_testing import until
@@ -440,36 +437,3 @@ async def test_older_revisions_have_no_such_method(fleet):
         assert caught.value.code == -32601
         fleet.work.go.set()
         assert (await c.call_tool("dig", {})).content[0].text == "done"
-
-
-async def test_a_caller_finds_only_its_own_and_only_until_they_expire(clock):
-    """Another caller's id is like one that nobody issued."""
-    store = TaskStore(MemoryKeyValue(ttl_s=None), b"k" * 32, clock=clock)
-    now_ms = store.now_ms
-    task = Task(id="t", tool="x", created_ms=0, updated_ms=0, deadline_ms=0, expires_ms=now_ms + 9)
-    assert await store.create("ada", task) is not None
-    assert await store.get("bob", "t") is None
-    assert await store.get("ada", "") is None
-    found = await store.get("ada", "t")
-    assert found is not None and msgspec.structs.asdict(found[0]) == msgspec.structs.asdict(task)
-    clock.now_s += 1
-    assert await store.get("ada", "t") is None
-
-
-async def test_a_task_is_kept_by_a_store_that_answers_late(own_nats_server, tmp_path):
-    """Without the store there is no task; caches give it up sooner."""
-    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
-    bus = await connect(server.url, name="edge")
-    store = await TaskStore.over(bus, b"k" * 32)
-    late = store.now_ms + 600_000
-    tasks = [Task(id=i, tool="x", created_ms=0, updated_ms=0, deadline_ms=0, expires_ms=late)
-             for i in "ab"]  # fmt: skip
-    assert await store.create("ada", tasks[0]) is not None
-    server.process.send_signal(signal.SIGSTOP)
-    creating = asyncio.create_task(store.create("ada", tasks[1]))
-    try:
-        await asyncio.sleep(0.3)
-    finally:
-        server.process.send_signal(signal.SIGCONT)
-    assert await creating is not None
-    await bus.close()
