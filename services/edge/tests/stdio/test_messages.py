@@ -15,6 +15,13 @@ from searchbus_bus import end_task
 from searchbus_edge.stdio import messages as module
 from searchbus_edge.stdio.messages import ClientMessages
 
+ENVELOPE = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -30,6 +37,18 @@ def server(*tools: str) -> Server:
         return types.ListToolsResult(tools=listed)
 
     return Server("test", on_list_tools=list_tools)
+
+
+class Silent(Server):
+    """An MCP server that answers nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.asked = asyncio.Event()
+
+    async def run(self, incoming, *_):
+        async for _ in incoming:
+            self.asked.set()
 
 
 class Line:
@@ -91,6 +110,31 @@ async def test_handshake_that_came_before_the_first_server_is_answered(line):
     await line.send("initialize", 1, **INITIALIZE)
     await asyncio.sleep(0.01)
     async with line.messages.greeted_by(server("first")):
+        assert await line.receive() == (1, [])
+
+
+async def test_refused_handshake_decides_nothing(line):
+    """A client whose first question is answered late tries the earlier handshake too; the refusal
+    says that the connection is of the later revision, and it goes on with that."""
+    async with line.messages.greeted_by(server("first")):
+        await line.send("server/discover", 1, **ENVELOPE)
+        await line.send("initialize", 2, **INITIALIZE)
+        assert {(await line.receive())[0] for _ in range(2)} == {1, 2}
+        await line.send("tools/list", 3, **ENVELOPE)
+    async with served(line, "second"):
+        assert await line.receive() == (3, ["second"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("server/discover", ENVELOPE), ("initialize", INITIALIZE)]
+)
+async def test_what_the_first_server_left_unanswered_is_asked_of_the_second(line, method, params):
+    """It may end between a question and its answer."""
+    silent = Silent("test")
+    async with line.messages.greeted_by(silent):
+        await line.send(method, 1, **params)
+        await silent.asked.wait()
+    async with served(line, "second"):
         assert await line.receive() == (1, [])
 
 

@@ -1,9 +1,9 @@
 """The messages of one client on standard input and output, from the first moment on.
 
 Until the edge is open, a server without services answers the handshake; all other messages wait.
-The edge's server then gets the handshake again, whose second answer is dropped, and what has
-waited, in order. So a client is answered at once however long a stack takes to start, and the end
-of standard input is noticed meanwhile.
+The edge's server then gets, in order, the handshake again, whose second answer is dropped, and what
+nobody has answered. So a client is answered at once however long a stack takes to start, and the
+end of standard input is noticed meanwhile.
 """
 
 from __future__ import annotations
@@ -115,16 +115,11 @@ class ClientMessages:
             self._all_answered.set()
 
     async def _take(self, message: Any) -> None:
-        method = _method(message)
         if self._edge is not None:
             await self._edge.send(message)
-        elif self._first is None or not self._is_for_first(method):
-            self._waiting.append(message)
-        else:
-            if method in _HANDSHAKE:
-                self._waiting.append(message)
-            if method == "initialize":
-                self._answered.add(message.message.id)
+            return
+        self._waiting.append(message)
+        if self._first is not None and self._is_for_first(_method(message)):
             await self._first.send(message)
 
     def _is_for_first(self, method: str) -> bool:
@@ -144,7 +139,8 @@ class ClientMessages:
         try:
             yield
         finally:
-            self._first = None
+            async with self._one_at_a_time:
+                self._first = None
             await end_task(listing)
             await end_task(running)
 
@@ -174,9 +170,7 @@ class ClientMessages:
     async def _answer_lists(self) -> None:
         await asyncio.sleep(LISTS_WAIT_S)
         self._late = True
-        lists = [message for message in self._waiting if _is_list(_method(message))]
-        self._waiting = [message for message in self._waiting if message not in lists]
-        for message in lists:
+        for message in [waiting for waiting in self._waiting if _is_list(_method(waiting))]:
             await self._first.send(message)
 
     async def _tell_changes(self) -> None:
@@ -196,9 +190,11 @@ class ClientMessages:
                 identity = _identity(answer)
                 if identity in dropped and not _method(answer):
                     dropped.discard(identity)
-                else:
-                    await self._outgoing.send(answer)
-                    self._note(answer, answered=not _method(answer))
+                    continue
+                await self._outgoing.send(answer)
+                if not _method(answer):
+                    self._note(answer, answered=True)
+                    self._settle(answer)
 
         passing = asyncio.get_running_loop().create_task(pass_on())
         try:
@@ -206,6 +202,20 @@ class ClientMessages:
             await server.run(incoming, answers, server.create_initialization_options(changes))
         finally:
             await end_task(passing)
+
+    def _settle(self, answer: Any) -> None:
+        """Let an answered request wait no longer, except a handshake that succeeded. One that was
+        refused must not reach the edge's server, which would refuse all later requests after it.
+        """
+        identity = _identity(answer)
+        for message in self._waiting:
+            if identity is not None and _identity(message) == identity:
+                succeeded = isinstance(answer.message, types.JSONRPCResponse)
+                if succeeded and _method(message) == "initialize":
+                    self._answered.add(identity)
+                else:
+                    self._waiting.remove(message)
+                return
 
 
 def _method(message: Any) -> str:
