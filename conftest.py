@@ -145,6 +145,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_logfinish() -> None:
+    """Let go of the edge that a test opened.
+
+    FastAPI keeps the functions of the last 4,096 routes, and with them every edge: each later test
+    would look through all their tasks when its loop ends.
+    """
+    if models := sys.modules.get("fastapi.dependencies.models"):
+        for kind in ("gen", "async_gen", "coroutine"):
+            getattr(models, f"_is_{kind}_callable_cached").cache_clear()
+
+
 @pytest.fixture(scope="session")
 def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """One server for the whole session; tests keep apart by their subject prefix."""
