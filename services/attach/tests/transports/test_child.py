@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,7 +85,7 @@ def test_a_service_that_is_not_root_and_keeps_secrets_starts_commands():
     async def start() -> None:
         server = parse_server("near", {"command": "/bin/sh", "args": ["-c", "echo here; cat"]})
         # The reaper's own process is a Python, which this user may not be allowed to start.
-        reaper = SimpleNamespace(watch=lambda *_: None)
+        reaper = SimpleNamespace(starting=nullcontext, watch=lambda *_: None)
         child = await ServerProcess.start(server, reaper, print)
         assert await child.stdout.readline() == b"here\n"
         own = int(Path("/proc/self/oom_score_adj").read_text())

@@ -7,18 +7,21 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.transports import child
 from searchbus_attach.transports.child import ServerProcess
 from searchbus_attach.transports.reaper import MARK, NICE
 from searchbus_attach.transports.reaping import Reaper
-from searchbus_testing import alive, until
+from searchbus_testing import alive, descendants, eventually, until
 
 from ..conftest import plain
 
@@ -88,6 +91,25 @@ async def test_what_left_the_session_of_a_command_ends_with_it(reaper, tmp_path)
     await until(lambda: not alive({stays.pid}))
 
 
+async def test_what_left_before_the_reaper_knew_the_command_is_found(reaper, tmp_path, monkeypatch):
+    """A busy machine may take a second between its start and its watch."""
+    path = tmp_path / "one"
+
+    def start_slowly(*arguments: object, **keys: object) -> subprocess.Popen:
+        process = subprocess.Popen(*arguments, **keys)
+        eventually(lambda: path.exists() and path.read_text().endswith("\n"))
+        orphan = psutil.Process(int(path.read_text()))
+        eventually(lambda: orphan not in descendants(process.pid))
+        return process
+
+    slow = SimpleNamespace(**vars(subprocess) | {"Popen": start_slowly})
+    monkeypatch.setattr(child, "subprocess", slow)
+    command = await ServerProcess.start(leaving(path, "marked"), reaper, print)
+    (orphan,) = await started(path)
+    await command.end()
+    await until(lambda: not alive({orphan.pid}))
+
+
 async def test_what_has_no_mark_is_found_by_its_parent(reaper, tmp_path):
     """One session further, and with an empty environment."""
     command = await ServerProcess.start(leaving(tmp_path / "one", "parent"), reaper, print)
@@ -98,18 +120,25 @@ async def test_what_has_no_mark_is_found_by_its_parent(reaper, tmp_path):
 
 async def test_an_orphan_without_a_mark_is_killed_where_commands_are_the_only_children(tmp_path):
     """That is so in the service: it hides from whoever looks for it. One that was seen before it
-    left belongs to its command, and ends with that; another command keeps the reaper."""
+    left belongs to its command, and ends with that; another command keeps the reaper, which kills
+    none that takes long to start."""
     script = "\n".join(
         [
-            "import asyncio, os, sys, json",
+            "import asyncio, json, os, subprocess, sys, time",
             "from pathlib import Path",
+            "from types import SimpleNamespace",
             "from searchbus_attach.declare.servers import parse_server",
-            "from searchbus_attach.transports.child import ServerProcess",
+            "from searchbus_attach.transports import child",
             "from searchbus_attach.transports.reaping import Reaper",
+            "def start_slowly(*arguments, **keys):",
+            "    process = subprocess.Popen(*arguments, **keys)",
+            "    time.sleep(2)",
+            "    return process",
+            "child.subprocess = SimpleNamespace(**vars(subprocess) | {'Popen': start_slowly})",
             "async def main():",
             "    reaper = Reaper(every=True)",
             "    command, other = [",
-            "        await ServerProcess.start(parse_server('x', one), reaper, print)",
+            "        await child.ServerProcess.start(parse_server('x', one), reaper, print)",
             "        for one in json.loads(sys.argv[1])",
             "    ]",
             "    path = Path(sys.argv[2])",

@@ -109,8 +109,8 @@ def _print(dest: Path, manifest: Manifest, as_json: bool) -> None:
         return
     files = sum(not entry.collection for entry in manifest.entries)
     echo(
-        f"{dest}: {files} files, {len(manifest.collections)} collections with {documents} "
-        f"documents, {size_bytes / 2**20:.1f} MiB"
+        f"{dest}: {size_bytes / 2**20:.1f} MiB; files: {files}, "
+        f"collections: {len(manifest.collections)}, documents: {documents}"
     )
 
 

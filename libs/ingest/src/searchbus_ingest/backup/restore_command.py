@@ -99,8 +99,8 @@ def _print(
         return
     documents = sum(entry.documents for entry in collections)
     echo(
-        f"{source}: {len(files)} files into {folder}, {len(collections)} collections with "
-        f"{documents} documents"
+        f"{source} is restored into {folder}; files: {len(files)}, "
+        f"collections: {len(collections)}, documents: {documents}"
     )
     if kept is not None:
         echo(f"what was there is in {kept}")

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from logging.handlers import WatchedFileHandler
@@ -121,40 +121,23 @@ class ServerProcess:
                 restrict(confinement)
 
         try:
-            # In a thread: uvloop's own way holds the loop until the new process has a CPU, and runs
-            # its program. The thread lives as long as the service: its end would end the process.
-            process = await asyncio.to_thread(
-                subprocess.Popen,
-                [server.command, *server.args],
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=server.cwd or None,
-                start_new_session=True,
-                preexec_fn=limit,
-            )
-        except FileNotFoundError as error:
-            if error.filename == server.cwd:
-                message = f"there is no folder {server.cwd}"
-                raise NotADirectoryError(error.errno, message) from None
-            raise
+            with reaper.starting():
+                process = await _run(server, environment, limit)
+                child = cls(process, reaper)
+                try:
+                    reaper.watch(process.pid, server.processes, mark)
+                    await child._open(on_stderr)
+                except OSError:  # no descriptor is left
+                    process.kill()
+                    await asyncio.to_thread(process.wait)
+                    reaper.forget(process.pid)  # which ends what it started
+                    raise
         finally:
             if confinement is not None:
                 os.close(confinement)
         if sys.platform == "linux":
             _expose_to_oom(process.pid)
             hold_back(process.pid)
-        child = cls(process, reaper)
-        try:
-            reaper.watch(process.pid, server.processes, mark)
-            await child._open(on_stderr)
-        except OSError:  # no descriptor is left
-            process.kill()
-            await asyncio.to_thread(process.wait)
-            reaper.forget(process.pid)  # which ends what it started
-            raise
         return child
 
     @property
@@ -261,6 +244,32 @@ class ServerProcess:
         except PermissionError:  # macOS says so of processes that have ended
             return not self._has_exited()
         return True
+
+
+async def _run(
+    server: Server, environment: Mapping[str, str], before: Callable[[], None]
+) -> subprocess.Popen[bytes]:
+    """Start the program of a command, which calls `before` first; raises OSError."""
+    try:
+        # In a thread: uvloop's own way holds the loop until the new process has a CPU, and runs
+        # its program. The thread lives as long as the service: its end would end the process.
+        return await asyncio.to_thread(
+            subprocess.Popen,
+            [server.command, *server.args],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=server.cwd or None,
+            start_new_session=True,
+            preexec_fn=before,
+        )
+    except FileNotFoundError as error:
+        if error.filename == server.cwd:
+            message = f"there is no folder {server.cwd}"
+            raise NotADirectoryError(error.errno, message) from None
+        raise
 
 
 def _taken(pipe: IO[bytes] | None) -> IO[bytes]:

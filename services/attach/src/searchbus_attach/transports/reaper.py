@@ -1,11 +1,11 @@
 """`python reaper.py STARTER [every]`: ends what commands started, also what left their sessions.
 
 It does so when a command has ended or starts too many processes, and when the process STARTER is
-gone, also killed. Standard input gives one line for each group, `+<id> <most processes> <mark>`
-when it is started and `-<id>` when it has ended; its end is the end of the starter. Standard
-output names a group that was ended because of too many processes, `<id>`; an orphan that the
-starter adopted and should collect, `z<id>`; a process of no known command that was killed, `?<id>`;
-and `e` says that nothing is left of any group.
+gone, also killed. Standard input gives `>` before a command is started, one line for its group,
+`+<id> <most processes> <mark>`, then `<`, and `-<id>` when it has ended; its end is the end of the
+starter. Standard output names a group that was ended because of too many processes, `<id>`; an
+orphan that the starter adopted and should collect, `z<id>`; a process of no known command that was
+killed, `?<id>`; and `e` says that nothing is left of any group.
 
 A process belongs to a group by its session, its parent, or the mark in its environment, whichever
 is found first, and from then on whatever it does. `every`: the starter has no other children, so
@@ -64,9 +64,13 @@ class Groups:
         self._processes: dict[int, Process] = {}
         self._owners: dict[tuple[int, int], int] = {}
         self._seen: set[tuple[int, int]] = set()
+        self._starting = 0
 
     def read(self, line: bytes) -> None:
         """A line of standard input."""
+        if line in (b">", b"<"):
+            self._starting += 1 if line == b">" else -1
+            return
         group, *more = line[1:].split()
         if line.startswith(b"+"):
             self.most[int(group)] = int(more[0])
@@ -77,7 +81,7 @@ class Groups:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to look for."""
-        return not (self.most or self._ending)
+        return not (self.most or self._ending or self._starting or self._seen)
 
     def look(self) -> None:
         """Find the processes of each group, and end those that it should not have."""
@@ -148,8 +152,8 @@ class Groups:
             hold_back(pid)
 
     def _look_at_adopted(self) -> None:
-        """Children of the starter that are not commands; each at the second sight: one that starts
-        or ends right now is the starter's business."""
+        """Children of the starter that are not commands; each at the second sight: one that ends
+        right now is the starter's business, as is one that starts."""
         seen = set()
         if os.getppid() != self._starter:
             return  # it has just ended: its id may soon be that of another one
@@ -161,6 +165,8 @@ class Groups:
                 if again:
                     _say(b"z%d\n" % pid)
             elif self._every and not owned:
+                if self._starting:
+                    continue
                 if again and _signal(os.kill, pid, signal.SIGKILL):
                     _say(b"?%d\n" % pid)
             else:
@@ -177,8 +183,10 @@ def main() -> None:
     groups = Groups(int(sys.argv[1]), every="every" in sys.argv)
     rest = b""
     next_look_s = 0.0
+    rests = True
     while True:
-        if select.select([0], [], [], None if groups.empty else LOOK_EVERY_S)[0]:
+        if select.select([0], [], [], None if rests else LOOK_EVERY_S)[0]:
+            rests = False
             data = os.read(0, 65_536)
             if not data:
                 break
@@ -188,7 +196,7 @@ def main() -> None:
         if time.monotonic() >= next_look_s:
             groups.look()
             next_look_s = time.monotonic() + LOOK_EVERY_S
-            if groups.empty:
+            if rests := groups.empty:
                 _say(b"e\n")
     left = groups.end(signal.SIGTERM)
     give_up_s = time.monotonic() + GRACE_S

@@ -1,7 +1,8 @@
 """Starts the process that ends what commands leave behind (reaper.py), and tells it of them.
 
 reaper = Reaper()
-reaper.watch(group, most_processes=256, mark="…")
+with reaper.starting():
+    reaper.watch(group, most_processes=256, mark="…")
 reaper.forget(group)
 reaper.close()
 """
@@ -13,7 +14,8 @@ import logging
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from searchbus_runtime.parent import adopt_orphans
 from searchbus_runtime.secrecy import public_environment
@@ -37,19 +39,27 @@ class Reaper:
         self._every = every
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: dict[int, str] = {}
+        self._starting = 0
         self._ended: set[int] = set()
         self._rest = b""
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start a command in this context, and watch it: what leaves it before that is found too,
+        and the command itself is not taken for one that another left behind."""
+        self._starting += 1
+        try:
+            self._tell_running(">")
+            yield
+        finally:
+            self._starting -= 1
+            self._tell("<")
 
     def watch(self, group: int, most_processes: int, mark: str) -> None:
         """Watch a group whose processes have a mark in their environment: it ends with this
         process, and where it has more processes."""
         self._groups[group] = f"+{group} {most_processes} {mark}"
-        told = [self._groups[group]]
-        if self._process is None or self._process.poll() is not None:
-            told = [*self._groups.values()]
-            self._start()
-        for one in told:
-            self._tell(one)
+        self._tell_running(self._groups[group])
 
     def has_ended(self, group: int) -> bool:
         """Whether the group was killed, since it started too many processes."""
@@ -91,6 +101,15 @@ class Reaper:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._process.stdout, self._read)
 
+    def _tell_running(self, line: str) -> None:
+        """Tell it a line; one that does not run is started, and told everything."""
+        told = [line]
+        if self._process is None or self._process.poll() is not None:
+            told = [*self._groups.values(), *[">"] * self._starting]
+            self._start()
+        for one in told:
+            self._tell(one)
+
     def _tell(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
             try:
@@ -115,7 +134,7 @@ class Reaper:
                 with suppress(ChildProcessError):
                     os.waitpid(int(line[1:]), os.WNOHANG)
             elif line == b"e":
-                if not self._groups:
+                if not self._groups and not self._starting:
                     self.close()
                     return
             elif line.startswith(b"?"):
