@@ -54,9 +54,9 @@ from .ranking.preferences import (
 from .ranking.probability import Dated, Probability
 from .ranking.question import Question
 
-_MOST_BEYOND, _READ_BEYOND = 4, 20
-"""Searches for a passage that is earlier than the first one found, or later than the latest; and
-the passages of each that are read."""
+_MOST_BEYOND, _READ_BEYOND = 6, 20
+"""Searches for a passage that is earlier than the first one found, or later than the latest, as
+long as that moves; and the passages of each that are read."""
 _MOST_BESIDE = 4
 """Dates of one question beside which it looks: each takes nine counts."""
 
@@ -236,18 +236,15 @@ class Searcher:
             beyond = question.beyond(hits.hits)
             if beyond is None:
                 break
-            found = (await match(AllOf((condition, beyond))))[:_READ_BEYOND]
-            there = await self._payloads(collection, [one.id for one in found])
-            new = {
-                i: payload
-                for i, payload in there.items()
-                if i not in payloads and question.says_all(payload)
-            }
-            if not new:
-                break
-            payloads |= new
-            overall = _joined(overall, [one for one in found if one.id in new])
+            words = replace(vectors, sparse=embedder.words(sought or question.order_words))
+            found = (await match(AllOf((condition, beyond)), words))[:_READ_BEYOND]
+            new = [one for one in found if one.id not in payloads]
+            payloads |= await self._payloads(collection, [one.id for one in new])
+            overall = _joined(overall, new)
+            first = hits.hits[0].id
             hits = await asyncio.to_thread(ranked)
+            if hits.hits[0].id == first:
+                break
         return hits
 
     async def _payloads(self, collection: str, ids: Sequence[str]) -> dict[str, dict[str, Any]]:

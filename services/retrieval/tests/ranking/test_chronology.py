@@ -27,7 +27,7 @@ def ordered(question: str, *hits: Hit, rarity: dict[str, float] | None = None) -
     ("question", "wanted"),
     [
         ("When was the coronavirus first mentioned?", "first"),
-        ("the most recent minutes", "latest"),
+        ("the most recent minutes", "latest"), ("said most recently of pears?", "latest"),
         ("When was the last time that pears were dear?", "latest"),
         ("last meeting that Greenspan chaired", "latest"),
         ("final statement on pears", "latest"), ("the final rule", None),
@@ -192,6 +192,38 @@ def test_words_that_follow_each_other_say_more():
     question = "last to say that it is highly attentive to inflation risks"
     rarity = {"attent": 9.0}
     assert ordered(question, *hits, rarity=rarity)[0] == "meant"
+
+
+def test_words_with_others_between_them_need_not_stand_together_beside_a_rare_one():
+    """Those without are one term."""
+    hits = [
+        hit("together", "2013-07-31", "Transitory inflation. A climate that all of them would change."),
+        hit("apart", "2021-11-03", "Inflation, from what is transitory. Of climate change."),
+    ]
+    rarity = {"transitor": 6.0, "inflat": 2.0, "climat": 6.0, "chang": 2.0}
+    question = "last to use the word transitory about inflation"
+    assert ordered(question, *hits, rarity=rarity)[0] == "apart"
+    assert ordered("first to speak of climate change", *hits, rarity=rarity)[0] == "apart"
+
+
+def test_short_word_is_not_the_beginning_of_another():
+    """Its plural is the word; what a longer one has in common with its stem begins many."""
+    hits = [
+        hit("other", "1993-02-03", "European markets, eurodollars"),
+        hit("meant", "1996-12-17", "the price in euros"),
+    ]
+    assert ordered("first mention of the euro", *hits, rarity={"euro": 7.0})[0] == "meant"
+    houses = [hit("meant", "2016-06-15", "houses"), hit("other", "2020-06-15", "pears")]
+    assert ordered("last to speak of housing", *houses, rarity={"hous": 7.0})[0] == "meant"
+
+
+def test_who_asks_and_how_is_not_what_is_asked_about():
+    question = (
+        "At which meeting did policymakers possibly note something of pears for the first time?"
+    )
+    order = order_of(FOMC, FIELDS, question)
+    assert order is not None
+    assert [*order.words] == ["pear"]
 
 
 def test_when_something_began_is_the_first():

@@ -57,6 +57,18 @@ def test_first_word_of_a_question_may_be_a_name():
         assert question.lift(hit(f"so {word} said")) == pytest.approx(lift)
 
 
+@pytest.mark.parametrize(
+    ("storm", "first"), [(8.0, "a storm"), (5.0, "output held back"), (0.0, "output held back")]
+)
+def test_word_that_outweighs_all_others_is_what_the_first_is_about(storm, first):
+    """Where none is rare."""
+    question = Question("first to say that a storm held back output", FOMC, {"date": "datetime"})
+    question.weigh({"storm": storm, "held": 4.0, "back": 4.0, "output": 5.0}, ())
+    texts = {"output held back": "1993-02-03", "a storm": "1999-11-16"}
+    hits = [hit(text, day, document=day) for text, day in texts.items()]
+    assert question.ordered(hits)[0].id == first
+
+
 def test_quotation_comes_before_all_else():
     """Also a part of it where the passage was cut, and not a few words."""
     words = "the harvest of sweet pears was poor in most of the northern districts"

@@ -29,6 +29,8 @@ _SHARE_OF_WORDS = 0.85
 """A passage must have this share of the most of the question's words, by rarity, that any has."""
 _SHARE_OF_LITERAL_WORDS = 0.7
 """The same where all have the rare words."""
+_SHORT_CHARS = 4
+"""A word of so few letters begins many others: `euro` is not Europe."""
 _MONTHS = "|".join(MONTHS)
 _FIRST = re.compile(
     r"\b(?:when|since when) (?:did|has|have) .{1,80}\b(?:begin|began|begun|start|started)\b"
@@ -36,7 +38,7 @@ _FIRST = re.compile(
     re.I,
 )
 _LATEST = re.compile(
-    r"\b(?:latest|most recent|newest|(?:when was|for) the last time"
+    r"\b(?:latest|most recent(?:ly)?|newest|(?:when was|for) the last time"
     r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
@@ -53,6 +55,10 @@ _ASKING = frozenset(
         " talk talked talks promise promised bring brought"
         " collection corpus archive database record records index"
         " document documents paper papers text"
+        " meeting meetings topic note noted report reported wonder wondered"
+        " somebody someone something anybody anyone anything whose whether get got getting"
+        " might possible possibly possibility"
+        " official officials policymaker policymakers"
     )
 )
 """Words of such questions that say nothing of the passage."""
@@ -71,7 +77,8 @@ class Order:
         names: the beginnings of those with a capital.
         phrases: that it must have, where any passage has them.
         pairs: of words that follow each other in the question → finds them near each other.
-        full_names: those of the pairs that are the first and the last name of somebody.
+        compounds: those of the pairs with nothing between them: climate change.
+        full_names: those of the compounds that are the first and the last name of somebody.
         periods: in which the document is, where any passage is.
         wanted_type: value of the type field, where the question names it.
         until: years that the document says something will last to; it must name them.
@@ -84,6 +91,7 @@ class Order:
     periods: tuple[Period, ...] = ()
     names: frozenset[str] = frozenset()
     pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
+    compounds: frozenset[tuple[str, str]] = frozenset()
     full_names: frozenset[tuple[str, str]] = frozenset()
     wanted_type: str | None = None
     until: tuple[str, ...] = ()
@@ -148,7 +156,8 @@ class Order:
         found = [hit for hit in found if shares.get(hit.id, 0.0) == most]
         if exact:
             return found
-        weights = {hit.id: self._weight(hit, rarity) for hit in found}
+        pairs = self.compounds if literal else self.pairs
+        weights = {hit.id: self._weight(hit, rarity, pairs) for hit in found}
         share = _SHARE_OF_LITERAL_WORDS if literal or stated else _SHARE_OF_WORDS
         least = share * max(weights.values(), default=0.0)
         return [hit for hit in found if weights[hit.id] >= least]
@@ -158,9 +167,16 @@ class Order:
         text = f"{payload['title']} {payload['text']}".lower()
         return (
             bool(self.words)
-            and all(has_word(text, word) for word in self.words)
+            and all(self._says(text, word) for word in self.words)
             and all(pattern.search(text) for pattern in self.pairs.values())
         )
+
+    def _says(self, text: str, start: str) -> bool:
+        """Whether the text has a word that begins so; a short one may only have a letter more."""
+        if not has_word(text, start):
+            return False
+        is_short = len(start) <= _SHORT_CHARS and self.words[start] == start
+        return not is_short or _ending(start, 1).search(text) is not None
 
     def _with_phrases(self, hits: list[Hit]) -> list[Hit]:
         if not self.phrases:
@@ -190,15 +206,20 @@ class Order:
         weights: dict[str, float] = {}
         for hit in hits if wanted else ():
             text = " ".join(_texts(hit)).lower()
-            weights[hit.id] = sum(rarity.get(word, 0.0) for word in wanted if has_word(text, word))
+            weights[hit.id] = sum(
+                rarity.get(word, 0.0) for word in wanted if self._says(text, word)
+            )
         most = max(weights.values(), default=0.0)
         return [hit for hit in hits if most and weights[hit.id] == most]
 
-    def _weight(self, hit: Hit, rarity: Mapping[str, float]) -> float:
+    def _weight(
+        self, hit: Hit, rarity: Mapping[str, float], pairs: Collection[tuple[str, str]]
+    ) -> float:
         text = " ".join(_texts(hit)).lower()
         there = {word for word in self.words if has_word(text, word)}
         weight = sum(rarity.get(word, 0.0) for word in there)
-        for (word, following), pattern in self.pairs.items():
+        for word, following in pairs:
+            pattern = self.pairs[word, following]
             if word in there and following in there and pattern.search(text):
                 weight += (rarity.get(word, 0.0) + rarity.get(following, 0.0)) / 2
         return weight
@@ -225,6 +246,11 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     words = _telling(rest)
     capitals = frozenset(start for name in name_words(rest) for start in _telling(name))
     pairs = {pair: _near(*pair) for pair in pairwise(words)}
+    compounds = frozenset(
+        pair
+        for pair in pairs
+        if re.search(rf"\b{words[pair[0]]}[\s-]+(?:\w\.?\s+)?{words[pair[1]]}\b", rest, re.I)
+    )
     return Order(
         profile,
         "first" if first else "latest",
@@ -233,12 +259,11 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
         dates.periods,
         capitals,
         pairs,
+        compounds,
         frozenset(
             pair
-            for pair in pairs
-            if capitals.issuperset(pair)
-            and _TITLES.isdisjoint(words[name] for name in pair)
-            and re.search(rf"\b{words[pair[0]]}\s+(?:\w\.?\s+)?{words[pair[1]]}\b", rest, re.I)
+            for pair in compounds
+            if capitals.issuperset(pair) and _TITLES.isdisjoint(words[name] for name in pair)
         ),
         wanted.value if wanted is not None and wanted.named else None,
         tuple(
@@ -266,9 +291,9 @@ def _near(word: str, following: str) -> re.Pattern[str]:
 
 
 @lru_cache(1_000)
-def _ending(start: str) -> re.Pattern[str]:
+def _ending(start: str, most: int = 3) -> re.Pattern[str]:
     """Finds a word that begins so and is hardly longer: the Fed is not all that is federal."""
-    return re.compile(rf"\b{re.escape(start)}\w{{0,3}}\b")
+    return re.compile(rf"\b{re.escape(start)}\w{{0,{most}}}\b")
 
 
 def _texts(hit: Hit) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from searchbus_contracts.retrieval import FieldType
 from searchbus_vectors import AllOf, DateRange, Equals, Filter, Hit
@@ -55,6 +55,9 @@ SPREAD = 0.94
 """What is left of a passage's score for each better passage of its document."""
 REPEAT = 3
 """A passage with the text of a better one counts as so many of its document."""
+_OUTSTANDING = 1.5
+"""So many times as much as any other word weighs the one that a question in order is about, where
+it has no rare word."""
 _CANDIDATES, _MORE_CANDIDATES = 60, 100
 """More where the order of dates decides: words and meaning put the right passage further down."""
 
@@ -160,6 +163,8 @@ class Question:
         starts = self._order.words if self._order is not None else {}
         self._order_rarity = {start: rarity.get(word, 0.0) for start, word in starts.items()}
         self._order_rare = frozenset(start for start, word in starts.items() if word in rare)
+        if not self._order_rare:
+            self._order_rare = _outstanding(self._order_rarity)
         self._names = [name for name in self._all_names if name in rare]
 
     @property
@@ -171,6 +176,11 @@ class Question:
             return " ".join(phrase.text for phrase in self._quoted)
         words = sorted(w for start, w in self._order.words.items() if start in self._order_rare)
         return " ".join([*words, self.synonyms.words]).rstrip()
+
+    @property
+    def order_words(self) -> str:
+        """All words that the first or the latest document should have."""
+        return "" if self._order is None else " ".join(self._order.words.values())
 
     def read(self, texts: Collection[str]) -> None:
         """Take the candidates' texts: the first word of a question is a name where it is there."""
@@ -197,9 +207,9 @@ class Question:
         return None if self._order is None else self._order.wanted
 
     def beyond(self, hits: Sequence[Hit]) -> Filter | None:
-        """Documents before the first that says all, or after the latest, of the type and the time
-        that it must have; None where the question does not ask for either, or none says all."""
-        if self._order is None or not hits or not self.says_all(hits[0].payload):
+        """Documents before the first of the hits, or after the latest, of the type and the time
+        that it must have; None where the question does not ask for either."""
+        if self._order is None or not hits:
             return None
         date = metadata(hits[0], self.date_field)
         if not date:
@@ -211,10 +221,6 @@ class Question:
         if self._order.wanted_type is not None:
             limits.append(Equals(f"m.{self._profile.type_field}", self._order.wanted_type))
         return AllOf(tuple(limits))
-
-    def says_all(self, payload: Mapping[str, Any]) -> bool:
-        """Whether a passage has all that the first or the latest must say."""
-        return self._order is not None and self._order.says_all(payload)
 
     @property
     def asks_in_order(self) -> bool:
@@ -292,6 +298,13 @@ class Question:
             hit.scored(hit.score + QUANTITIES_LIFT * most[hit.payload["document_id"]])
             for hit in ranked
         )
+
+
+def _outstanding(rarity: Mapping[str, float]) -> frozenset[str]:
+    """The word that is much rarer than all others; empty: there is none."""
+    ranked = sorted(rarity, key=rarity.__getitem__, reverse=True)
+    second = rarity[ranked[1]] if len(ranked) > 1 else 0.0
+    return frozenset(w for w in ranked[:1] if rarity[w] >= _OUTSTANDING * second)
 
 
 def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
