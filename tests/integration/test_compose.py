@@ -7,9 +7,8 @@ import json
 import os
 import subprocess
 import threading
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 
 from searchbus_cli.mcp_client import McpHttp
 from searchbus_runtime.services import installed_services
+from searchbus_testing import eventually
 
 from . import engine
 from .engine import ROOT, docker
@@ -216,8 +216,10 @@ def test_bus_is_locked_and_nothing_needed_is_refused(stack):
     assert len(seeds) == len(STARTED)
 
 
-def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[int, list[str]]:
-    """Call the edges in turn until `stop` is set; returns the number of calls and the failures."""
+def read_pages(
+    addresses: list[str], name: int, stop: threading.Event, ended: list[int]
+) -> list[str]:
+    """Call the edges in turn until `stop` is set, and count it in `ended`; returns the failures."""
     asked, failures = 0, []
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -241,7 +243,8 @@ def read_pages(addresses: list[str], name: int, stop: threading.Event) -> tuple[
         else:
             if answer.status_code != 200 or '"isError":true' in answer.text:
                 failures.append(answer.text[:300])
-    return asked, failures
+        ended[name] += 1
+    return failures
 
 
 def address_of(edge: str) -> str:
@@ -249,20 +252,27 @@ def address_of(edge: str) -> str:
 
 
 @contextmanager
-def called_meanwhile(addresses: list[str]) -> Iterator[None]:
-    """Calls run on all addresses that are in the list meanwhile, and none fails."""
-    stop = threading.Event()
-    with ThreadPoolExecutor(4) as pool:
-        callers = [pool.submit(read_pages, addresses, number, stop) for number in range(4)]
+def called_meanwhile(addresses: list[str]) -> Iterator[Callable[[], None]]:
+    """Calls run on all addresses that are in the list meanwhile, and none fails.
+
+    What is yielded waits until no call runs that began before it.
+    """
+    stop, ended = threading.Event(), [0] * 4
+
+    def new_calls_run() -> None:
+        before = list(ended)
+        eventually(lambda: all(map(int.__gt__, ended, before)), timeout_s=300)
+
+    with ThreadPoolExecutor(len(ended)) as pool:
+        callers = [pool.submit(read_pages, addresses, n, stop, ended) for n in range(len(ended))]
         try:
-            time.sleep(1.5)
-            yield
-            time.sleep(1.0)
+            new_calls_run()
+            yield new_calls_run
+            new_calls_run()
         finally:
             stop.set()
-        outcomes = [each.result() for each in callers]
-    assert sum(asked for asked, _ in outcomes) > 20
-    assert [text for _, failures in outcomes for text in failures] == []
+        failures = [text for each in callers for text in each.result()]
+    assert failures == []
 
 
 def test_upgrade_replaces_all_workers_and_loses_nothing(stack):
@@ -291,9 +301,9 @@ def test_an_edge_that_is_stopped_loses_nothing(stack):
     stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
     second = stack("ps", "-q", "edge").splitlines()[-1]
     addresses = [address_of(edge) for edge in stack("ps", "-q", "edge").split()]
-    with called_meanwhile(addresses):
+    with called_meanwhile(addresses) as new_calls_run:
         addresses.remove(address_of(second))
-        time.sleep(0.3)
+        new_calls_run()
         docker("stop", "-t", "25", second)
     docker("start", second)
     stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
