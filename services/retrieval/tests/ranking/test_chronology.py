@@ -197,7 +197,7 @@ def test_words_that_follow_each_other_say_more():
 def test_words_with_others_between_them_need_not_stand_together_beside_a_rare_one():
     """Those without are one term."""
     hits = [
-        hit("together", "2013-07-31", "Transitory inflation. A climate that all of them would change."),
+        hit("together", "2013-07-31", "Transitory inflation. The climate that they all change."),
         hit("apart", "2021-11-03", "Inflation, from what is transitory. Of climate change."),
     ]
     rarity = {"transitor": 6.0, "inflat": 2.0, "climat": 6.0, "chang": 2.0}

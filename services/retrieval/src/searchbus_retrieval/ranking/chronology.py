@@ -43,6 +43,8 @@ _LATEST = re.compile(
     rf"|last(?!\s+(?:year|month|week|quarter|half|decade|time|{_MONTHS})))\b",
     re.I,
 )
+_BESIDE = re.compile(r"(?=\b(\w+)[\s-]+(?:\w\.?\s+)?(\w+))")
+"""Two words with nothing between them but an initial."""
 _COUNTRY = re.compile(r"\b(?:US|UK|EU|USA)\b")
 """Texts write "U.S.", and "us" is a word of its own; a country tells hardly any passage apart."""
 _ASKING = frozenset(
@@ -246,11 +248,8 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     words = _telling(rest)
     capitals = frozenset(start for name in name_words(rest) for start in _telling(name))
     pairs = {pair: _near(*pair) for pair in pairwise(words)}
-    compounds = frozenset(
-        pair
-        for pair in pairs
-        if re.search(rf"\b{words[pair[0]]}[\s-]+(?:\w\.?\s+)?{words[pair[1]]}\b", rest, re.I)
-    )
+    beside = {*_BESIDE.findall(rest.lower())}
+    compounds = frozenset(pair for pair in pairs if tuple(words[word] for word in pair) in beside)
     return Order(
         profile,
         "first" if first else "latest",
