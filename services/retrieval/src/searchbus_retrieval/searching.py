@@ -232,13 +232,17 @@ class Searcher:
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         hits = await asyncio.to_thread(ranked)
+        if question.order is None:
+            return hits
+        words = replace(vectors, sparse=embedder.words(sought or question.order_words))
         for _ in range(_MOST_BEYOND):
             beyond = question.beyond(hits.hits)
             if beyond is None:
                 break
-            words = replace(vectors, sparse=embedder.words(sought or question.order_words))
             found = (await match(AllOf((condition, beyond)), words))[:_READ_BEYOND]
             new = [one for one in found if one.id not in payloads]
+            if not new:
+                break
             payloads |= await self._payloads(collection, [one.id for one in new])
             overall = _joined(overall, new)
             first = hits.hits[0].id

@@ -69,6 +69,13 @@ def test_word_that_outweighs_all_others_is_what_the_first_is_about(storm, first)
     assert question.ordered(hits)[0].id == first
 
 
+def test_words_that_no_passage_has_are_not_what_the_first_is_about():
+    """Whatever else it says, a passage must then mean the same."""
+    question = Question("first to speak of zorgles", FOMC, {"date": "datetime"})
+    question.weigh({"zorgles": 0.0}, ())
+    assert question.sought_words == ""
+
+
 def test_quotation_comes_before_all_else():
     """Also a part of it where the passage was cut, and not a few words."""
     words = "the harvest of sweet pears was poor in most of the northern districts"

@@ -93,7 +93,7 @@ class Order:
     periods: tuple[Period, ...] = ()
     names: frozenset[str] = frozenset()
     pairs: Mapping[tuple[str, str], re.Pattern[str]] = field(default_factory=dict)
-    compounds: frozenset[tuple[str, str]] = frozenset()
+    compounds: tuple[tuple[str, str], ...] = ()
     full_names: frozenset[tuple[str, str]] = frozenset()
     wanted_type: str | None = None
     until: tuple[str, ...] = ()
@@ -249,7 +249,7 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     capitals = frozenset(start for name in name_words(rest) for start in _telling(name))
     pairs = {pair: _near(*pair) for pair in pairwise(words)}
     beside = {*_BESIDE.findall(rest.lower())}
-    compounds = frozenset(pair for pair in pairs if tuple(words[word] for word in pair) in beside)
+    compounds = tuple(pair for pair in pairs if tuple(words[word] for word in pair) in beside)
     return Order(
         profile,
         "first" if first else "latest",

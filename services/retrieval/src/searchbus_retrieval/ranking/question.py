@@ -301,10 +301,10 @@ class Question:
 
 
 def _outstanding(rarity: Mapping[str, float]) -> frozenset[str]:
-    """The word that is much rarer than all others; empty: there is none."""
+    """The word that is much rarer than all others; empty: there is none, or no passage has any."""
     ranked = sorted(rarity, key=rarity.__getitem__, reverse=True)
     second = rarity[ranked[1]] if len(ranked) > 1 else 0.0
-    return frozenset(w for w in ranked[:1] if rarity[w] >= _OUTSTANDING * second)
+    return frozenset(w for w in ranked[:1] if 0.0 < rarity[w] >= _OUTSTANDING * second)
 
 
 def _without_repeats(hits: Sequence[Hit]) -> list[Hit]:
