@@ -30,6 +30,22 @@ def test_mode_is_set_exactly(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_what_root_writes_belongs_to_the_owner_of_the_file_or_folder(tmp_path):
+    """Compose's keys are written by root for services that run as another user."""
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    os.chown(folder, 65532, 65533)
+    old = folder / "old"
+    old.touch()
+    os.chown(old, 65530, 65531)
+    for path, owner in ((old, (65530, 65531)), (folder / "new", (65532, 65533))):
+        write_atomically(path, "secret", mode=0o600)
+        status = path.stat()
+        assert (status.st_uid, status.st_gid) == owner
+        assert stat.S_IMODE(status.st_mode) == 0o600
+
+
 def test_without_a_mode_the_umask_decides(tmp_path):
     """As for any other new file."""
     (tmp_path / "other").write_text("")

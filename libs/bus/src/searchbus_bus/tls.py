@@ -43,6 +43,9 @@ class TlsFiles:
         path, name = self.ca, f"SEARCHBUS_{self.of}_CA_FILE"
         try:
             context = ssl.create_default_context(cafile=self.ca)
+            if self.key is not None:
+                path, name = self.key, f"SEARCHBUS_{self.of}_KEY_FILE"
+                self.key.read_bytes()  # what load_cert_chain raises does not say which of the two
             path, name = self.certificate, f"SEARCHBUS_{self.of}_CERT_FILE"
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)

@@ -4,7 +4,8 @@
     nats/, qdrant/: ca.crt, tls.crt, tls.key    of the two servers
     <service>/: ca.crt, client.crt, client.key  of each client, for servers that demand one
 
-Every run signs new certificates, which are valid for a year: run it again to renew them.
+Every run signs new certificates, which are valid for a year: run it again to renew them. A key
+stays until it is deleted, so that a service which reads its two files meanwhile finds a pair.
 """
 
 from __future__ import annotations
@@ -100,9 +101,12 @@ def _signing_key(path: Path) -> ec.EllipticCurvePrivateKey:
 def _issue(
     folder: Path, file: str, name: str, issuer: _Issuer, reached: list[x509.GeneralName]
 ) -> None:
-    """A key and its certificate as `<file>.key` and `<file>.crt`, and the authority's as ca.crt."""
+    """A certificate and its key as `<file>.crt` and `<file>.key`, and the authority's as ca.crt."""
     authority, signs = issuer
-    key = ec.generate_private_key(ec.SECP256R1())
+    try:
+        key = _signing_key(folder / f"{file}.key")
+    except (ValueError, TypeError, FileNotFoundError):
+        key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(name, _DAYS, key).issuer_name(authority.subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signs.public_key())

@@ -15,7 +15,9 @@ from pathlib import Path
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
     """Replace a file in one step: a reader finds the old content or the new, also after a crash.
 
-    `mode` are its permissions, by default those of the umask. Raises OSError; the old one stays.
+    `mode` are its permissions, by default those of the umask. What root writes belongs to the owner
+    of the old file, or of the folder: the service that it is for can read it at any time. Raises
+    OSError; the old one stays.
     """
     content = data.encode() if isinstance(data, str) else data
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -23,6 +25,10 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) 
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            if os.geteuid() == 0:
+                owner = (path if path.exists() else path.parent).stat()
+                with suppress(PermissionError):  # a root that may not give files to others
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(content)
