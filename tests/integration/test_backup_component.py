@@ -10,7 +10,7 @@ import yaml
 from searchbus_contracts import VERSION
 from searchbus_ingest.backup.backup_command import backup
 
-from .engine import ROOT
+from .engine import ROOT, docker
 from .manifests import VERSIONS, schema_faults
 
 FILE = ROOT / "deploy" / "k8s" / "components" / "backup" / "backup.yaml"
@@ -27,6 +27,7 @@ def test_job_calls_the_command_as_it_is():
     (job,) = (d for d in yaml.safe_load_all(FILE.read_text()) if d["kind"] == "CronJob")
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
+    assert container["command"] == ["searchbus"]  # the image's own command starts a service
     name, dest, option, _ = container["args"]
     assert (name, option.removeprefix("--")) == ("backup", "keep")
     assert option.removeprefix("--") in inspect.signature(backup).parameters
@@ -37,3 +38,15 @@ def test_job_calls_the_command_as_it_is():
     sources = volumes["secrets"]["projected"]["sources"]
     assert [source["secret"]["name"] for source in sources] == ["searchbus-cli"]
     assert container["image"] == f"searchbus/cli:{VERSION}"
+
+
+@pytest.mark.slow
+def test_image_runs_the_command_of_the_job(images):
+    """All but the bus: with `--help` the command line is read, and nothing is done."""
+    (job,) = (d for d in yaml.safe_load_all(FILE.read_text()) if d["kind"] == "CronJob")
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    (program,) = container["command"]
+    shown = docker(
+        "run", "--rm", "--entrypoint", program, images["cli"], *container["args"], "--help"
+    )
+    assert "searchbus backup" in shown

@@ -45,6 +45,7 @@ def of(documents: list[Document], kind: str, name: str) -> Document:
     return found
 
 
+@pytest.mark.slow
 def test_the_linter_has_nothing_to_say():
     """With the values of each file, warnings counted."""
     for names in VALUES.values():
@@ -53,6 +54,7 @@ def test_the_linter_has_nothing_to_say():
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl")
 def test_objects_are_those_of_the_overlays_but_for_a_stated_list():
     """Every difference has its reason, and each reason its difference."""

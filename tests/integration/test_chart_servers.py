@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from searchbus_cli.nats_config import nats_config
+from searchbus_runtime.files import write_atomically
 from searchbus_testing import NatsServer, eventually, free_port
 from searchbus_testing.processes import NATS_SERVER
 
@@ -249,10 +250,11 @@ def test_the_container_beside_nats_reloads_new_users(release):
     seen = (release.nats.folder / "nats.log").read_text
     release.configure(rotating=["ddg"])
 
-    # Anew until the container has read the files of before.
+    # Anew until the container has read the files of before. Whole, as the kubelet does it: a server
+    # that reads an empty file has no users, and ends the connections.
     def reloaded() -> bool:
         users = beside.path("/etc/nats-users/auth.conf")
-        users.write_bytes(release.secrets["nats-users"]["auth.conf"])
+        write_atomically(users, release.secrets["nats-users"]["auth.conf"])
         return "Reloaded server configuration" in seen()
 
     eventually(reloaded, timeout_s=120, message=seen)

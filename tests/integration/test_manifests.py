@@ -41,6 +41,7 @@ pytestmark = needs_kustomize
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.slow
 def test_every_document_is_strictly_valid(overlay, version):
     """No unknown field, no wrong type, in two versions of Kubernetes."""
     documents = render(overlay)
@@ -49,6 +50,7 @@ def test_every_document_is_strictly_valid(overlay, version):
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.slow
 def test_manifests_agree_with_each_other_and_with_the_code(overlay):
     """Selectors, ports, probes, settings, policies, images, metrics."""
     assert faults(Manifests(render(overlay))) == []
@@ -222,6 +224,7 @@ def test_a_pinned_digest_keeps_the_registry(tmp_path):
         ("prod", f"registry.example.org/searchbus/cli:{VERSION}", "Always"),
     ],
 )
+@pytest.mark.slow
 def test_the_backup_takes_its_image_from_where_the_others_are(tmp_path, overlay, image, policy):
     """It is a CronJob, and a component that an overlay may add."""
     shutil.copytree(ROOT / "deploy" / "k8s", tmp_path / "k8s")
