@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_vectors.bm25 import STOPWORDS, document_vector, query_vector
+from searchbus_vectors.bm25 import (
+    STOPWORDS,
+    different_terms,
+    document_vector,
+    query_vector,
+    terms,
+)
 
 RAISED, RATE = 1080336643, 1151308235
 EXPECTED = {
@@ -41,6 +47,14 @@ def test_a_longer_passage_counts_each_term_less():
 def test_texts_without_terms_have_empty_vectors(text):
     """Stopwords, signs and words of more than 40 characters are no terms."""
     assert document_vector(text).indices == query_vector(text).indices == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "_", "x" * 41, "The rates of a rate's rise: RATES rise 1.5%, Zürich and _it_."]
+)
+def test_different_terms_are_the_terms_without_order(text):
+    """Nothing else is left out or added."""
+    assert different_terms(text) == set(terms(text))
 
 
 def test_repeated_words_of_a_query_weigh_more():

@@ -49,6 +49,7 @@ def test_vectors_stay_those_of_stored_collections(model):
     assert row[:4] == pytest.approx(FIRST, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [MODEL_NAME, MINILM])
 def test_carried_models_have_the_vectors_of_fastembed(name):
     """Of the same files, to the last bit: stored collections were made by it."""

@@ -75,6 +75,7 @@ KILLED = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(tmp_path):
     """Every upsert that returned is there after kill -9 of its process."""
     process = subprocess.Popen(
@@ -112,7 +113,7 @@ async def filled(store: EmbeddedStore, count: int = 2000) -> None:
 
 async def nearest(store: EmbeddedStore, axis: int, limit: int = 7, **more) -> list[int]:
     """Numbers of the candidates by meaning."""
-    dense, _ = await store._candidates("c", query(axis), more.get("where"), limit)
+    dense, *_ = await store._candidates("c", query(axis), more.get("where"), limit)
     return [uuid.UUID(candidate.id).int for candidate in dense]
 
 
@@ -153,6 +154,7 @@ async def test_index_forgets_deleted_points_and_follows_new_vectors(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.slow
 async def test_index_is_there_after_a_restart(tmp_path, clean):
     """It is read from its file after a clean stop, and built again after a crash."""
     store = EmbeddedStore(tmp_path, exact_up_to=100)

@@ -62,11 +62,13 @@ def server(answer: Callable[[str], Answer], tls: ssl.SSLContext | None = None) -
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 @pytest.mark.parametrize("scheme", ["http://", "HTTP://", ""])
-async def test_missing_server_is_unavailable(scheme):
-    """It names the address and the setting; a mere host and port is an address, too."""
+async def test_missing_server_is_unavailable(scheme, caplog):
+    """It names the address and the setting; a mere host and port is an address, too. Who opens the
+    store says so, maybe once for many tries."""
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnavailableError, match=f"at {address} .*SEARCHBUS_QDRANT_URL"):
         await open_store(url=scheme + address)
+    assert "does not answer" not in caplog.text
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -117,20 +119,21 @@ async def test_a_certificate_of_another_authority_is_named(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 @pytest.mark.parametrize(
-    ("status", "setting"),
+    ("status", "setting", "retryable"),
     [
-        (401, "SEARCHBUS_QDRANT_API_KEY"),
-        (404, "SEARCHBUS_QDRANT_URL"),
-        (500, "SEARCHBUS_QDRANT_URL"),
+        (401, "SEARCHBUS_QDRANT_API_KEY", False),
+        (404, "SEARCHBUS_QDRANT_URL", True),
+        (500, "SEARCHBUS_QDRANT_URL", True),
     ],
 )
-async def test_server_that_refuses_at_the_start_is_unavailable(status, setting):
+async def test_server_that_refuses_at_the_start_is_unavailable(status, setting, retryable):
     """The key is wrong, or something else listens there: the message names the setting."""
     with (
         server(lambda _: (status, {}, b"")) as address,
-        pytest.raises(StoreUnavailableError, match=setting),
+        pytest.raises(StoreUnavailableError, match=setting) as caught,
     ):
         await open_store(url=f"http://{address}")
+    assert caught.value.retryable is retryable
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -159,8 +162,9 @@ async def test_server_that_fails_a_request_is_typed(status, headers, text):
     with server(node) as address:
         store = await open_store(url=f"http://{address}")
         statuses[:] = [status]
-        with pytest.raises(StoreUnavailableError, match=text):
+        with pytest.raises(StoreUnavailableError, match=text) as caught:
             await store.collections()
+        assert caught.value.retryable
         statuses[:] = [200]
         assert await store.collections() == []
         await store.close()

@@ -1,6 +1,6 @@
 """Embedding and hybrid search over a Qdrant server or its embedded engine."""
 
-from .bm25 import STOPWORDS, terms
+from .bm25 import STOPWORDS, different_terms, terms
 from .embedder import Embedder, QueryCache
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .loading import EmbedderKind, load_embedder, open_store
@@ -36,5 +36,5 @@ __all__ = [
     "ModelNotFoundError", "Not", "NumberRange", "Page", "Point", "QueryCache",
     "QueryVectors", "Record", "Sparse", "StorageFullError", "StoreError", "StoreLockedError",
     "StoreOptions", "StoreUnavailableError", "Vector", "VectorStore", "Vectors",
-    "load_embedder", "model_of", "open_store", "resolve_model", "terms",
+    "different_terms", "load_embedder", "model_of", "open_store", "resolve_model", "terms",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
@@ -60,9 +61,18 @@ def query_vector(text: str) -> Sparse:
 
 def terms(text: str) -> list[str]:
     """Stems in order, without stopwords."""
+    return _stems(_WORD.findall(text.lower()))
+
+
+def different_terms(text: str) -> set[str]:
+    """The different stems, without stopwords; in less time than `terms`."""
+    return set(_stems(set(_WORD.findall(text.lower()))))
+
+
+def _stems(words: Iterable[str]) -> list[str]:
     stems = (
         stem(word)
-        for word in _WORD.findall(text.lower())
+        for word in words
         if word != "_" and word not in STOPWORDS and len(word) <= _MAX_TERM_CHARS
     )
     return [stem for stem in stems if stem]

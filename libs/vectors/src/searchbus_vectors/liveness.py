@@ -100,7 +100,6 @@ class Liveness:
         self._why = why
         if not self.away:
             self.away = True
-            log.warning("%s does not answer", self._name)
             self._following = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
@@ -122,6 +121,8 @@ class Liveness:
         return not self.away
 
     async def _follow(self) -> None:
+        # Not in `lost`: what is closed at once, as by each try of a start, says it by its failure.
+        log.warning("%s does not answer", self._name)
         since_s = time.monotonic()
         while self.away:
             if await self._probed(_RETURN_S):

@@ -82,8 +82,9 @@ def _unpacked(model: Path) -> Path:
     folder = _folder(model)
     if not (folder / _MODEL).is_file():
         for left in model.parent.glob(f"{_DRAFT}*"):
-            if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
-                shutil.rmtree(left, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another process has just removed its own
+                if time.time() - left.stat().st_mtime > _LEFT_AFTER_S:
+                    shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_DRAFT, dir=model.parent) as draft:
             made = Path(draft) / folder.name
             made.mkdir()

@@ -1,4 +1,7 @@
-"""What a store holds and gives: vectors, points with a payload, candidates, matches, hits."""
+"""What a store holds and gives: vectors, points with a payload, candidates, matches, hits.
+
+What a search makes by the hundred is a Struct: it is made in a tenth of the time.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 DIMENSIONS = 384
@@ -52,8 +56,7 @@ class Point:
     vectors: Vectors | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True, gc=False):
     """A stored point without its vectors."""
 
     id: str
@@ -73,12 +76,17 @@ def vectors_of(named: Any) -> Vectors | None:
     return Vectors(list(named[DENSE]), Sparse(list(sparse.indices), list(sparse.values)))
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, gc=False):
     """A point that one of the two searches found, with the score of that search."""
 
     id: str
     score: float
+
+
+def only_of(found: Iterable[Candidate], others: Iterable[Candidate]) -> list[str]:
+    """The ids that are in the first alone, in its order."""
+    known = {candidate.id for candidate in others}
+    return [candidate.id for candidate in found if candidate.id not in known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +104,7 @@ class Legs:
     words_share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True, gc=False):
     """A point that a hybrid search found, without its payload.
 
     Attributes:
@@ -113,8 +120,7 @@ class Match:
     legs: Legs | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True, gc=False):
     """A search result: the fused score (0..1, within one query) and the cosine similarity."""
 
     id: str
@@ -123,7 +129,7 @@ class Hit:
     payload: dict[str, Any]
 
     def scored(self, score: float) -> Hit:
-        """The same hit with another score; `dataclasses.replace` takes ten times as long."""
+        """The same hit with another score."""
         return Hit(self.id, score, self.cosine, self.payload)
 
 

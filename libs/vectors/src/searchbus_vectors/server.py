@@ -31,6 +31,7 @@ from .points import (
     QueryVectors,
     Record,
     Sparse,
+    only_of,
     records_of,
 )
 from .server_types import (
@@ -77,6 +78,7 @@ class ServerStore(VectorStore):
         self._name = "Qdrant" if local else f"Qdrant at {address_of(url)}"
         self._options = options
         self._local = local
+        self._was_let_in = False
         self._liveness = Liveness(self._name, self._probe)
 
     @classmethod
@@ -98,6 +100,7 @@ class ServerStore(VectorStore):
     async def check(self) -> None:
         """Any list of collections will do."""
         await self._request("", self._client.get_collections())
+        self._was_let_in = True
 
     async def ensure_collection(
         self, name: str, fields: Mapping[str, FieldType], *, dimensions: int = DIMENSIONS
@@ -249,7 +252,7 @@ class ServerStore(VectorStore):
 
     async def _candidates(
         self, collection: str, query: QueryVectors, where: Filter | None, limit: int
-    ) -> tuple[list[Candidate], list[Candidate]]:
+    ) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
         condition = to_filter(where) if where else None
         how = to_search(self._options.layout(base_of(collection)))
 
@@ -265,14 +268,15 @@ class ServerStore(VectorStore):
             return [Candidate(str(p.id), p.score) for p in found.points]
 
         if not query.sparse.indices:
-            return await one(query.dense, DENSE), []
+            return await one(query.dense, DENSE), [], []
         terms = q.SparseVector(indices=query.sparse.indices, values=query.sparse.values)
         dense, sparse = await asyncio.gather(one(query.dense, DENSE), one(terms, SPARSE))
-        return dense, sparse
+        ids = only_of(sparse, dense)
+        return dense, sparse, await self._cosines(collection, query, ids) if ids else []
 
     async def _cosines(
         self, collection: str, query: QueryVectors, ids: Sequence[str]
-    ) -> dict[str, float]:
+    ) -> list[Candidate]:
         found = await self._read(
             collection,
             self._client.query_points(
@@ -281,7 +285,7 @@ class ServerStore(VectorStore):
                 search_params=q.SearchParams(exact=True), timeout=self._timeout_s,
             ),
         )  # fmt: skip
-        return {str(p.id): p.score for p in found.points}
+        return [Candidate(str(p.id), p.score) for p in found.points]
 
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
         """All words in one request."""
@@ -341,6 +345,8 @@ class ServerStore(VectorStore):
                 raise StoreUnavailableError(
                     f"{self._name} refuses the key ({status}).",
                     "Set SEARCHBUS_QDRANT_API_KEY to the key of that server.",
+                    # Later, while keys are replaced, another node may still take this one.
+                    retryable=self._was_let_in,
                 ) from error
             if status == httpx.codes.CONFLICT:
                 raise

@@ -241,14 +241,8 @@ class VectorStore(ABC):
     @abstractmethod
     async def _candidates(
         self, collection: str, query: QueryVectors, where: Filter | None, limit: int
-    ) -> tuple[list[Candidate], list[Candidate]]:
-        """The best points by cosine and the best by BM25."""
-
-    @abstractmethod
-    async def _cosines(
-        self, collection: str, query: QueryVectors, ids: Sequence[str]
-    ) -> dict[str, float]:
-        """The cosine similarity of the query to each of these points."""
+    ) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
+        """The best points by cosine and the best by BM25; and those by BM25 alone, by cosine."""
 
     @abstractmethod
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
@@ -302,11 +296,8 @@ class VectorStore(ABC):
             attributes={"db.system.name": self.system, "db.collection.name": collection,
                         "searchbus.engine": self.engine, "searchbus.candidates": candidates},
         ) as span:  # fmt: skip
-            dense, sparse = await self._candidates(collection, query, where, candidates)
-            cosine = {c.id: c.score for c in dense}
-            by_words_only = [c.id for c in sparse if c.id not in cosine]
-            if by_words_only:
-                cosine |= await self._cosines(collection, query, by_words_only)
+            dense, sparse, others = await self._candidates(collection, query, where, candidates)
+            cosine = {c.id: c.score for c in (*dense, *others)}
             words = {c.id: c.score for c in sparse if c.id in cosine}
             if best is None:
                 scores = await self.best_by_word(collection, query.sparse)
