@@ -198,8 +198,7 @@ def test_one_of_three_nodes_may_be_lost(servers, tmp_path):
         lost.kill()
         output, _ = ingest.communicate(timeout=600)
         assert ingest.returncode == 0, output
-        eventually(lambda: found(stack))
-        assert all(found(stack) for _ in range(10))
+        eventually(lambda: all(found(stack) for _ in range(10)))
         own.kill()
         assert [search(stack).get("code") for _ in range(3)] == ["unavailable"] * 3
         own.start()

@@ -49,6 +49,25 @@ def write_documents(folder: Path, count: int) -> Path:
     return folder
 
 
+def test_a_start_waits_for_a_server_that_is_not_up_yet(server, nats_server, tmp_path):
+    """As on a machine that boots, or in a cluster."""
+    server.kill()
+    settings = {
+        "NATS_URL": nats_server.url, "SUBJECT_PREFIX": "later", "DATA_DIR": tmp_path,
+        "QDRANT_URL": server.url, "EMBEDDER": "hash", "CONNECT_TIMEOUT_S": 600,
+    }  # fmt: skip
+    environment = {f"SEARCHBUS_{name}": str(value) for name, value in settings.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "searchbus_runtime", "retrieval"],
+        env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert any("waiting for the document store" in line for line in process.stderr)
+    server.start()
+    assert any("retrieval is up" in line for line in process.stderr)
+    process.terminate()
+    assert process.wait(300) == 0
+
+
 def search(stack: Stack) -> dict[str, Any]:
     """The result of search_fomc, or its error."""
     arguments = {"query": "river"}
@@ -99,7 +118,7 @@ def test_an_ingest_loses_nothing_while_the_server_is_away(
     stack, server, tmp_path, leave, come_back
 ):
     """It waits, and sends again what was not confirmed."""
-    folder = write_documents(tmp_path / "docs", 200)
+    folder = write_documents(tmp_path / "docs", 900)
     ingest = stack.spawn(
         "ingest", folder, "--collection", "rivers", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -110,7 +129,7 @@ def test_an_ingest_loses_nothing_while_the_server_is_away(
     output, _ = ingest.communicate(timeout=600)
     assert ingest.returncode == 0, output
     again = stack.command("ingest", folder, "--collection", "rivers")
-    assert "0 stored, 0 replaced, 200 unchanged" in again.stdout
+    assert "0 stored, 0 replaced, 900 unchanged" in again.stdout
 
 
 def stored(server: QdrantServer) -> int:

@@ -12,6 +12,7 @@ from .test_search_methods import ResourcesSearch, ask, raw
 
 @pytest.mark.parametrize("stack", [{"page_size": 7}], indirect=True)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.slow
 async def test_every_document_is_listed_once(stack, mode):
     """Over several collections and pages, whatever the ids."""
     for i in range(17):

@@ -59,7 +59,9 @@ async def test_deleted_document_is_gone(library):
         await library.get_from(["c"], document_id("c", "w"))
 
 
-@pytest.mark.parametrize("size_mib", [0.9, 1, 5, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "size_mib", [0.9, 1, *(pytest.param(size, marks=pytest.mark.slow) for size in (5, 16))]
+)
 async def test_large_document_is_byte_exact(library, embedder, size_mib, monkeypatch):
     """Up to 16 MiB comes back as it went in."""
 

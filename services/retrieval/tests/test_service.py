@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException
@@ -23,7 +25,7 @@ from searchbus_retrieval.settings import RetrievalSettings
 from searchbus_runtime import Process
 from searchbus_testing import until
 from searchbus_testing.folders import quick_folder
-from searchbus_vectors import ModelNotFoundError
+from searchbus_vectors import ModelNotFoundError, StoreUnavailableError, VectorStore, open_store
 
 from .conftest import document
 
@@ -82,6 +84,64 @@ async def test_missing_model_ends_the_start_with_the_remedy(tmp_path):
     async with process.resources:
         with pytest.raises(Fault, match="SEARCHBUS_MODEL_DIR"):
             await start(process)
+
+
+async def test_a_start_waits_until_its_folder_is_free(caplog):
+    """The service of a stack that was killed drains before it ends."""
+    with quick_folder() as folder:
+        settings = RetrievalSettings(embedder="hash", data_dir=folder, connect_timeout_s=600)
+        process = Process("retrieval", settings, MemoryBroker().connect())
+        before = await open_store(folder=settings.store_folder)
+        async with process.resources:
+            starting = asyncio.create_task(start(process))
+            await until(lambda: starting.done() or "waiting for the document store" in caplog.text)
+            await before.close()
+            await starting
+            assert (await process.health.ready())["store"]
+
+
+@pytest.fixture
+def store_away(monkeypatch):
+    """Makes a Qdrant server fail as often as it is told."""
+    monkeypatch.setattr("searchbus_runtime.process._AGAIN_S", 0.001)
+
+    def fail(times: int, *, retryable: bool) -> None:
+        async def opened(**arguments: object) -> VectorStore:
+            nonlocal times
+            times -= 1
+            if times >= 0:
+                raise StoreUnavailableError("Qdrant is away.", "Start it.", retryable=retryable)
+            return await open_store(**arguments)
+
+        monkeypatch.setattr("searchbus_retrieval.service.open_store", opened)
+
+    return fail
+
+
+async def test_a_start_waits_for_its_server(store_away, caplog):
+    """The log says so once."""
+    store_away(3, retryable=True)
+    settings = RetrievalSettings(embedder="hash", qdrant_url=":memory:", connect_timeout_s=600)
+    process = Process("retrieval", settings, MemoryBroker().connect())
+    async with process.resources:
+        await start(process)
+        assert (await process.health.ready())["store"]
+    assert caplog.text.count("waiting for the document store: Qdrant is away. Start it.") == 1
+
+
+@pytest.mark.parametrize(("retryable", "timeout_s"), [(True, 0.01), (False, 600)])
+async def test_a_start_without_a_store_ends_with_the_remedy(store_away, retryable, timeout_s):
+    """After the time of the setting, or at once where waiting does not help; for good, so that
+    `searchbus up` does not start again and again what waits for half a minute."""
+    store_away(10**9, retryable=retryable)
+    settings = RetrievalSettings(
+        embedder="hash", qdrant_url=":memory:", connect_timeout_s=timeout_s
+    )
+    process = Process("retrieval", settings, MemoryBroker().connect())
+    async with process.resources:
+        with pytest.raises(Fault, match="Qdrant is away") as caught:
+            await start(process)
+    assert not caught.value.failure.retryable
 
 
 async def test_store_that_goes_away_is_unavailable_and_not_ready(monkeypatch):

@@ -25,7 +25,7 @@ from searchbus_vectors import (
 )
 
 from .documents.collections import Models, Schemas, typed
-from .documents.reading import DocumentReader
+from .documents.reading import DocumentReader, Span
 from .documents.records import field_specs, is_live
 from .documents.where import compile_where
 from .question.dates import dates_of
@@ -149,8 +149,7 @@ class Searcher:
             repeated = []
             shown, rest = join(found, limit)
         with typed(collection):
-            whole = await asyncio.gather(*(self._whole(collection, one) for one in shown))
-            hits = sorted(chain.from_iterable(whole), key=lambda hit: -hit.score)[:limit]
+            hits = (await self._whole(collection, shown, ranked))[:limit]
             probability = await self._probability(
                 collection, queries.embedder, question, ranked, schema.fields, shown
             )
@@ -163,11 +162,20 @@ class Searcher:
             reading_of(question, len(ranked.hits)),
         )
 
-    async def _whole(self, collection: str, joined: Joined) -> list[SearchHit]:
-        text = None
-        if len(joined.parts) > 1 and joined.start is not None and joined.end is not None:
-            text = await self._reader.span(collection, joined.best, joined.start, joined.end)
-        return joined.with_text(text)
+    async def _whole(
+        self, collection: str, shown: Sequence[Joined], ranked: RankedHits
+    ) -> list[SearchHit]:
+        """The hits, best first; those that were joined with the text of both."""
+        revisions = {hit.id: hit.payload["revision"] for hit in ranked.hits}
+        wanted = {
+            one.best.chunk_id: Span(one.best.document_id, revisions[one.best.chunk_id], *one.span)
+            for one in shown
+            if one.span is not None
+        }
+        texts = await self._reader.spans(collection, list(wanted.values()))
+        found = dict(zip(wanted, texts, strict=True))
+        hits = chain.from_iterable(one.with_text(found.get(one.best.chunk_id)) for one in shown)
+        return sorted(hits, key=lambda hit: -hit.score)
 
     async def _ranked(
         self,

@@ -14,8 +14,16 @@ from searchbus_bus import LiveGauge, Worker, end_task, telemetry
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import Process
 from searchbus_runtime.files import space_for_start
-from searchbus_runtime.process import keep_freed_memory
-from searchbus_vectors import Embedder, ModelNotFoundError, StoreError, load_embedder, open_store
+from searchbus_runtime.process import keep_freed_memory, when_there
+from searchbus_vectors import (
+    Embedder,
+    ModelNotFoundError,
+    StoreLockedError,
+    StoreUnavailableError,
+    VectorStore,
+    load_embedder,
+    open_store,
+)
 
 from . import SERVICE
 from .access import OPEN, Access
@@ -115,21 +123,31 @@ async def load_model(settings: RetrievalSettings, name: str) -> Embedder:
     )
 
 
-async def start(process: Process[RetrievalSettings]) -> None:
-    """Open store and model, then serve."""
-    settings = process.settings
-    keep_freed_memory(_KEPT_BYTES)
+async def _open(settings: RetrievalSettings) -> VectorStore:
+    """The store; raises Fault(unavailable), retryable where the store may be free soon, or up."""
     space: AbstractContextManager[None] = nullcontext()
     if settings.qdrant_url is None:
         settings.store_folder.mkdir(parents=True, exist_ok=True)
         space = space_for_start(settings.store_folder.parent, "documents")
     try:
         with space:
-            store = await open_store(
-                **settings.server,
-                folder=settings.store_folder,
-            )
-        process.resources.push_async_callback(store.close)
+            return await open_store(**settings.server, folder=settings.store_folder)
+    except StoreUnavailableError as error:
+        raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=error.retryable) from error
+    except StoreLockedError as error:  # the service of a stack that was killed still drains
+        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
+
+
+async def start(process: Process[RetrievalSettings]) -> None:
+    """Open the store, once it is there, and the model; then serve."""
+    settings = process.settings
+    keep_freed_memory(_KEPT_BYTES)
+    try:
+        store = await when_there("the document store", partial(_open, settings), settings)
+    except Fault as fault:  # for good: `searchbus up` says so, and does not wait for the next start
+        raise Fault(fault.code, fault.failure.message, retryable=False) from fault
+    process.resources.push_async_callback(store.close)
+    try:
         embedder = await load_embedder(
             settings.embedder,
             folder=settings.model_dir,
@@ -137,8 +155,6 @@ async def start(process: Process[RetrievalSettings]) -> None:
             document_threads=settings.embed_threads,
         )
         process.resources.push_async_callback(embedder.close)
-    except StoreError as error:
-        raise Fault(ErrorCode.UNAVAILABLE, str(error)) from error
     except ModelNotFoundError as error:
         raise Fault(ErrorCode.UNAVAILABLE, str(error), retryable=False) from error
     models = Models(

@@ -11,14 +11,14 @@ from searchbus_contracts import Actor, Fault
 from searchbus_contracts.ingest import document_id, hash_of_text
 from searchbus_contracts.retrieval import QuoteReply, QuoteRequest
 from searchbus_retrieval.access import Access
-from searchbus_retrieval.documents.reading import DocumentReader
-from searchbus_retrieval.documents.records import TEXT_PART_CHARS
+from searchbus_retrieval.documents.reading import DocumentReader, Span
+from searchbus_retrieval.documents.records import TEXT_PART_CHARS, point_id
 from searchbus_retrieval.service import build_worker
 
 from ..conftest import FOMC, document
 
 TEXT = "\ufeffPears\r\n\r\ne\u0301clair 5\u20111/4 \U0001f350 | a | b |\n" * 6000
-ID = document_id("c", "long")
+ID, SHORT = document_id("c", "long"), document_id("c", "short")
 
 
 class CountingStore:
@@ -46,6 +46,28 @@ async def test_whole_document_has_its_text_length_and_hash(reader):
     assert (found.text, found.start, found.end) == (TEXT, 0, len(TEXT))
     assert found.chars == len(TEXT)
     assert found.content_hash == hashlib.sha256(TEXT.encode()).hexdigest()
+
+
+async def test_spans_of_several_documents_are_read_at_once(library, store):
+    """Across stored parts; one of a revision that was replaced has no text, the others have."""
+    await library.store("c", document("long", TEXT))
+    await library.store("c", document("short", "Pears and plums."))
+    counting = CountingStore(store)
+    long, short = [
+        one.payload["revision"]
+        for one in await store.get("c", [point_id("record", key) for key in (ID, SHORT)])
+    ]
+    wanted = [
+        Span(ID, long, TEXT_PART_CHARS - 3, TEXT_PART_CHARS + 4),
+        Span(SHORT, short, 6, 9),
+        Span(SHORT, "replaced", 0, 5),
+        Span(ID, long, 2 * TEXT_PART_CHARS, 2 * TEXT_PART_CHARS + 5),
+    ]
+    found = await DocumentReader(counting).spans("c", wanted)
+    texts = [TEXT[one.start : one.end] for one in wanted]
+    assert found == [texts[0], "and", None, texts[3]]
+    assert counting.read == [5]
+    assert await DocumentReader(counting).spans("c", []) == []
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,11 @@ def test_period_has_its_first_day_and_not_its_end():
         ("The June 2023 text was long. What did the one after that say?", 1),
         ("The June 2023 text was long. What of the meeting that followed?", 1),
         ("The June 2023 text was long. And the one after?", 1),
+        ("It began in June 2023; how fast was it one meeting later?", 1),
+        ('In June 2023 it "fell". What of ten meetings later?', 9),
+        ("June 2023 promised it at least through mid-2024. What did the next meeting say?", 1),
+        ("What replaced the word of June 2023 in the next statement?", 1),
+        ("Which one took the place of that of June 2023 at the following meeting?", 1),
     ],
 )
 def test_a_later_sentence_asks_about_a_later_meeting(question, steps):
@@ -323,6 +328,21 @@ def test_a_later_sentence_asks_about_a_later_meeting(question, steps):
     june = Period(date(2023, 6, 1), date(2023, 7, 1))
     assert beside_of(question) == [NextTo(june, before=False, steps=steps)]
     assert periods_of(question) == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "PCE inflation 12 months ending April 2022", "inflation, 12 months to April 2022",
+        "growth in the twelve months that ended in April 2022",
+        "How high was inflation in the six months through April 2022?",
+    ],
+)  # fmt: skip
+def test_statistics_of_a_span_are_published_after_its_last_month(question):
+    """The documents of that month do not know them yet."""
+    found = Period(date(2022, 5, 11), date(2022, 7, 2))
+    assert periods_of(question) == [found]
+    assert dates_of(question).held == (found,)
 
 
 def test_a_later_sentence_asks_about_some_weeks_later():

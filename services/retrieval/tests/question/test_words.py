@@ -66,6 +66,7 @@ def test_other_text_is_not(query, text):
         ("Who is Lisa D. Cook?", ["Lisa", "Cook"]),
         ("SARS and its effects. What followed?", ["SARS"]),
         ("why did rates rise", []),
+        ("the call on Sunday, by Lisa", ["Lisa"]),
         ("", []),
     ],
 )

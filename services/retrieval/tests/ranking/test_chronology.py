@@ -33,7 +33,9 @@ def ordered(question: str, *hits: Hit, rarity: dict[str, float] | None = None) -
         ("final statement on pears", "latest"), ("the final rule", None),
         ("growth in the first quarter", None), ("the first of March 2022", None),
         ("what was said last year", None), ("the first and the last cut", None),
-        ("why did rates rise?", None),
+        ("why did rates rise?", None), ("the July cut, the first in more than ten years", None),
+        ("their first cut of rates in nearly a decade", None), ("the first cut in 2007", "first"),
+        ("the pace at Ben Bernanke's last meeting as chairman", None),
     ],
 )  # fmt: skip
 def test_which_questions_ask_for_an_order(question, wanted):

@@ -100,13 +100,13 @@ async def test_document_that_was_replaced_during_the_search_has_its_passages_alo
     """Each as it was found, also where the document is shorter now."""
     text = "Pears were sweet, and the plums, too. " * 40
     await library.store("c", document("pears", text))
-    found = DocumentReader.span
+    found = DocumentReader.spans
 
-    async def replaced(reader, collection, hit, start, end):
+    async def replaced(reader, collection, wanted):
         await library.store("c", document("pears", text[:300]))
-        return await found(reader, collection, hit, 600, end)
+        return await found(reader, collection, wanted)
 
-    monkeypatch.setattr(DocumentReader, "span", replaced)
+    monkeypatch.setattr(DocumentReader, "spans", replaced)
     hits = await library.search("c", "sweet pears", limit=5)
     assert sorted((one.start, one.end) for one in hits) == [(0, 1000), (1000, 1520)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from searchbus_retrieval.question.profiles import Profile, load_profiles
 from searchbus_retrieval.ranking.question import (
+    COMPARED_LIFT,
     LITERAL_LIFT,
     NAMES_LIFT,
     QUANTITIES_LIFT,
@@ -188,6 +188,37 @@ def test_quoted_phrases_are_literal():
     question = Question('Who said "sweet pears" and "sour plums"?', Profile(), {})
     assert question.is_literal(hit("Sour plums are no sweet  pears."))
     assert not question.is_literal(hit("Sour plums and sweet apples."))
+
+
+@pytest.mark.parametrize(
+    ("asked", "literal"),
+    [
+        ('Who said "sweet pears" in June 2023?', 1.0),
+        ('What replaced the "sweet pears" of June 2023 at the next meeting?', 0.0),
+        ('In June 2023 it said "sweet pears". How did it put it at the next meeting?', 0.0),
+        ('They used to say "sweet pears". What do they say in June 2023?', 0.0),
+    ],
+)
+def test_old_words_are_not_those_of_the_later_document(asked, literal):
+    """It is asked for by them, and lacks them."""
+    assert Question(asked, FOMC, FIELDS).lifts(hit("sweet pears"))["literal"] == literal
+
+
+@pytest.mark.parametrize(
+    ("asked", "lift"),
+    [
+        ("How did the text change between January 2023 and March 2023?", COMPARED_LIFT),
+        ("How did the text change from January to March 2023?", COMPARED_LIFT),
+        ("Which words of January 2023 were dropped in March 2023?", COMPARED_LIFT),
+        ("How did the text change between March 2023 and May 2023?", 0.0),
+        ("What happened between January 2023 and March 2023?", 0.0),
+    ],
+)
+def test_later_one_of_two_says_what_changed(asked, lift):
+    """Both are meant."""
+    found = Question(asked, FOMC, FIELDS)
+    assert found.lifts(hit("pears", "2023-03-22"))["compared"] == lift
+    assert Question(asked, Profile(), {}).lifts(hit("pears", "2023-03-22"))["compared"] == 0.0
 
 
 def test_words_for_which_the_profile_knows_more_are_replaced():

@@ -92,7 +92,8 @@ def test_question_for_money_asks_in_dollars():
     [
         ("How much was the limit?", True), ("To what was it raised", True), ("size of the limit", True),
         ("what unemployment rate did they expect", True), ("Who raised the limit?", False),
-        ("what did they say of the rate", False),
+        ("what did they say of the rate", False), ("US jobless rate, October 2000", True),
+        ("CPI inflation June 2022", True), ("why did the jobless rate rise in 2009?", False),
     ],
 )  # fmt: skip
 def test_questions_for_a_number_are_told_by_their_words(question, asks):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.retrieval import Document, Passage, SearchHit
+from searchbus_contracts.retrieval import Document, Passage
 from searchbus_vectors import CollectionMissingError, Record, VectorStore
 
 from .records import TEXT_PART_CHARS, point_id, summary_of
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a document's text, in characters."""
+
+    document_id: str
+    revision: str
+    start: int
+    end: int
 
 
 class DocumentReader:
@@ -35,7 +48,8 @@ class DocumentReader:
                 if not records:
                     return None
                 payload = records[0].payload
-                revision, needed = payload["revision"], _parts(payload, start, end)
+                revision, stored = payload["revision"], payload["text_parts"] * TEXT_PART_CHARS
+                needed = _parts(start, stored if end is None else min(end, stored))
                 ids = [point_id("text", document_id, revision, number) for number in needed]
                 parts = await self._store.get(collection, ids)
             except CollectionMissingError:
@@ -65,15 +79,27 @@ class DocumentReader:
         except CollectionMissingError:
             return None
 
-    async def span(self, collection: str, hit: SearchHit, start: int, end: int) -> str | None:
-        """The text from `start` to `end` of a hit's document; None where that was replaced."""
-        try:
-            document = await self.read(collection, hit.document_id, start=start, end=end)
-        except Fault:  # it is shorter now, or is being replaced
-            return None
-        if document is None or document.content_hash != hit.content_hash:
-            return None
-        return document.text
+    async def spans(self, collection: str, wanted: Sequence[Span]) -> list[str | None]:
+        """The text of each in one request; None where its revision was replaced meanwhile."""
+        ids = {span: _text_ids(span) for span in wanted}
+        every = list(dict.fromkeys(chain.from_iterable(ids.values())))
+        records = await self._store.get(collection, every) if every else []
+        parts = {record.id: record.payload["text"] for record in records}
+        found: list[str | None] = []
+        for span in wanted:
+            if not all(key in parts for key in ids[span]):
+                found.append(None)
+                continue
+            text = "".join(parts[key] for key in ids[span])
+            offset = span.start // TEXT_PART_CHARS * TEXT_PART_CHARS
+            found.append(text[span.start - offset : span.end - offset])
+        return found
+
+
+def _text_ids(span: Span) -> list[str]:
+    """The points that have its text."""
+    numbers = _parts(span.start, span.end)
+    return [point_id("text", span.document_id, span.revision, number) for number in numbers]
 
 
 def _passage(record: Record) -> Passage:
@@ -88,9 +114,9 @@ def _passage(record: Record) -> Passage:
     )
 
 
-def _parts(payload: dict[str, Any], start: int, end: int | None) -> range:
-    count = payload["text_parts"]
-    last = count if end is None else min(count, -(-end // TEXT_PART_CHARS))
+def _parts(start: int, end: int) -> range:
+    """The numbers of the stored parts that have the characters from `start` to `end`."""
+    last = -(-end // TEXT_PART_CHARS)
     return range(min(start // TEXT_PART_CHARS, last), last)
 
 

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from .periods import NextTo, Period, months
 
 NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
-           "seven": 7, "eight": 8}  # fmt: skip
+           "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12}  # fmt: skip
 _SIDE = r"(?P<side>before|prior\s+to|preceding|ahead\s+of|after|following|later\s+than)"
 _TO_DATE = r"\s+(?:(?:the|its|their)\s+)?(?:(?:meeting|one)\s+(?:in|of|on)\s+)?(?:the\s+)?$"
 _NUMBER = rf"(?P<number>\d{{1,2}}|{'|'.join(NUMBERS)}|the|some|a\s+few|several)"
@@ -28,7 +28,7 @@ _MEETINGS = re.compile(
     re.I,
 )
 _LATER_ON = re.compile(
-    r"(?<!\b\w)(?<!\b(?:Mr|Ms|Dr|St|vs))(?<!\b(?:Mrs|Gov))[.?!]\s(?=(?-i:[A-Z]))(?:[^.?!]*?\s)?(?:"
+    r"(?<!\b\w)(?<!\b(?:Mr|Ms|Dr|St|vs))(?<!\b(?:Mrs|Gov))(?:[.?!][\"\u201d]?\s(?=(?-i:[A-Z]))|;\s)(?:[^.?!]*?\s)?(?:"
     r"(?P<next>(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
     r"(?:one|meeting|statement|minutes|decision)\b)"
     r"|the\s+(?:one|meeting|statement)\s+(?:that\s+followed|after(?:\s+(?:that|it)\b|(?=\s*[?.,;])))"
@@ -37,8 +37,29 @@ _LATER_ON = re.compile(
 )
 """In a later sentence than the date: "June 2023 had it. And the next meeting?". The dot of "Mr." or
 "U.S." ends none."""
+_REPLACED_BY_NEXT = re.compile(
+    r"\b(?:in|at|by|with)\s+(?:the|its|their)\s+(?:very\s+)?(?:next|following|subsequent)\s+"
+    r"(?:fomc\s+)?(?:one|meeting|statement|minutes|announcement)\b",
+    re.I,
+)
+"""In the sentence of the date, of what took the place of something then."""
+_REPLACES = re.compile(
+    r"\breplac|\b(?:took|taken?|takes|in|put\s+in)\s+(?:the|its)\s+place|\bgave\s+way"
+    r"|\bgiven?\s+way|\bsucceeded\b|\binstead\b",
+    re.I,
+)
+_WORDS_OF_OLD = re.compile(r"\bused\s+to\s+(?:say|read|be|promise|call|speak)\b", re.I)
+"""What such a question quotes, an earlier document says."""
 _MENTIONED = re.compile(r"\b(?:(?<!what )(?<!how )about|for|of|expect\w*(?:\s+\w+)?)\s+$", re.I)
 """The documents of the date speak of the next meeting as well."""
+_SPAN = re.compile(
+    r"\b(?:\d{1,2}|three|six|nine|twelve|eighteen)[\s-]months?\s+"
+    r"(?:to|(?:that\s+)?(?:ending|ended|ends)(?:\s+in)?|through|up\s+to)\s+(?:the\s+end\s+of\s+)?$",
+    re.I,
+)
+"""Before the last month of a statistic's span."""
+_PUBLISHED = timedelta(days=10), timedelta(days=62)
+"""From when to when after its end a month's statistics are published and new."""
 _MOST_STEPS = 9
 _DAYS_AROUND = 3
 """Two weeks later is seldom to the day."""
@@ -72,12 +93,32 @@ def at_a_distance(question: str, near: int, start: int, period: Period) -> Perio
     return None
 
 
+def quotes_the_old(question: str) -> bool:
+    """Whether the question itself says that the words it quotes are of an earlier document."""
+    return _WORDS_OF_OLD.search(question) is not None
+
+
+def published_after(question: str, near: int, start: int, period: Period) -> Period | None:
+    """When statistics for "the 12 months ending in" a period are published.
+
+    Returns:
+        None where the words from `near` to `start`, where the period stands, say no such span.
+    """
+    if _SPAN.search(question, near, start) is None:
+        return None
+    first, last = _PUBLISHED
+    return Period(period.end + first, period.end + last)
+
+
 def later_on(question: str, end: int, period: Period) -> Period | NextTo | None:
-    """What a later sentence asks about by its distance from the one date, which ends at `end`.
+    """What is asked about by its distance from the one date, which ends at `end`: in a later
+    sentence, or as what replaced something at the next meeting.
 
     Returns:
         None where it says none, so that the date itself is meant.
     """
+    if _REPLACES.search(question) and _REPLACED_BY_NEXT.search(question, end):
+        return NextTo(period, before=False, steps=1)
     said = _LATER_ON.search(question, end)
     if said is None or (said["next"] and _MENTIONED.search(question, end, said.start("next"))):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 
-from .date_offsets import at_a_distance, later_on
+from .date_offsets import at_a_distance, later_on, published_after, quotes_the_old
 from .date_words import MONTHS, spelled_out
 from .periods import Limit, NextTo, Period, months
 
@@ -157,27 +157,35 @@ class Dates:
         periods: that it names.
         limits: that it names as an end: "through the end of 2012", "after 2003".
         beside: dates next to which it looks: "the meeting before that of July 2023".
-        held: periods that it says of a meeting, or of what comes of one.
+        held: periods that it says of a meeting, or of what comes of one, or in which statistics
+            that it asks for were published.
+        compared: the later one of two dates, where it asks what changed.
+        quotes_old: whether what it quotes is of an earlier document than it asks for.
     """
 
     periods: tuple[Period, ...]
     limits: tuple[Limit, ...]
     beside: tuple[NextTo, ...]
     held: tuple[Period, ...]
+    compared: Period | None = None
+    quotes_old: bool = False
 
 
 @lru_cache(1_000)
 def dates_of(question: str) -> Dates:
     """The dates of a question."""
     spelled = spelled_out(question)
-    found, held = _scan(spelled)
+    found, held, range_end, counts_on = _scan(spelled)
     periods = [one for one in found if isinstance(one, Period)]
+    compared = range_end or (max(periods, key=lambda one: one.start) if periods[1:] else None)
     return Dates(
         # "In 1994, what did the August meeting do": the year alone says less.
         tuple(one for one in periods if not any(one.holds(other) for other in periods)),
         tuple(one for one in found if isinstance(one, Limit)),
         tuple(one for one in found if isinstance(one, NextTo)),
         tuple(one for one in periods if one in held),
+        compared if _COMPARES.search(spelled) else None,
+        counts_on or quotes_the_old(spelled),
     )
 
 
@@ -198,8 +206,11 @@ def months_between(first: str, last: str) -> Period:
     return Period(start, months(end.year, end.month, end.month).end)
 
 
-def _scan(question: str) -> tuple[list[Period | Limit | NextTo], set[Period]]:
-    """What the dates mean, and the periods of events."""
+def _scan(
+    question: str,
+) -> tuple[list[Period | Limit | NextTo], set[Period], Period | None, bool]:
+    """What the dates mean, the periods of events, the last date of a range, and whether it asks
+    about a later document than that of its date."""
     taken: list[tuple[int, int]] = []
     named: list[tuple[int, int, Period]] = []
     for pattern in _PATTERNS:
@@ -227,6 +238,7 @@ def _scan(question: str) -> tuple[list[Period | Limit | NextTo], set[Period]]:
     }
     opened: tuple[int, Period] | None = None
     """The beginning of a range, and where it ends in the question."""
+    range_end: Period | None = None
     for start, end, period in sorted(named, key=lambda entry: entry[0]):
         if (
             opened is not None
@@ -234,9 +246,13 @@ def _scan(question: str) -> tuple[list[Period | Limit | NextTo], set[Period]]:
             and _RANGE_TO.fullmatch(question, opened[0], start)
         ):
             found[-1] = Period(opened[1].start, period.end)
-            opened = None
+            opened, range_end = None, period
             continue
         if found and _NOT.search(question, max(0, start - _REACH_CHARS), start):
+            continue
+        if published := published_after(question, max(0, start - _REACH_CHARS), start, period):
+            found.append(published)
+            held.add(published)
             continue
         found.append(_meant(question, start, end, period))
         opened = (
@@ -244,10 +260,13 @@ def _scan(question: str) -> tuple[list[Period | Limit | NextTo], set[Period]]:
             if _RANGE_FROM.search(question, max(0, start - _REACH_CHARS), start)
             else None
         )
-    if len(named) == 1 and found == [named[0][2]]:
-        later = later_on(question, *named[0][1:])
-        found = found if later is None else [later]
-    return found, held
+    # An end that the question only mentions is not what a later sentence counts from.
+    if len(dated := [one for one in found if not isinstance(one, Limit)]) == 1:
+        for _, end, period in named:
+            if period == dated[0] and (later := later_on(question, end, period)) is not None:
+                found[found.index(period)] = later
+                return found, held, None, True
+    return found, held, range_end, False
 
 
 def _meant(question: str, start: int, end: int, period: Period) -> Period | Limit | NextTo:

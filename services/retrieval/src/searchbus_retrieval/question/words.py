@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Generic, TypeVar
 
 from searchbus_vectors import STOPWORDS, Sparse, terms
@@ -18,8 +18,6 @@ _LEAST_PART = 4
 """Words of a quotation in one passage, where it goes on in the next one."""
 
 _WORD = re.compile(r"\w+")
-_WORD_CHARS = 40
-"""The end of a text in which its last word stands."""
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
@@ -59,8 +57,8 @@ class Phrase:
         self.is_long = len(self._sequence) >= _LONG
         self.has_words = len(self._sequence) > 1
         self._words = sorted(set(_WORD.findall(core)), key=len, reverse=True)
-        # Whole words only, so that "cook" is not found in "cookie".
-        self._pattern = re.compile(rf"(?<!\w){_pattern_of(core)}(?!\w)")
+        self._core = core
+        self._read_chars = 2 * sum(map(len, self._sequence)) + len(self._sequence)
 
     def stands_in(self, *texts: str) -> bool:
         """Whether one of the texts contains the phrase; False for a query without a word."""
@@ -71,13 +69,15 @@ class Phrase:
         if not self.is_long:
             return 0.0
         wanted, count = self._sequence, len(self._sequence)
-        read_chars = 2 * sum(map(len, wanted)) + count
-        end, beginning = text[-read_chars:].casefold(), text[:read_chars].casefold()
-        # Hardly any passage ends or begins with a word of the phrase.
-        last, first = _WORD.findall(end[-_WORD_CHARS:])[-1:], _WORD.search(beginning)
-        tail = _WORD.findall(end) if last and last[0] in self._words else []
-        head = _WORD.findall(beginning) if first and first[0] in self._words else []
-        for words in range(count - 1, max(_LEAST_PART, count // 2) - 1, -1):
+        least = max(_LEAST_PART, count // 2)
+        end, start = text[-self._read_chars :].casefold(), text[: self._read_chars].casefold()
+        # Hardly any text has these words there; splitting it takes longer than looking for them.
+        ends = all(word in end for word in wanted[:least])
+        begins = all(word in start for word in wanted[-least:])
+        if not ends and not begins:
+            return 0.0
+        tail, head = _WORD.findall(end), _WORD.findall(start)
+        for words in range(count - 1, least - 1, -1):
             if tail[-words:] == wanted[:words] or head[:words] == wanted[-words:]:
                 return words / count
         return 0.0
@@ -85,9 +85,15 @@ class Phrase:
     def _stands_in(self, text: str) -> bool:
         text = undamaged(text).casefold()
         # Hardly any text has all the words; a pattern takes a hundred times as long to say so.
-        if not all(word in text for word in self._words):
-            return False
+        for word in self._words:
+            if word not in text:
+                return False
         return self._pattern.search(text) is not None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Whole words only, so that "cook" is not found in "cookie"."""
+        return re.compile(rf"(?<!\w){_pattern_of(self._core)}(?!\w)")
 
 
 def _core(query: str) -> str:
@@ -109,12 +115,15 @@ _OPENING = re.compile(r"(?:^|(?<=[^A-Z][.?!:] ))[^\w\s]*([A-Z]\w{2,})")
 _QUOTED = re.compile(
     r'["\u201c\u201d\u201e\u00ab\u00bb]([^"\u201c\u201d\u201e\u00ab\u00bb]{2,80})["\u201c\u201d\u00ab\u00bb]'
 )
+_WEEKDAYS = "sunday monday tuesday wednesday thursday friday saturday".split()
 _MOST_NAMES = 6
 
 
 def name_words(question: str) -> list[str]:
-    """Words with a capital that do not begin the sentence, and acronyms; as they are written."""
-    return list(dict.fromkeys(_NAME.findall(question)))[:_MOST_NAMES]
+    """Words with a capital that do not begin the sentence, and acronyms; as they are written. Days
+    of the week are left out."""
+    found = dict.fromkeys(_NAME.findall(question))
+    return [word for word in found if word.lower() not in _WEEKDAYS][:_MOST_NAMES]
 
 
 def opening_words(question: str) -> list[str]:

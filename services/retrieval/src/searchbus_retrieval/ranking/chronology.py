@@ -34,9 +34,12 @@ _SHORT_CHARS = 4
 _MONTHS = "|".join(MONTHS)
 _FIRST = re.compile(
     r"\b(?:when|since when) (?:did|has|have) .{1,80}\b(?:begin|began|begun|start|started)\b"
-    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))",
+    rf"|\b(?:first|earliest)\b(?!\s+(?:quarter|half|day|week|month|of\s+(?:{_MONTHS})))"
+    r"(?!(?:\s+\w+){0,3}\s+(?:in|for)\s+(?:(?:more\s+than|over|nearly|almost|about|at\s+least)\s+)?"
+    r"(?:a\s+|\w+\s+)?(?:years|decades?|months|generation)\b)",
     re.I,
 )
+"""Not "the first in ten years", which many are."""
 _LATEST = re.compile(
     r"\b(?:latest|most recent(?:ly)?|newest|(?:when was|for) the last time"
     r"|final(?=\s+(?:time|mention|statement|minutes|meeting|document))"
@@ -45,6 +48,7 @@ _LATEST = re.compile(
 )
 _BESIDE = re.compile(r"(?=\b(\w+)[\s-]+(?:\w\.?\s+)?(\w+))")
 """Two words with nothing between them but an initial."""
+_EVENT_ORDER = frozenset({"first", "last"})
 _COUNTRY = re.compile(r"\b(?:US|UK|EU|USA)\b")
 """Texts write "U.S.", and "us" is a word of its own; a country tells hardly any passage apart."""
 _ASKING = frozenset(
@@ -238,6 +242,9 @@ def order_of(profile: Profile, fields: Mapping[str, FieldType], question: str) -
     # "The last meeting before July 2023" has a date; nothing is to be put in an order.
     dates = dates_of(question)
     if bool(first) == bool(latest) or dates.beside:
+        return None
+    # "Greenspan's last meeting" is an event, which has its time.
+    if any(not _EVENT_ORDER.isdisjoint(said) for said in profile.dated_phrases.said_in(question)):
         return None
     rest = _COUNTRY.sub(" ", question)
     for pattern in profile.named.values():

@@ -38,19 +38,28 @@ class Joined:
         """The better one."""
         return self.parts[0]
 
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Where the text of both stands; None for a hit alone."""
+        if len(self.parts) == 1 or self.start is None or self.end is None:
+            return None
+        return self.start, self.end
+
     def takes(self, other: SearchHit) -> bool:
         """Take a passage of the section right before or behind this one; False where it does not
         fit.
 
         It takes one: of the hits that are looked at, as many as are wanted are left.
         """
+        # Hardly any two are of one document.
+        if (other.document_id, other.section) != (self.best.document_id, self.best.section):
+            return False
         if self.start is None or self.end is None or other.start is None or other.end is None:
             return False
         before, behind = self.start - other.end, other.start - self.end
         start, end = min(self.start, other.start), max(self.end, other.end)
         if (
             len(self.parts) > 1
-            or (other.document_id, other.section) != (self.best.document_id, self.best.section)
             or not (0 <= before <= _GAP_CHARS or 0 <= behind <= _GAP_CHARS)
             or end - start > _MOST_CHARS
         ):

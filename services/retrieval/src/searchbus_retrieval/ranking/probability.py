@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_vectors import Embedder, terms
+from searchbus_vectors import Embedder, different_terms, terms
 
 from ..question.date_words import DATE_WORD
 from ..question.periods import Period
@@ -172,7 +172,7 @@ class Probability:
         """0..1; it reads the hit's text."""
         metadata = (str(value)[:_MAX_VALUE_CHARS] for value in hit.metadata.values())
         text = hit.text[:_MAX_TEXT_CHARS]
-        there = set(terms(" ".join((hit.title, hit.section or "", text, *metadata))))
+        there = different_terms(" ".join((hit.title, hit.section or "", text, *metadata)))
         found = sum(rarity for word, rarity in self._rarity.items() if word in there)
         whole = len(self._rarity) >= _LEAST_WORDS and self._rarity.keys() <= there
         distance = self._background.distance(hit.cosine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
@@ -49,6 +49,8 @@ NAMES_LIFT = 0.4
 """For every rare name of the query."""
 SENTENCE_LIFT = 0.3
 """For a sentence with every word of the query; where it asks for a number, one with a number."""
+COMPARED_LIFT = 0.1
+"""For the later one of two documents that are compared."""
 SHORT_LOSS, _LEAST_CHARS = 0.4, 120
 """For a passage of fewer characters, such as a closing line."""
 SPREAD = 0.94
@@ -97,7 +99,7 @@ class Question:
         self._wanted = wanted_type(profile, fields, query)
         self.date_field = profile.date_field if profile.date_field in fields else None
         self._has_events = profile.date_field in fields
-        dates = dates_of(query)
+        self._dates = dates = dates_of(query)
         self._has_dates = self._has_events and bool(dates.periods)
         self.date_path = f"m.{profile.date_field}"
         if self._asked is not None:
@@ -234,6 +236,7 @@ class Question:
             "names": NAMES_LIFT * self._share_of_names(hit),
             "quantities": QUANTITIES_LIFT * self._share_of_quantities(hit),
             "sentence": SENTENCE_LIFT * self._sentences.share_in(hit.payload["text"]),
+            "compared": COMPARED_LIFT if self._is_compared(hit) else 0.0,
             "short": -SHORT_LOSS if self._is_bare(hit) else 0.0,
         }
 
@@ -263,11 +266,22 @@ class Question:
     def _answers(self, hit: Hit) -> bool:
         return self._asked is not None and self._asked.answers(hit)
 
+    def _is_compared(self, hit: Hit) -> bool:
+        """Whether it is of the later date of two: it says what changed."""
+        later = self._dates.compared
+        if later is None or not self._has_events:
+            return False
+        return (
+            later.start.isoformat() <= metadata(hit, self.date_field)[:10] < later.end.isoformat()
+        )
+
     def _is_bare(self, hit: Hit) -> bool:
         """Whether the lifts of its document alone would put it first: it says nothing itself."""
         return bool(self.preferences) and len(hit.payload["text"]) < _LEAST_CHARS
 
     def _literal_lift(self, hit: Hit) -> float:
+        if self._quoted and self._dates.quotes_old:
+            return 0.0  # the later document lacks them
         if self.is_literal(hit):
             return QUOTATION_LIFT if self._phrase.is_long and not self._quoted else LITERAL_LIFT
         return QUOTATION_LIFT / 2 * self._phrase.part_in(hit.payload["text"])
@@ -330,11 +344,12 @@ def _spread(hits: Sequence[Hit]) -> list[Hit]:
 
     The same text in a second document says nothing new either.
     """
-    passages: Counter[str] = Counter()
+    passages: defaultdict[str, int] = defaultdict(int)
     lowered = []
     for hit in hits:
         document, text = hit.payload["document_id"], hit.payload["text"]
         before = max(passages[document], REPEAT * passages[text])
-        passages.update((document, text))
+        passages[document] += 1
+        passages[text] += 1
         lowered.append(hit.scored(hit.score * SPREAD**before) if before else hit)
     return sorted(lowered, key=lambda hit: -hit.score)  # equal ones stay in their order

@@ -7,7 +7,8 @@ passage's vector do not see the difference.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Container, Mapping
 from itertools import takewhile
 
 from searchbus_vectors import terms
@@ -15,29 +16,39 @@ from searchbus_vectors import terms
 from ..question.date_words import MONTHS
 
 _WORD = re.compile(r"\w+")
-_END = r"(?P<end>[.;!?](?=\s)|\n\s*\n)"
+_END = re.compile(r"[.;!?\n](?:(?<!\n)(?=\s)|(?<=\n)\s*\n)")
+"""Begins with the characters that it looks for, so that all others are passed over quickly."""
 _NO_DAY = "".join(rf"(?<!{month} )" for month in MONTHS)
-_NUMBER = (
-    rf"(?P<number>(?<![\w.,:/-]){_NO_DAY}(?:[$\u20ac\u00a3]|(?:usd|eur|gbp)\s*)?(?!(?:19|20)\d\d\b)"
-    r"\d(?:[\d,./-]*\d)?)(?![\d:]*:\d)"
+_NUMBER = re.compile(
+    rf"(?=[$\u20ac\u00a3ueg\d])(?<![\w.,:/-]){_NO_DAY}(?:[$\u20ac\u00a3]|(?:usd|eur|gbp)\s*)?(?!(?:19|20)\d\d\b)"
+    r"\d(?:[\d,./-]*\d)?(?![\d:]*:\d)"
     r"(?=\s*(?P<scale>(?:m|b|tr)illions?\b|[bm]n\b|dollars?\b|euros?\b)|)"
 )
-"""A number, but no year, no day of a month and no time. What follows may be a found word."""
+"""A number, but no year, no day of a month and no time."""
 _ASKS_FOR_NUMBER = re.compile(
     r"\bhow\s+(?:much|many|far|large|big|high|low|long|fast|steep|deep)\b|\b(?:size|amount|level|number)\s+of\b"
     r"|\b(?:what|which)\s+(?:\w+\s+){0,2}(?:amount|rate|size|share|percentage|percent|level|figure|number|pace|cap"
-    r"|total|value|price|range|limit)\b|\bto\s+what\b|\bwhat\s+was\s+the\s+(?:\w+\s+){0,3}(?:rate|forecast)\b",
+    r"|total|value|price|range|limit)\b|\bto\s+what\b|\b(?:\d\d?|three|six|twelve)[\s-]months?\s+(?:to|ending|ended)\b"
+    r"|\bwhat\s+was\s+the\s+(?:\w+\s+){0,3}(?:rate|forecast)\b",
     re.I,
 )
 
 
+_NAMES_A_RATE = re.compile(
+    r"\b(?:unemployment|jobless|inflation|participation|savings?|vacancy|default)\s+rate\b"
+    r"|\b(?:\d\d?|twelve)[\s-]month\b|\b(?:CPI|PCE|GDP|payrolls?)\b",
+    re.I,
+)
+_ASKS = re.compile(r"\b(?:why|how|who|when|where|which|what|did|does|do|was|were|is|are)\b", re.I)
+"""Words of a whole question; one of keywords alone, "jobless rate October 2000", has none."""
 _ASKS_FOR_MONEY = re.compile(r"\b(?:dollars|in\s+dollar)\b", re.I)
 """Not "the dollar", which has a rate, nor "million", which people are counted in."""
 
 
 def asks_for_number(question: str) -> bool:
     """Whether a number answers the question."""
-    return _ASKS_FOR_NUMBER.search(question) is not None
+    named = _NAMES_A_RATE.search(question) and not _ASKS.search(question)
+    return bool(named) or _ASKS_FOR_NUMBER.search(question) is not None
 
 
 def asks_for_money(question: str) -> bool:
@@ -76,24 +87,53 @@ class Sentences:
             if start and rarity[word]
         }
         self._all = sum(self._weights.values())
-        longest_first = sorted(map(re.escape, self._weights), key=len, reverse=True)
-        self._pattern = re.compile(rf"\b(?:{'|'.join(longest_first)})|{_END}|{_NUMBER}")
+        self._longest_first = sorted(self._weights, key=len, reverse=True)
 
     def share_in(self, text: str) -> float:
         """The most of the question's words, by rarity, that a sentence has; 0 to 1."""
         if not self._all:
             return 0.0
-        best = 0.0
-        there: set[str] = set()
-        counts = not self._with_number
-        for match in self._pattern.finditer(text.lower() + "\n\n"):
-            if (number := match["number"]) is not None:
-                is_money = match["scale"] is not None or not number[0].isdigit()
-                counts = counts or is_money or not self._with_money
-            elif match["end"] is None:
-                there.add(match[0])
-            else:
-                if there and counts:
-                    best = max(best, sum(map(self._weights.__getitem__, there)))
-                there, counts = set(), not self._with_number
+        text = text.lower() + "\n\n"
+        found = self._places(text)
+        left = deque(sorted(found))
+        best, behind = 0.0, 0
+        while left:  # sentences without a word of the question are passed over
+            place, there = left[0], set()
+            end = next(_END.finditer(text, place))
+            while left and left[0] < end.start():
+                there.add(found[left.popleft()])
+            weight = sum(map(self._weights.__getitem__, there))
+            if weight > best and self._counts(text, behind, place, end.start(), found):
+                best = weight
+            behind = end.end()
         return best / self._all
+
+    def _places(self, text: str) -> dict[int, str]:
+        """Where words of the text begin as one of the question does → the longest that fits there.
+
+        Searches for each beginning take a fifth of the time of one pattern for all.
+        """
+        found: dict[int, str] = {}
+        for start in self._longest_first:
+            place = text.find(start)
+            while place >= 0:
+                before = text[place - 1 : place]
+                if not (before.isalnum() or before == "_"):
+                    found.setdefault(place, start)
+                place = text.find(start, place + 1)
+        return found
+
+    def _counts(self, text: str, behind: int, place: int, end: int, words: Container[int]) -> bool:
+        """Whether a sentence has the number that is asked for, which the question does not have.
+
+        Args:
+            behind: where a sentence begins that is not behind that of `place`.
+        """
+        if not self._with_number:
+            return True
+        begin = max((one.end() for one in _END.finditer(text, behind, place)), default=behind)
+        return any(
+            not self._with_money or number["scale"] or not number[0][0].isdigit()
+            for number in _NUMBER.finditer(text, begin, end)
+            if number.start() not in words
+        )
