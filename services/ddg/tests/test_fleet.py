@@ -181,6 +181,35 @@ async def test_a_membership_ends_once(leases, refusals, caplog):
     assert not caplog.text
 
 
+async def test_a_worker_that_leaves_goes_on_until_the_next_one_serves(
+    leases, refusals, monkeypatch
+):
+    """Where one on standby took its lease at once: no call finds no worker."""
+    monkeypatch.setattr("searchbus_ddg.fleet._TAKEN_S", 0.0)
+    monkeypatch.setattr("searchbus_ddg.fleet._SERVES_S", 3600.0)
+    first, _ = member(leases, refusals, "a")
+    second, _ = member(leases, refusals, "a")
+
+    def take(key, value):
+        if value is None:
+            leases._write(key, second._lease.value)
+
+    async with first:
+        first.manage(FakeServing())
+        await until(lambda: leases._entries)
+        await leases.watch(take)
+        leaving = asyncio.create_task(first.release())
+        await until(lambda: refusals._entries)
+        async with second:
+            await leases.unwatch(take)
+            await second._update()
+            assert refusals._entries
+            assert not leaving.done()
+            second.manage(FakeServing())
+            await leaving
+            assert not refusals._entries
+
+
 async def test_release_leaves_another_workers_lease(leases, refusals):
     """A worker that was cut off does not delete the lease of its successor."""
     fleet, _ = member(leases, refusals, "a")

@@ -122,7 +122,7 @@ async def test_callers_take_turns_and_hopeless_waits_fail_immediately(fleet):
     await fleet.call("web_search", 60.0, "modest", query="modest")
     assert [query for _, _, query in fleet.fake.requests].index("modest") < 20
     with pytest.raises(Fault) as caught:
-        await fleet.call("web_search", 0.9, "greedy", query="late")
+        await fleet.call("web_search", 2.0, "greedy", query="late")
     assert caught.value.code == "overloaded"
     for task in flood:
         task.cancel()

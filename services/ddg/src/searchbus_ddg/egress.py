@@ -11,7 +11,7 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
@@ -310,7 +310,13 @@ class _Holder(msgspec.Struct):
 
 
 async def claim(
-    leases: KeyValue, egresses: Sequence[str], holder: str, *, index: int, place: str = ""
+    leases: KeyValue,
+    egresses: Sequence[str],
+    holder: str,
+    *,
+    index: int,
+    place: str = "",
+    released: Collection[str] = (),
 ) -> str | None:
     """Take the lease of a free egress; `None` while all are taken.
 
@@ -320,10 +326,11 @@ async def claim(
         holder: identifies this worker in the lease.
         index: the worker's number, where the search for a free egress starts.
         place: see `egress_id`.
+        released: keys that were just deleted; the store may still list them.
     """
     start = index % len(egresses)
     try:
-        taken = set(await leases.keys())
+        taken = set(await leases.keys()).difference(released)
         for egress in [*egresses[start:], *egresses[:start]]:
             key = egress_id(egress, place)
             if key not in taken and await leases.create(key, encode(_Holder(holder))) is not None:

@@ -14,11 +14,12 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
-from searchbus_bus import KeyValue, Serving, end_task
+from searchbus_bus import KeyValue, Serving, end_task, wait_for_event
 from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Breaker
 
@@ -36,6 +37,10 @@ _FRESH_S = 1.0
 """A request that is refused looks for other workers unless the last look is younger."""
 _LOOK_TIMEOUT_S = 0.1
 """What such a request may lose by it."""
+_TAKEN_S = 0.25
+"""A worker that left goes on for this long: one on standby takes the lease in a few hundredths."""
+_SERVES_S = 3.0
+"""If one took it, at most this much longer, until that one serves: no call finds no worker."""
 
 
 class _Refusal(msgspec.Struct):
@@ -44,7 +49,7 @@ class _Refusal(msgspec.Struct):
     open_until_s: float = 0.0
     suspected: bool = False
     left: bool = False
-    """It stopped, and nobody has its address yet."""
+    """It stopped, and nobody serves with its address yet."""
 
     @property
     def end_s(self) -> float:
@@ -81,6 +86,7 @@ class Others:
         self._published = _Refusal()
         self._looking: asyncio.Task[None] | None = None
         self._looked_s = -math.inf
+        self._replaced = asyncio.Event()
 
     @property
     def healthy(self) -> bool:
@@ -131,7 +137,15 @@ class Others:
         """Say that nobody uses the own address any more; a refusal stays. Raises Fault."""
         await self.publish(breaker)
         if breaker.closed:
+            self._replaced.clear()
             await self.refusals.put(self.key, encode(_Refusal(left=True)))
+
+    async def replaced(self) -> None:
+        """Wait until the next worker serves with the address, if one took the lease at once."""
+        if not await wait_for_event(self._replaced, _TAKEN_S):
+            with suppress(Fault):
+                if await self.leases.get(self.key) is not None:
+                    await wait_for_event(self._replaced, _SERVES_S)
 
     async def look(self, *, younger_than_s: float, timeout_s: float = math.inf) -> bool:
         """Read who is there, unless the last look is younger; callers at the same time share one.
@@ -183,6 +197,8 @@ class Others:
 
     def _on_write(self, key: str, value: bytes | None) -> None:
         if key == self.key:
+            if value is None:
+                self._replaced.set()
             return
         self._written.add(key)
         self._note(key, value)
@@ -252,7 +268,7 @@ class ScraperFleet:
         await self.release()
 
     async def release(self) -> None:
-        """End the membership, once: the lease is free for a worker on standby."""
+        """End the membership, once: a worker on standby gets the lease, and serves at the end."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -266,6 +282,8 @@ class ScraperFleet:
         except Fault as fault:
             log.info("the others see later that this worker left: %s", fault.failure.message)
         await self._lease.release()
+        if self._egress.breaker.closed:
+            await self._others.replaced()
 
     def manage(self, serving: Serving) -> None:
         """From now on join and leave the queue group of this serving."""
@@ -325,12 +343,15 @@ class ScraperFleet:
     async def _update(self) -> None:
         """Write this worker's state where that is due, and read that of the others if refused."""
         now_s = time.monotonic()
+        emptied = False
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + self._update_every_s * _spread()
             # Another worker holds it if this one was cut off until it expired.
             self._lost = await self._lease.write() is not None
-            await self._others.publish(self._egress.breaker, emptied=self._lease.emptied)
-        await self._others.publish(self._egress.breaker)
+            emptied = self._lease.emptied
+        # The worker before this one goes on until its mark is deleted.
+        if self._serving is not None or not self._egress.breaker.closed:
+            await self._others.publish(self._egress.breaker, emptied=emptied)
         if not self._egress.breaker.closed:
             await self._others.look(younger_than_s=_LOOK_EVERY_S * _spread())
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
+from contextlib import suppress
 from functools import partial
 
 from searchbus_bus import NEEDED_TIMEOUT_S, KeyValue, Worker
@@ -27,8 +28,8 @@ from .tools import DdgTools
 log = logging.getLogger("searchbus.ddg")
 
 _STANDBY_S = 3.0
-"""Between two attempts of a worker on standby to get a lease; each is up to half of it earlier or
-later, since all of them may have started together."""
+"""Between two attempts of a worker on standby to get a lease, where none is released; each is up to
+half of it earlier or later, since all of them may have started together."""
 _PROBE = WebSearchRequest(query="duckduckgo")
 _PROBE_TIMEOUT_S = 15.0
 _REFUSALS_TTL_S = 12 * 3600.0
@@ -70,15 +71,30 @@ async def start(process: Process[DdgSettings]) -> None:
         'SEARCHBUS_DDG_EGRESS=\'["direct", "http://proxy:3128"]\''
     )
 
+    released: asyncio.Queue[str] = asyncio.Queue()
+
+    def on_write(key: str, value: bytes | None) -> None:
+        if value is None:
+            released.put_nowait(key)
+
     async def stand_by() -> None:
         free = None
         while free is None:
-            await asyncio.sleep(_STANDBY_S * random.uniform(0.5, 1.5))  # noqa: S311
+            keys = []
+            # A lease that expires is not reported.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STANDBY_S * random.uniform(0.5, 1.5)):  # noqa: S311
+                    keys.append(await released.get())
             # Without the store no number chooses: each address has a worker.
-            free = await find(index=len(settings.ddg_egress))
+            free = await find(index=len(settings.ddg_egress), released=keys)
         log.info("an egress is free: this worker takes over its lease")
         await _serve(process, free, holder, leases)
+        await leases.unwatch(on_write)
 
+    try:
+        await leases.watch(on_write)
+    except Exception:
+        log.exception("the leases are not watched, but read every %.0f s", _STANDBY_S)
     process.resources.callback(asyncio.get_running_loop().create_task(stand_by()).cancel)
 
 
