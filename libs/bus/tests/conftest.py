@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -10,14 +11,25 @@ from typing import Any
 import pytest
 
 from searchbus_bus import Bus, MemoryBroker, connect
+from searchbus_bus.store import jetstream
+from searchbus_bus.tasks import within
 from searchbus_bus.transport import Callback, DirectCallback, Message
 from searchbus_contracts import ErrorCode, Fault
 
 Connect = Callable[..., Awaitable[Bus]]
 
 
+@pytest.fixture
+def lasting_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection is left, and no request sent again, when a busy machine stops the server for
+    some seconds."""
+    monkeypatch.setattr("searchbus_bus.nats.transport.MAX_OUTSTANDING_PINGS", 60)
+
+
 @pytest.fixture(params=["memory", "nats"])
-async def connect_bus(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
+async def connect_bus(
+    request: pytest.FixtureRequest, lasting_connections: None
+) -> AsyncIterator[Connect]:
     """Make connections to one bus that no other test uses."""
     prefix = f"t{secrets.token_hex(4)}"
     buses: list[Bus] = []
@@ -35,6 +47,13 @@ async def connect_bus(request: pytest.FixtureRequest) -> AsyncIterator[Connect]:
     yield make
     for bus in buses:
         await bus.close()
+
+
+@pytest.fixture
+def patient_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets wait for a server that is busy, where a test neither stops it nor lets it hang."""
+    monkeypatch.setattr(jetstream, "_OPEN_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(jetstream, "within", lambda operation, _: within(operation, 60.0))
 
 
 class FakeTransport:
@@ -65,6 +84,10 @@ class FakeTransport:
 
     async def flush(self, timeout_s: float = 2.0) -> None:
         await asyncio.sleep(0)
+
+    @property
+    def away_s(self) -> float:
+        return 0.0 if self.connected else math.inf
 
     @property
     def tried_all(self) -> bool:

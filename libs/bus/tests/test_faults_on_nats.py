@@ -147,7 +147,9 @@ async def test_drain_without_a_server_ends_soon(own_nats_server):
         await bus.close()
 
 
-async def test_worker_that_leaves_without_a_server_is_not_back_with_it(own_nats_server):
+async def test_worker_that_leaves_without_a_server_is_not_back_with_it(
+    own_nats_server, lasting_connections
+):
     """On standby it gets no requests, joins again once, and after a drain nobody finds it."""
     server = own_nats_server()
     worker_bus = await connect(server.url, name="worker")
@@ -174,7 +176,11 @@ async def test_worker_that_leaves_without_a_server_is_not_back_with_it(own_nats_
         await bus.transport.flush()
         await until(lambda: not serving.in_flight)
         assert serving.served == before + 1
-    assert len(await bus.workers()) == 1
+
+    async def is_one() -> bool:  # a busy machine may miss it in a round
+        return len(await bus.workers()) == 1
+
+    await until(is_one)
     await restarted(serving.drain)
     assert await bus.workers() == []
     await bus.close()
@@ -296,7 +302,9 @@ def _hostile(rng: random.Random, subject: bytes, number: int) -> bytes:
     )  # fmt: skip
 
 
-async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(own_nats_server):
+async def test_ten_thousand_malformed_messages_kill_and_silence_nothing(
+    own_nats_server, lasting_connections
+):
     """Malformed bytes on the socket: every worker answers afterwards, memory does not grow."""
     server = own_nats_server()
     worker_bus = await connect(server.url, name="worker", prefix="t")

@@ -6,11 +6,13 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
 
 from searchbus_bus import Bus, Directory, Serving, Worker, connect
+from searchbus_bus.client.discovery import WorkerInfo
 from searchbus_contracts import ToolDescriptor, ToolReply
 from searchbus_testing import until
 
@@ -74,9 +76,16 @@ async def test_all_are_seen_and_none_is_lost_though_they_are_slow(buses, monkeyp
         await respond(self, data)
 
     monkeypatch.setattr(Msg, "respond", one_after_the_other)
+    replied, workers = [], late.workers
+
+    async def counted(**options: Any) -> list[WorkerInfo]:
+        found = await workers(**options)
+        replied.append(len(found))
+        return found
+
+    monkeypatch.setattr(late, "workers", counted)
     directory = Directory(late, refresh_s=3600)
     await directory.start()
-    assert seen(directory) == WORKERS
     lost: list[object] = []
     monkeypatch.setattr(directory._presence, "remove", lambda *key, **how: lost.append(key))
     before = received(late)
@@ -84,6 +93,7 @@ async def test_all_are_seen_and_none_is_lost_though_they_are_slow(buses, monkeyp
         await directory.refresh()
         await until(lambda: directory._probing is None or directory._probing.done())
     assert seen(directory) == WORKERS
+    assert max(replied) == WORKERS  # a busy machine may miss some in one of the rounds
     assert lost == []
     # Two replies of each worker a round, and a pong of those that a round missed.
     assert received(late) - before <= 3 * (3 * WORKERS + 100)

@@ -72,6 +72,11 @@ class Bus:
         return self.transport.connected
 
     @property
+    def away_s(self) -> float:
+        """For how long the connection has been lost, in seconds; 0 while it is up."""
+        return self.transport.away_s
+
+    @property
     def fault(self) -> str:
         """Why no server lets this process in, e.g. a refused key: a line that says what to do."""
         return self.transport.fault
@@ -217,13 +222,21 @@ class Bus:
         self,
         *,
         quiet_s: float = 0.3,
+        patience_s: float = 0.0,
         most_s: float = 5.0,
         known: Mapping[str, int] = MappingProxyType({}),
     ) -> list[WorkerInfo]:
         """Every searchbus worker that replied to discovery, see `Inbox.collect`; those of `known`
-        services (with their number) are asked in any case. Raises Fault(unavailable) without a
-        connection."""
-        return await discover(self._requester.inbox, quiet_s=quiet_s, most_s=most_s, known=known)
+        services (with their number) are asked in any case. A service whose workers do not reply is
+        waited for up to `patience_s`; one without workers is not. Raises Fault(unavailable) without
+        a connection."""
+        return await discover(
+            self._requester.inbox,
+            quiet_s=quiet_s,
+            patience_s=patience_s,
+            most_s=most_s,
+            known=known,
+        )
 
     async def ping(self, service: str, instance: str, timeout_s: float) -> bool:
         """Whether an instance answers a ping, which is outside its limit: a busy one does."""

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -125,11 +126,16 @@ class _MemoryTransport:
         self.errors = 0
         self._up = asyncio.Event()
         self._up.set()
+        self._lost_at_s = 0.0
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def connected(self) -> bool:
         return self._up.is_set()
+
+    @property
+    def away_s(self) -> float:
+        return 0.0 if self.connected else time.monotonic() - self._lost_at_s
 
     @property
     def tried_all(self) -> bool:
@@ -156,6 +162,7 @@ class _MemoryTransport:
     def sever(self) -> None:
         """Lose the connection, as in a network fault; `restore` connects again."""
         self._up.clear()
+        self._lost_at_s = time.monotonic()
         for listener in self._listeners:
             listener()
 

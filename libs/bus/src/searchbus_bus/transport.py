@@ -78,6 +78,10 @@ class Transport(Protocol):
         """Whether the connection to the broker is up."""
 
     @property
+    def away_s(self) -> float:
+        """For how long the connection has been lost, in seconds; 0 while it is up."""
+
+    @property
     def tried_all(self) -> bool:
         """Whether no broker let this connection in since it was lost, each of them tried."""
 

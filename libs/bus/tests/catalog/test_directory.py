@@ -12,7 +12,7 @@ from msgspec import structs
 from searchbus_bus import Bus, Directory, Toolset, prompt
 from searchbus_bus.transport import Message, ServiceRecord
 from searchbus_contracts import CATALOG_KEY, CONTRACT_KEY, CatalogEvent, encode
-from searchbus_testing import until
+from searchbus_testing import known, until
 
 from ..tool_workers import described, names, reply, tool_worker
 
@@ -175,6 +175,7 @@ async def test_an_event_about_another_service_is_ignored(connect_bus):
     serving = await bus.serve(tool_worker("alpha", "one"))
     directory = Directory(follower, refresh_s=3600)
     await directory.start()
+    await known(directory, "alpha")
 
     async def send(kind: str, service: str, *, subject: str) -> None:
         event = CatalogEvent(event=kind, service=service, instance=serving.instance, catalog="")

@@ -65,3 +65,28 @@ async def test_known_services_are_asked_though_nobody_named_them(transport):
     transport.on_publish = reply
     (worker,) = await Bus(transport).workers(quiet_s=0, known={"slow": 1, "no token": 1})
     assert worker.service == "slow"
+
+
+async def test_a_service_is_waited_for_while_it_has_workers(transport):
+    """A busy one replies late; where there is no worker, nobody waits."""
+    waits = []
+
+    async def reply(message):
+        if message.subject == "$SRV.INFO.away":
+            await transport.reply(message, b"", Status="503")
+
+    async def replies_arrived(window_s, complete):
+        waits.append(window_s > 0)
+        for message in transport.published:
+            if message.subject == "$SRV.INFO.slow":
+                await transport.reply(message, json.dumps(
+                    {"name": "slow", "id": "1", "version": "1", "metadata": {"searchbus": "v1"}}
+                ).encode())  # fmt: skip
+
+    transport.on_publish, transport.replies_arrived = reply, replies_arrived
+    bus = Bus(transport)
+    assert await bus.workers(quiet_s=0, patience_s=60, known={"away": 1}) == []
+    assert waits == [False]
+    (worker,) = await bus.workers(quiet_s=0, patience_s=60, known={"away": 1, "slow": 1})
+    assert worker.service == "slow"
+    assert waits == [False, False, True]

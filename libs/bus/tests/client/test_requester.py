@@ -138,8 +138,9 @@ async def test_after_a_lost_connection_any_other_request_fails(transport):
     assert not fault.failure.retryable
 
 
-async def test_while_workers_reconnect_unavailable_is_tried_again(transport):
+async def test_while_workers_reconnect_unavailable_is_tried_again(transport, monkeypatch):
     """Within the budget: they come back a moment later than this process."""
+    monkeypatch.setattr("searchbus_bus.client.requester._RECONNECTING_S", 600.0)
     script(transport, "lost", *[failing("unavailable")] * 4, (b"reply", {}))
     assert await requester(transport).send(REQUEST) == b"reply"
 

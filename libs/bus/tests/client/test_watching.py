@@ -271,8 +271,9 @@ async def test_a_worker_that_hangs_and_is_no_longer_listed_ends_the_request():
 
 
 @pytest.mark.parametrize("missed", [2, 4])
-async def test_an_only_worker_that_answers_at_last_keeps_its_request(missed):
+async def test_an_only_worker_that_answers_at_last_keeps_its_request(missed, monkeypatch):
     """It was busy; or pings were lost with the server that it was connected to, and it hangs no more."""
+    monkeypatch.setattr(fleet, "HUNG_S", 60.0)
     async with Stack("a") as stack:
         request = stack.say()
         await stack.holder()

@@ -13,7 +13,7 @@ from searchbus_testing import until
 
 
 @pytest.fixture(params=["memory", "nats"])
-async def bus(request, own_nats_server, tmp_path):
+async def bus(request, own_nats_server, tmp_path, patient_buckets):
     if request.param == "memory":
         bus = MemoryBroker().connect()
     else:
@@ -97,6 +97,38 @@ async def test_writes_are_reported_to_those_who_watch(bus, bucket):
     await other.delete("a.b")
     await until(lambda: len(seen) == 4)
     assert seen == [("a.b", b"1"), ("a.b", b"2"), ("c", b""), ("a.b", None)]
+
+
+async def test_who_does_not_watch_any_more_is_called_no_more(bucket):
+    """Others are."""
+    ended, seen = [], []
+
+    def note(key, value):
+        ended.append(key)
+
+    await bucket.watch(note)
+    await bucket.watch(lambda key, value: seen.append(key))
+    await bucket.unwatch(note)
+    await bucket.put("a", b"1")
+    await until(lambda: seen == ["a"])
+    assert ended == []
+
+
+async def test_a_bucket_is_watched_again_after_the_last_one_ended(bucket):
+    """And not in between."""
+    seen = []
+
+    def note(key, value):
+        seen.append(key)
+
+    await bucket.watch(note)
+    await bucket.unwatch(note)
+    await bucket.unwatch(note)
+    await bucket.put("a", b"1")
+    await bucket.watch(note)
+    await bucket.put("b", b"1")
+    await until(lambda: seen)
+    assert seen == ["b"]
 
 
 async def test_an_entry_expires_after_its_time_to_live():

@@ -259,12 +259,14 @@ def mypy_errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mypy_accepts_bodies_that_return_the_declared_reply(mypy_errors):
     """Tool, prompt and endpoint."""
     assert "right" not in mypy_errors
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(_WRONG))
 def test_mypy_refuses_a_body_of_another_reply_type(mypy_errors, name):

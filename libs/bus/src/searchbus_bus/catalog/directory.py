@@ -40,6 +40,10 @@ _MOST_INSTANCES = 10_000
 _PATIENCE_S = 1.0
 """For catalogues that are read: a slow one does not hold what is known of the others."""
 
+_START_PATIENCE_S = 2.0
+"""For services that run and are late with their reply, in the first round: they would be missing
+from the lists until the next one."""
+
 _PINGS = 2
 _PING_TIMEOUT_S = 1.0
 """Limit of a ping, and the time between two."""
@@ -67,7 +71,8 @@ class Directory:
     """A live view of the services on a bus.
 
     Args:
-        expected: services that stay known however long they are away.
+        expected: services that stay known however long they are away, and that each round asks
+            by their names: a busy one may be late for the question to everyone.
         grace_s: how long a service stays listed whose last worker announced that it stops.
         lost_grace_s: how long a service stays listed whose last worker vanished without a word.
         refresh_s: time between rounds of discovery, in seconds, while instances come and go; up to
@@ -181,9 +186,11 @@ class Directory:
         """Run a round of discovery now; the next one reads catalogues that could not be read."""
         async with self._refreshing:
             before = self._presence.everyone()
-            known = {name: len(self._presence.instances(name)) for name in self._presence}
+            names = sorted({*self._presence, *self._presence.expected})
+            known = {name: max(1, self.count(name)) for name in names}
+            patience_s = 0.0 if self.discovered else _START_PATIENCE_S
             try:
-                workers = await self._bus.workers(known=known)
+                workers = await self._bus.workers(known=known, patience_s=patience_s)
             except Fault:
                 return
             seen = set()

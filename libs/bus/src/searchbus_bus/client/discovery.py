@@ -53,16 +53,19 @@ class WorkerInfo:
 
 
 async def discover(
-    inbox: Inbox, *, quiet_s: float, most_s: float, known: Mapping[str, int]
+    inbox: Inbox, *, quiet_s: float, patience_s: float, most_s: float, known: Mapping[str, int]
 ) -> list[WorkerInfo]:
     """Every searchbus worker that replied; see `Bus.workers`."""
-    collect = partial(inbox.collect, quiet_s=quiet_s, most_s=most_s)
+    collect = partial(inbox.collect, most_s=most_s)
     version = {CONTRACT_KEY: CONTRACT_VERSION}
-    (replies,) = await collect([InboxQuestion(EVERYONE, DISCOVERY, headers=version)])
+    (replies,) = await collect(
+        [InboxQuestion(EVERYONE, DISCOVERY, headers=version)], quiet_s=quiet_s
+    )
     named = Counter(worker.service for worker in _workers(replies)) | Counter(known)
     asked = [service for service in named if is_token(service)][:_MOST_SERVICES]
     confirmed = await collect(
-        [InboxQuestion(f"{EVERYONE}.{service}", service, named[service]) for service in asked]
+        [InboxQuestion(f"{EVERYONE}.{service}", service, named[service]) for service in asked],
+        quiet_s=max(quiet_s, patience_s),
     )
     found = [
         worker

@@ -76,7 +76,6 @@ class Requester:
         self.fleet = Fleet(self.ping, self._instances)
         self._background = Background()
         self._was_lost = False
-        self._lost_at_s = 0.0
         self._reconnect_grace_s = reconnect_grace_s
         self._reconnecting_until_s = 0.0
         transport.on_disconnect(self._connection_lost)
@@ -276,7 +275,7 @@ class Requester:
         An attempt at one that hangs takes two seconds, and any attempt does on a busy machine.
         """
         while True:
-            left_s = self._lost_at_s + self._reconnect_grace_s - time.monotonic()
+            left_s = self._reconnect_grace_s - self._transport.away_s
             if left_s < _LOOK_EVERY_S and not self._transport.tried_all:
                 left_s = _LOOK_EVERY_S
             wait_s = max(0.0, min(left_s, deadline.remaining_s))
@@ -288,7 +287,6 @@ class Requester:
 
     def _connection_lost(self) -> None:
         self._was_lost = True
-        self._lost_at_s = time.monotonic()
         self.fleet.forget_silence()
 
     def _cancel(self, service: str, req_id: str) -> None:

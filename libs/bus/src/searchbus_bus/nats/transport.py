@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -125,6 +126,7 @@ class NatsTransport:
         self._find_url: Callable[[], str | None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
+        self._lost_at_s = 0.0
         self._async_errors = self._failed_attempts = 0
         self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
         self._store: NatsTransport | None = None
@@ -211,6 +213,11 @@ class NatsTransport:
     def connected(self) -> bool:
         """Whether messages flow right now."""
         return bool(self._client.is_connected)
+
+    @property
+    def away_s(self) -> float:
+        """See Transport; 0 too until nats-py has reported the loss."""
+        return 0.0 if self._up.is_set() else time.monotonic() - self._lost_at_s
 
     @property
     def tried_all(self) -> bool:
@@ -340,10 +347,13 @@ class NatsTransport:
             log.debug("the connection was not closed in time and is dropped")
 
     async def _on_disconnected(self) -> None:
+        was_up, self._lost_at_s = self._up.is_set(), time.monotonic()
+        self._up.clear()
         if self._client.is_closed:
+            if was_up:  # not by us: nats-py does not come back from most errors
+                log.error("NATS closed the connection for good: %s", self._client.last_error)
             return
         log.warning("lost the connection to NATS; reconnecting")
-        self._up.clear()
         self._failed_attempts = 0
         for listener in self._listeners:
             listener()

@@ -7,6 +7,7 @@ import json
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -231,6 +232,15 @@ class NatsKeyValue:
         await self._open_first()
         if self._client is not None:
             await self._subscribe(self._client)
+
+    async def unwatch(self, on_write: OnWrite) -> None:
+        """See KeyValue."""
+        self._watchers = [other for other in self._watchers if other != on_write]
+        watching = self._watching
+        if watching is not None and not self._watchers:
+            self._watching = None
+            with suppress(nats.errors.Error):  # it ended with its connection
+                await watching.unsubscribe()
 
     async def _write(self, operation: Callable[[NatsBucket], Awaitable[int]]) -> int | None:
         async def write(bucket: NatsBucket) -> int | None:

@@ -62,6 +62,9 @@ class KeyValue(Protocol):
         unreachable. Read the keys again from time to time.
         """
 
+    async def unwatch(self, on_write: OnWrite) -> None:
+        """Call back no more; one that does not watch is no error."""
+
 
 async def write_over(store: KeyValue, key: str, value: bytes, entry: Entry | None) -> int | None:
     """Write over the entry that was read, or nothing; its revision, None if another came first."""
@@ -123,6 +126,10 @@ class MemoryKeyValue:
     async def watch(self, on_write: OnWrite) -> None:
         """See KeyValue."""
         self._watchers.append(on_write)
+
+    async def unwatch(self, on_write: OnWrite) -> None:
+        """See KeyValue."""
+        self._watchers = [other for other in self._watchers if other != on_write]
 
     def _report(self, key: str, value: bytes | None) -> None:
         for on_write in self._watchers:
