@@ -227,8 +227,9 @@ async def test_connection_whose_client_does_not_read_the_end_of_a_response_is_no
             one.close()
 
 
-async def test_refusal_reaches_a_client_that_is_still_sending():
+async def test_refusal_reaches_a_client_that_is_still_sending(monkeypatch):
     """A connection closed over unread bytes is reset, and its response lost with it."""
+    monkeypatch.setattr(protocol, "_LINGER_S", 600)
     limits = ConnectionLimits(most=0)
     async with HttpServer.serving(echo, limits=limits) as server, asyncio.timeout(60):
         loop = asyncio.get_running_loop()

@@ -10,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -17,13 +19,16 @@ from msgspec import Struct
 
 from searchbus_bus import MemoryBroker, connect
 from searchbus_runtime import Process, ServiceSettings, process
+from searchbus_runtime.health import respond
+from searchbus_testing import NatsServer, free_port, until
 
 PROGRAM = """
-import asyncio, gc, logging, sys
+import asyncio, gc, logging, sys, threading
 from msgspec import Struct
 from searchbus_bus import Call, Worker, endpoint
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import ServiceSettings, load_settings, run
+from searchbus_runtime.several import run_several
 
 class Ask(Struct):
     wait_s: float = 0.0
@@ -46,12 +51,18 @@ async def start(process):
         raise Fault(ErrorCode.UNAVAILABLE, "no model", retryable=False)
     if "--passing" in sys.argv:
         raise Fault(ErrorCode.UNAVAILABLE, "no database")
+    if "--hanging" in sys.argv:
+        logging.getLogger("t").info("downloading")
+        await asyncio.to_thread(threading.Event().wait)
     worker = Worker("echo")
     worker.add(Echo())
     await process.serve(worker)
 
 gc.disable()
-sys.exit(run("echo", load_settings(ServiceSettings), start))
+settings = load_settings(ServiceSettings)
+if "--several" in sys.argv:
+    sys.exit(run_several("echo", settings, start, 2))
+sys.exit(run("echo", settings, start))
 """
 
 
@@ -80,14 +91,18 @@ def start(server, tmp_path, *arguments: str, **settings) -> subprocess.Popen[str
     )  # fmt: skip
 
 
-def health_url(process) -> str:
+def logged(process, pattern: str) -> tuple[re.Match[str], list[str]]:
+    """Wait for a line of the log; its match, and the lines up to it."""
     lines = []
     for line in process.stderr:
         lines.append(line)
-        match = re.search(r"health at (http://[\d.:]+)/readyz", line)
-        if match:
-            return match[1]
+        if match := re.search(pattern, line):
+            return match, lines
     raise AssertionError("".join(lines))
+
+
+def health_url(process) -> str:
+    return logged(process, r"health at (http://[\d.:]+)/readyz")[0][1]
 
 
 async def test_sigterm_finishes_running_requests_and_exits_clean(nats_server, tmp_path):
@@ -105,14 +120,14 @@ async def test_sigterm_finishes_running_requests_and_exits_clean(nats_server, tm
     bus = await connect(nats_server.url, name="t", prefix="proc")
     task = asyncio.create_task(
         bus.request(
-            bus.subjects.endpoint("echo", "say"), Ask(1.0), SayReply, service="echo", timeout_s=10
+            bus.subjects.endpoint("echo", "say"), Ask(1.0), SayReply, service="echo", timeout_s=60
         )
     )
-    await asyncio.sleep(0.3)
+    _, begun = await asyncio.to_thread(logged, process, "working")
     process.send_signal(signal.SIGTERM)
     assert (await task).text == "done"
     assert await asyncio.to_thread(process.wait, 20) == 0
-    lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    lines = [json.loads(line) for line in (*begun, *process.stderr)]
     assert [line["event"] for line in lines][-2:] == ["echo is stopping", "the store is closed"]
     working = next(line for line in lines if line["event"] == "working")
     assert len(working["trace_id"]) == 32
@@ -126,15 +141,41 @@ async def test_sigterm_while_nats_is_away_closes_the_store(own_nats_server, tmp_
     process = start(server, tmp_path)
     health_url(process)
     server.stop()
-    for line in process.stderr:
-        if "lost the connection" in line:
-            break
+    logged(process, "lost the connection")
     process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(process.wait, 300) == 0
     rest = process.stderr.read()
     assert "the store is closed" in rest
     assert "Traceback" not in rest
     assert "could not be stopped" not in rest
+
+
+async def test_a_process_stays_ready_while_nats_restarts(own_nats_server, monkeypatch):
+    """For some seconds, and says that it is away. A process that drains is not ready at once."""
+    monkeypatch.setattr(process, "_BUS_GRACE_S", 3600.0)
+    server = own_nats_server()
+    here = Process("t", ServiceSettings(), await connect(server.url, name="t"))
+
+    async def readyz() -> tuple[int, dict[str, Any]]:
+        status, _, body = await respond(here.health, "/readyz")
+        return status, json.loads(body)
+
+    fine = (200, {"status": "ok", "checks": {"accepting": True, "bus": True}})
+    assert await readyz() == fine
+    server.stop()
+    await until(lambda: here.bus.away_s > 0.1)
+    status, body = await readyz()
+    assert (status, list(body["details"])) == (200, ["bus_away_s"])
+    here.health.draining = True
+    assert (await readyz())[0] == 503
+    here.health.draining = False
+    monkeypatch.setattr(process, "_BUS_GRACE_S", 0.1)
+    status, body = await readyz()
+    assert (status, body["checks"]) == (503, {"accepting": True, "bus": False})
+    server.start()
+    await until(lambda: here.bus.away_s == 0)
+    assert await readyz() == fine
+    await here.drain()
 
 
 async def test_a_step_that_fails_does_not_keep_the_store_open(caplog):
@@ -169,18 +210,55 @@ async def test_what_needs_the_bus_at_the_end_has_it():
     assert connected == [True]
 
 
-def test_missing_nats_ends_with_advice(tmp_path):
-    """After the time it was given, with exit code 1 and a sentence."""
-
-    class Nowhere:
-        url = "nats://127.0.0.1:1"
-
+@pytest.fixture
+def nowhere():
+    """A server that is not there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        Nowhere.url = f"nats://127.0.0.1:{taken.getsockname()[1]}"
-        process = start(Nowhere, tmp_path, connect_timeout_s=1)
-        assert process.wait(300) == 1
+        yield SimpleNamespace(url=f"nats://127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_missing_nats_ends_with_advice(nowhere, tmp_path):
+    """After the time it was given, with exit code 1 and a sentence."""
+    process = start(nowhere, tmp_path, connect_timeout_s=1)
+    assert process.wait(300) == 1
     assert "SEARCHBUS_NATS_URL" in process.stderr.read()
+
+
+def test_a_server_that_starts_later_is_waited_for(tmp_path):
+    """The log says so once."""
+    server = NatsServer(tmp_path, free_port())
+    process = start(server, tmp_path, connect_timeout_s=600)
+    assert any("waiting for NATS" in line for line in process.stderr)
+    server.start()
+    before = []
+    assert any("echo is up" in (before.append(line) or line) for line in process.stderr)
+    assert "waiting for NATS" not in "".join(before)
+    process.terminate()
+    assert process.wait(300) == 0
+    server.stop()
+
+
+def test_sigterm_ends_the_wait_for_nats(nowhere, tmp_path):
+    """As a normal stop."""
+    process = start(nowhere, tmp_path, connect_timeout_s=600)
+    assert any("waiting for NATS" in line for line in process.stderr)
+    process.terminate()
+    assert process.wait(300) == 0
+    assert "echo is stopping" in process.stderr.read()
+
+
+@pytest.mark.parametrize("several", [[], ["--several"]])
+def test_sigterm_ends_a_start(nats_server, tmp_path, several):
+    """As a normal stop: the store is closed. Nothing waits for a thread that goes on."""
+    process = start(nats_server, tmp_path, "--hanging", *several)
+    for _ in range(2 if several else 1):
+        assert any("downloading" in line for line in process.stderr)
+    process.terminate()
+    assert process.wait(300) == 0
+    rest = process.stderr.read()
+    assert rest.count("echo is stopping") == rest.count("the store is closed") == 1 + len(several)
+    assert "Traceback" not in rest
 
 
 @pytest.mark.parametrize(("option", "code"), [("--lasting", 2), ("--passing", 1)])

@@ -81,6 +81,22 @@ async def test_application_that_fails_at_its_start_is_reported():
             await HttpServer.start(broken, lifespan="on")
 
 
+async def test_a_start_that_is_cancelled_tells_its_application_of_the_end():
+    """As a normal stop does."""
+    told = []
+
+    async def lasting(scope, receive, send):
+        for step in ("startup", "shutdown"):
+            told.append((await receive())["type"])
+            starting.cancel()
+            await send({"type": f"lifespan.{step}.complete"})
+
+    starting = asyncio.create_task(HttpServer.start(lasting))
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert told == ["lifespan.startup", "lifespan.shutdown"]
+
+
 async def test_server_has_a_timer_only_while_somebody_is_connected(monkeypatch):
     """And the first answer afterwards has the date of its moment."""
     ticks = []

@@ -143,6 +143,18 @@ def test_runner_runs_an_installed_service_with_its_settings(monkeypatch):
     assert started == [("ddg", "DdgSettings", "searchbus_ddg.service")]
 
 
+def test_sigterm_ends_the_imports(module, tmp_path):
+    """Also as the first process of a container, to which the kernel gives it for a handler only."""
+    module("import sys; print('imported', flush=True); sys.stdin.read()")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "searchbus_runtime", "declared_here"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert process.stdout.readline() == "imported\n"
+    process.terminate()
+    assert process.wait(300) == 143
+
+
 def test_nothing_is_collected_while_a_service_starts(module, tmp_path):
     """`run` enables it when the service is up."""
     module("import gc, sys; print(gc.isenabled()); sys.exit(0)")

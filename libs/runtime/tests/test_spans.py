@@ -30,6 +30,7 @@ from opentelemetry.trace import (
 
 from searchbus_runtime import build_tree, read_spans
 from searchbus_runtime.spans import LightTracerProvider, TraceFile
+from searchbus_runtime.traces import is_being_written
 from searchbus_testing import eventually
 
 RESOURCE = Resource({"service.name": "here"})
@@ -230,6 +231,24 @@ def test_a_disk_that_takes_a_part_of_the_lines_keeps_none_of_them(path, monkeypa
     provider.shutdown()
     assert [span.name for span in read_spans(path)] == ["before", "after"]
     assert "spans cannot be written" in caplog.text
+
+
+def test_reader_sees_that_a_process_writes(path, monkeypatch):
+    """`searchbus trace --last` waits for it."""
+    provider = provider_for(path)
+    assert not is_being_written(path)
+    write, seen = os.write, []
+
+    def watched(descriptor: int, data: bytes) -> int:
+        seen.append(is_being_written(path))
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", watched)
+        provider.get_tracer("t").start_span("one").end()
+        provider.shutdown()
+    assert seen == [True]
+    assert not is_being_written(path)
 
 
 def test_several_processes_share_the_file(path):

@@ -4,7 +4,14 @@ NAME is an installed service (`ddg`) or a module that declares one in `SERVICE` 
 """
 
 import gc
+import os
+import signal
 import sys
+
+if __name__ == "__main__":
+    # The kernel drops a signal to the first process of a container that has no handler for it.
+    # Imports and settings may take seconds; then `run` sets handlers of its own.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
 
 from searchbus_contracts.services import Service
 

@@ -10,10 +10,12 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 import uvloop
@@ -30,8 +32,14 @@ from .settings import ServiceSettings
 from .telemetry import configure_telemetry
 
 log = logging.getLogger("searchbus.process")
+_AGAIN_S = 0.5
 S = TypeVar("S", bound=ServiceSettings)
 T = TypeVar("T")
+
+_BUS_GRACE_S = 5.0
+"""A process stays ready for this long after it lost NATS. A restart of NATS, of a second or two,
+takes the connections of all edges at once: a balancer would have no edge left, although they answer
+much without NATS and hold calls until it is back (`RECONNECT_GRACE_S`)."""
 
 
 class Process(Generic[S]):
@@ -47,6 +55,7 @@ class Process(Generic[S]):
         self._servers: list[HttpServer] = []
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
         self.health.add_readiness("bus", self._bus_is_usable)
+        self.health.add_detail("bus_away_s", lambda: round(self.bus.away_s, 1))
         self.health.add_detail("refused", lambda: self.bus.fault)
 
     async def enter(self, resource: AbstractAsyncContextManager[T]) -> T:
@@ -87,7 +96,7 @@ class Process(Generic[S]):
         await _step("the bus", self.bus.close())
 
     async def _bus_is_usable(self) -> bool:
-        return self.bus.connected
+        return self.bus.away_s < _BUS_GRACE_S
 
 
 async def _step(of: str, step: Awaitable[Any]) -> None:
@@ -105,14 +114,22 @@ def run(
     health: socket.socket | None = None,
 ) -> int:
     """Run a service until SIGTERM or SIGINT, with `health` in place of the settings' port. The exit
-    code is 2 where another start would fail as well, so that nobody tries it again."""
+    code is 2 where another start would fail as well, so that nobody tries it again. Where a signal
+    ends the start, this ends the process with 0."""
     configure_logging(service, level=settings.log_level, style=settings.log_format)
     shutdown_telemetry = configure_telemetry(service, settings)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(service, settings, start, health))
+            code = runner.run(_run(service, settings, start, health))
+            if code is None:
+                # No thread of the start can be ended, e.g. that of a download. The loop waits for
+                # those of its executor at its end, and Python for all of them.
+                runner.get_loop().set_default_executor(ThreadPoolExecutor(1))
     finally:
         shutdown_telemetry()
+    if code is None:
+        os._exit(0)
+    return code
 
 
 async def _run(
@@ -120,25 +137,32 @@ async def _run(
     settings: S,
     start: Callable[[Process[S]], Awaitable[None]],
     health: socket.socket | None,
-) -> int:
+) -> int | None:
+    """The exit code; None where a signal ended the start."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    bus = await _connect(service, settings, stop)
-    if bus is None:
-        return 1
-    process = Process(service, settings, bus)
+    process: Process[S] | None = None
     watch = LoopWatch()
     try:
-        await start(process)
-        if health is not None:
-            await process.run_server(health_app(process.health), listener=health)
-        elif settings.health_port is not None:
-            port = await process.run_server(
-                health_app(process.health), host=settings.health_host, port=settings.health_port
+        with _ended_by_signals(stop):
+            bus = await when_there(
+                "NATS",
+                lambda: connect(
+                    settings.nats_url, name=service, connect_timeout_s=3.0, **bus_options(settings)
+                ),
+                settings,
             )
-            log.info("health at %s/readyz", url_of(settings.health_host, port))
+            process = Process(service, settings, bus)
+            await start(process)
+            if health is not None:
+                await process.run_server(health_app(process.health), listener=health)
+            elif settings.health_port is not None:
+                port = await process.run_server(
+                    health_app(process.health), host=settings.health_host, port=settings.health_port
+                )
+                log.info("health at %s/readyz", url_of(settings.health_host, port))
+        if stop.is_set():
+            log.info("%s is stopping before it is up", service)
+            return None
         # What was built so far stays until the end, so later collections need not look at it.
         # This took the p99 of the edge from 24 to 8 ms. A few hundred objects of it are garbage:
         # to find them among 90,000 takes a tenth of the edge's start.
@@ -154,26 +178,58 @@ async def _run(
         return 2 if isinstance(error, Fault) and not error.failure.retryable else 1
     finally:
         watch.stop()
-        await process.drain()
+        if process is not None:
+            await process.drain()
     return 0
 
 
-async def _connect(service: str, settings: ServiceSettings, stop: asyncio.Event) -> Bus | None:
-    """Connect, waiting a while for a server that is not up yet."""
+@contextmanager
+def _ended_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    """Set `stop` at SIGTERM or SIGINT; the first one within the block ends the block."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def end() -> None:  # nats-py may lose a cancellation: another signal cancels again
+        task.cancel()
+        stop.set()
+
+    def at_signals(callback: Callable[[], None]) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, callback)
+
+    at_signals(end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+        while task.uncancel():
+            pass
+    finally:
+        at_signals(stop.set)
+
+
+async def when_there(
+    what: str, attempt: Callable[[], Awaitable[T]], settings: ServiceSettings
+) -> T:
+    """The outcome of `attempt`, made again every half second while it raises a retryable Fault:
+    what a start needs may itself be starting. `what` it is, for the log.
+
+    Raises:
+        Fault: the first that is not retryable, or the last one after `connect_timeout_s`.
+    """
     loop = asyncio.get_running_loop()
-    give_up_s = loop.time() + settings.connect_timeout_s
-    while not stop.is_set():
+    give_up_s, said = loop.time() + settings.connect_timeout_s, ""
+    while True:
         try:
-            return await connect(
-                settings.nats_url, name=service, connect_timeout_s=3.0, **bus_options(settings)
-            )
+            return await attempt()
         except Fault as fault:
-            if loop.time() > give_up_s:
-                log.error("%s", fault.failure.message)
-                return None
-            log.warning("waiting for NATS: %s", fault.failure.message)
-            await asyncio.sleep(0.5)
-    return None
+            if not fault.failure.retryable or loop.time() > give_up_s:
+                raise
+            if said != fault.failure.message:
+                said = fault.failure.message
+                log.warning("waiting for %s: %s", what, said)
+        await asyncio.sleep(_AGAIN_S)
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h

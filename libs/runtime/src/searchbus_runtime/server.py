@@ -159,11 +159,21 @@ class HttpServer:
         config = uvicorn.Config(app, **{**defaults, **options})
         server = _Server(config, watch)
         task = asyncio.get_running_loop().create_task(_serve(server, listener))
-        while not server.started:
-            if task.done():
-                await task
+        self = cls(server, task, host, port)
+        try:
+            await self._until_started()
+        except asyncio.CancelledError:
+            # uvicorn tells an application of the end only after it has started.
+            await self._until_started()
+            await self.stop()
+            raise
+        return self
+
+    async def _until_started(self) -> None:
+        while not self._server.started:
+            if self._task.done():
+                await self._task
             await asyncio.sleep(_POLL_S)
-        return cls(server, task, host, port)
 
     @classmethod
     @asynccontextmanager

@@ -115,7 +115,7 @@ class ServiceSettings(BaseSettings):
     actor_public_key: Annotated[str | None, each_value(check_public_key)] = None
     """Requests must be signed with its private key; two, one a line, while it is rotated."""
     connect_timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
-    """How long a process waits for NATS when it starts."""
+    """How long a process waits for NATS when it starts; retrieval then as long for its store."""
     drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     """How long requests in progress may take when a process stops."""
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64

@@ -32,7 +32,7 @@ LOCK_FILE = "up.lock"
 @dataclass(frozen=True, slots=True)
 class StackState:
     """A running stack: addresses of its edge and its NATS server, processes, its own start
-    (`process_started`), and where its traces go (empty: the file)."""
+    (`process_started`), where its traces go (empty: the file), and how long it may take to end."""
 
     url: str
     nats_url: str
@@ -41,6 +41,11 @@ class StackState:
     processes: dict[str, int] = field(default_factory=dict)
     otlp_endpoint: str = ""
     started: str = ""
+    stop_s: float = 60.0
+
+    def is_same(self, other: StackState) -> bool:
+        """Whether both are of one start, whatever processes it started again since."""
+        return (self.pid, self.started) == (other.pid, other.started)
 
 
 def data_folder(given: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -69,6 +70,18 @@ def read_spans(path: Path, most_bytes: int = sys.maxsize) -> Iterator[SpanRecord
                 continue
 
 
+def is_being_written(path: Path) -> bool:
+    """Whether a process writes spans at this moment; the others wait until it has (spans.py)."""
+    try:
+        with path.with_suffix(".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has written yet, or this user may not look
+        pass
+    return False
+
+
 def by_trace(spans: Iterable[SpanRecord]) -> dict[str, list[SpanRecord]]:
     """Trace id → its spans."""
     found: dict[str, list[SpanRecord]] = {}
@@ -85,6 +98,12 @@ def is_question(span: SpanRecord) -> bool:
 def subject_of(trace: list[SpanRecord]) -> SpanRecord:
     """The span that says what a trace is about: the call or search, not the list before it."""
     return min(filter(is_question, trace), default=None, key=_start_ns) or min(trace, key=_start_ns)
+
+
+def is_whole(trace: list[SpanRecord]) -> bool:
+    """Whether no span lacks its parent. Only a client's own may be elsewhere, that of a message."""
+    roots = (root.span for root in build_tree(trace))
+    return all(root.parent_id is None or root.kind == "server" for root in roots)
 
 
 def _start_ns(span: SpanRecord) -> int:
