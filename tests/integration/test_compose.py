@@ -285,6 +285,20 @@ def test_upgrade_replaces_all_workers_and_loses_nothing(stack):
     assert not after & before
 
 
+def test_upgrade_that_fails_leaves_what_was_there(stack):
+    """New containers that do not start are removed: the next try would count them."""
+    before = set(stack("ps", "-aq", "web").splitlines())
+    stack.variables["LOG_LEVEL"] = "wrong"
+    try:
+        done = stack.run(["deploy/compose/upgrade", "web"], check=False)
+    finally:
+        del stack.variables["LOG_LEVEL"]
+    assert set(stack("ps", "-aq", "web").splitlines()) == before, done
+    assert json.loads(call(stack, "/mcp/web", "web_search", query="after a failed upgrade"))[
+        "results"
+    ]
+
+
 def test_upgrade_replaces_all_edges_behind_the_balancer_and_loses_nothing(balanced):
     """The same command for the edge; clients know the balancer's address only."""
     before = set(balanced("ps", "-q", "edge").split())
@@ -307,6 +321,28 @@ def test_an_edge_that_is_stopped_loses_nothing(stack):
         docker("stop", "-t", "25", second)
     docker("start", second)
     stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
+
+
+READS_ITS_FILES = """
+import pathlib, ssl
+folder, seen = pathlib.Path("/run/secrets/searchbus"), set()
+pair = folder / "client.crt", folder / "client.key"
+while len(seen) < 4:
+    for path in folder.glob("[!.]*"):
+        path.read_bytes()
+    ssl.create_default_context().load_cert_chain(*pair)
+    seen.add(pair[0].read_bytes())
+"""
+
+
+def test_a_service_can_read_its_files_while_keys_are_written(stack):
+    """`docker compose up` writes those of all services; one may be starting, as after a crash."""
+    edge, keys = stack("ps", "-q", "edge").split()[0], stack("ps", "-aq", "keys")
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(docker, "exec", edge, "python3", "-c", READS_ITS_FILES)
+        while not reader.done():
+            docker("start", "-a", keys)
+        reader.result()
 
 
 def test_every_metric_of_dashboard_and_alerts_is_measured(stack):

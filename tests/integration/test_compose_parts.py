@@ -47,6 +47,7 @@ def make_keys(out: Path, *options: str, **variables: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 async def test_keys_of_compose_give_both_servers_tls(own_nats_server, tmp_path):
     """With the files and variables of their containers; certificates of clients where they are asked for, and the
     authority is the same after a second start."""
