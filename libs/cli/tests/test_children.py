@@ -137,11 +137,12 @@ async def test_faults_of_settings_are_the_error(tmp_path):
 
 
 async def test_process_that_ignores_sigterm_is_killed(capsys):
-    """After the time that `stop` allows."""
+    """After the time that it may take."""
     process = child(STUBBORN)
+    process.stop_s = 0.2
     keeper = asyncio.create_task(process.keep_running(lambda _: None))
     await ready(process, capsys)
-    await process.stop(timeout_s=0.2)
+    await process.stop()
     await asyncio.wait_for(keeper, 60)
     assert process.process is not None
     assert process.process.returncode == -signal.SIGKILL
@@ -270,8 +271,8 @@ async def test_processes_stop_by_their_kind(processes):
     stopped = []
 
     class Recorded(Child):
-        async def stop(self, timeout_s: float = 15.0) -> None:
-            await super().stop(timeout_s)
+        async def stop(self) -> None:
+            await super().stop()
             stopped.append(self.name)
 
     for kind in ("nats", "fakes", "service", "edge"):
@@ -297,13 +298,15 @@ async def test_condition_is_waited_for_until_the_time_is_over(processes):
         await processes.wait_until(never, timeout_s=0, otherwise="Look at the log.")
 
 
-async def test_process_that_cannot_run_ends_every_wait(processes):
-    """Exit code 2 says that its settings are wrong."""
+@pytest.mark.parametrize(("kind", "complete"), [("edge", True), ("nats", True), ("service", False)])
+async def test_process_that_cannot_run_ends_every_wait(processes, kind, complete):
+    """Exit code 2 says that its settings are wrong; a complete stack can do without a service."""
+    processes.complete = complete
 
     async def never() -> bool:
         return False
 
-    processes.keep(Child("b", [sys.executable, "-c", "raise SystemExit(2)"]), "service")
+    processes.keep(Child("b", [sys.executable, "-c", "raise SystemExit(2)"]), kind)
     async with asyncio.timeout(60):
         with pytest.raises(StackError, match="b ended with code 2"):
             await processes.wait(asyncio.Event())

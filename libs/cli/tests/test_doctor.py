@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -10,8 +11,10 @@ import socket
 from importlib.metadata import EntryPoint
 
 import pytest
+from nats.aio.msg import Msg
 
 from searchbus_bus import Call, Worker, connect, endpoint
+from searchbus_bus.client.discovery import EVERYONE
 from searchbus_bus.live import LiveParts
 from searchbus_cli import doctor as module
 from searchbus_cli.errors import StackError
@@ -241,3 +244,17 @@ async def test_workers_that_answer_and_those_that_do_not(nats_server):
     # Breakers of other tests may still be alive in this process, and the worker names them.
     outcomes = {name: ok for name, ok, _ in found if not name.startswith("breaker ")}
     assert outcomes == {"nats": True, "worker present": True, "worker others": False}
+
+
+async def test_worker_that_answers_late_is_there(nats_server, monkeypatch):
+    """Its process is busy: it is late for the question to everyone, and slow with its own."""
+    respond = Msg.respond
+
+    async def late(self: Msg, data: bytes) -> None:
+        if self.subject != EVERYONE:
+            await asyncio.sleep(0.6)  # longer than the others are waited for
+            await respond(self, data)
+
+    monkeypatch.setattr(Msg, "respond", late)
+    rows = await seen(nats_server.url, Worker("busy"), busy="busy")
+    assert {name: ok for name, ok, _ in rows}["worker busy"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from searchbus_testing import SEARCHBUS, Terminal, eventually, run_command
 PROGRAM = """
 import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2:] else signal.SIG_DFL)
 from searchbus_cli.stack_folder import claim_folder
 lock = claim_folder(Path(sys.argv[1]))
 Path(sys.argv[1], "claimed").touch()
@@ -27,8 +29,8 @@ signal.pause()
 class Holder:
     """A process that holds the lock of a folder, as a stack does."""
 
-    def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, folder])
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, folder, *arguments])
         eventually((folder / "claimed").exists, message=lambda: "the folder is not locked")
         (folder / "claimed").unlink()
 
@@ -58,9 +60,9 @@ def stack(folder) -> Iterator[Holder]:
     holder.end()
 
 
-def write(folder: Path, pid: int, started: str = "") -> None:
+def write(folder: Path, pid: int, **rest: Any) -> None:
     """The state file of a stack."""
-    write_state(StackState("http://127.0.0.1:1", "", str(folder), pid, started=started))
+    write_state(StackState("http://127.0.0.1:1", "", str(folder), pid, **rest))
 
 
 def test_running_stack_is_ended(folder, stack):
@@ -70,6 +72,18 @@ def test_running_stack_is_ended(folder, stack):
     assert (done.returncode, done.stdout) == (0, f"stopped the stack on {folder}\n")
     assert stack.process.wait(60) == -15
     assert (folder / "edge.key").exists()
+
+
+def test_stack_is_waited_for_as_long_as_it_says(folder):
+    """It knows the settings of its processes, and the command may have others."""
+    stack = Holder(folder, "ignores SIGTERM")
+    try:
+        write(folder, stack.process.pid, stop_s=0.0)
+        done = run_command("down", data=folder)
+    finally:
+        stack.end()
+    assert done.returncode == 1
+    assert f"Process {stack.process.pid} did not end within 0 s. See" in done.stderr
 
 
 def test_stack_of_a_client_is_ended_and_the_client_is_named(folder, stack):

@@ -28,7 +28,7 @@ from searchbus_cli.servers import (
     start_nats,
     write_configuration,
 )
-from searchbus_testing import until
+from searchbus_testing import at_last, until
 
 
 class NoProcesses:
@@ -230,7 +230,7 @@ async def test_a_crawl_can_be_recorded_in_the_nats_of_a_stack(tmp_path):
         bus = await connect(f"nats://127.0.0.1:{bound_port(tmp_path)}", name="test")
         try:
             store = await bus.key_value("web_crawls", ttl_s=60, max_bytes=64 * 2**20, on_disk=True)
-            await store.put("site", b"pages")
+            await at_last(lambda: store.put("site", b"pages"))
         finally:
             await bus.close()
     finally:

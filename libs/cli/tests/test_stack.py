@@ -19,6 +19,7 @@ from searchbus_cli.stack import Stack
 from searchbus_cli.stack_services import StackService
 from searchbus_contracts.services import Service
 from searchbus_runtime import read_state
+from searchbus_runtime.config_file import ConfigFile, WrongSettingsError
 from searchbus_testing import alive, until
 
 EDGE = """
@@ -112,12 +113,40 @@ async def test_each_process_has_a_log(new_stack, capsys):
     assert "Server is ready" not in capsys.readouterr().err
 
 
+def test_service_may_take_the_time_of_its_settings_to_end(tmp_path, monkeypatch):
+    """It drains its workers and then its HTTP servers. A value that it will refuse is the default."""
+
+    def stop_s(**content: object) -> list[float]:
+        stack = Stack(data=tmp_path, config=ConfigFile(tmp_path / "searchbus.toml", content))
+        services = (StackService(name, ()) for name in ("web", "edge", "other"))
+        return [stack._child(service, service.name, {}).stop_s for service in services]
+
+    monkeypatch.delenv("SEARCHBUS_DRAIN_TIMEOUT_S", raising=False)
+    assert stop_s() == [35, 35, 35]
+    assert stop_s(drain_timeout_s=20, web={"drain_timeout_s": 0.5}) == [16, 55, 55]
+    for text, expected in (("60", 135), ("soon", 35)):
+        monkeypatch.setenv("SEARCHBUS_DRAIN_TIMEOUT_S", text)
+        assert stop_s(drain_timeout_s=20) == [expected] * 3
+
+
+async def test_state_says_how_long_the_stack_may_take_to_end(new_stack, monkeypatch):
+    """For `searchbus down`: four kinds of processes end one after the other."""
+    monkeypatch.setenv("SEARCHBUS_DRAIN_TIMEOUT_S", "60")
+    stack = new_stack()
+    await stack.start()
+    assert read_state(stack.data).stop_s == 4 * 135
+
+
 @pytest.mark.parametrize("name", ["SEARCHBUS_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"])
-async def test_state_says_where_traces_go(new_stack, monkeypatch, name):
-    """Without the password."""
+async def test_state_says_where_traces_go(new_stack, monkeypatch, tmp_path, name):
+    """Without the password; a file that is damaged later does not matter to a stack that runs."""
     monkeypatch.setenv(name, "https://user:word@otlp.example:4318/x")
     stack = new_stack()
     await stack.start()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_bytes(b"\xff")
+    monkeypatch.delenv(name)
+    stack.publish()
     assert read_state(stack.data).otlp_endpoint == "https://otlp.example:4318/x"
 
 
@@ -185,19 +214,37 @@ async def test_services_that_no_toolset_needs_are_not_started(new_stack, service
     assert {"nats", "edge", "more", "other"} == set(read_state(stack.data).processes)
 
 
-async def test_service_that_was_started_later_can_end_the_stack(new_stack, services):
-    """As those of the start can."""
-    services["broken"] = StackService(
-        "broken", ("-c", "raise SystemExit(2)"), Service(name="broken", toolsets=("b",))
-    )
-    stack = new_stack(toolsets={"o"})
+async def test_service_whose_settings_are_wrong_later_does_not_end_the_others(
+    new_stack, services, monkeypatch, capsys
+):
+    """Its fault is shown, and it runs once the file is correct."""
+    monkeypatch.setattr(children, "RETRY_S", 0.01)
+    settings = """
+import os, pathlib, time
+if (pathlib.Path(os.environ["SEARCHBUS_DATA_DIR"]) / "wrong").exists():
+    print("error: prt: there is no such setting.")
+    raise SystemExit(2)
+print("fine")
+time.sleep(600)
+"""
+    services["late"] = StackService("late", ("-c", settings), Service(name="late", toolsets=("l",)))
+    stack, stop = new_stack(toolsets={"o"}), asyncio.Event()
     await stack.start()
-    waiting = asyncio.create_task(stack.wait(asyncio.Event()))
-    await asyncio.sleep(0)
-    stack.want("b")
-    with pytest.raises(StackError, match="broken ended with code 2"):
-        async with asyncio.timeout(60):
-            await waiting
+    waiting = asyncio.create_task(stack.wait(stop))
+    (stack.data / "wrong").touch()
+    stack.want("l")
+    shown = ""
+
+    def shown_twice() -> bool:
+        nonlocal shown
+        shown += capsys.readouterr().err
+        return shown.count("late prt: there is no such setting. It is started again every") > 1
+
+    await until(shown_twice, timeout_s=60)
+    (stack.data / "wrong").unlink()
+    await until(lambda: "fine" in (stack.logs / "late.log").read_text(), timeout_s=60)
+    stop.set()
+    await waiting
 
 
 async def test_service_that_crashes_does_not_end_the_others(new_stack, monkeypatch, capsys):
@@ -327,10 +374,13 @@ async def test_a_file_that_a_setting_names_and_that_is_not_there_is_said(
     assert said.count(f"SEARCHBUS_OTHERS_FILE: there is no file {tmp_path / 'none.toml'}") == 1
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), WrongSettingsError(".env: not UTF-8.")]
+)
 async def test_a_service_that_cannot_be_started_now_is_started_later(
-    new_stack, services, monkeypatch, capsys
+    new_stack, services, monkeypatch, capsys, error
 ):
-    """As on a full disk, where there is no log for it; it is said once."""
+    """As on a full disk, where there is no log for it, or with a damaged file; it is said once."""
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     stack = new_stack()
     await stack.start()
@@ -339,7 +389,7 @@ async def test_a_service_that_cannot_be_started_now_is_started_later(
     def start() -> None:
         tried.append(1)
         if len(tried) < 3:
-            raise OSError(28, "No space left on device")
+            raise error
 
     monkeypatch.setattr(stack, "_start_services", start)
     stop = asyncio.Event()
@@ -347,4 +397,4 @@ async def test_a_service_that_cannot_be_started_now_is_started_later(
     await until(lambda: len(tried) > 3)
     stop.set()
     await waiting
-    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert capsys.readouterr().err.count(str(error)) == 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +29,7 @@ def span(trace_id, span_id, parent_id, name, service, start_ms, end_ms, **more):
 def data(tmp_path, monkeypatch):
     """Three traces: a call with a failed search, a catalog request that came later, a search."""
     monkeypatch.setattr(module, "FLUSH_WAIT_S", 0)
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
     spans = [
         span("a", "1", None, "tools/call search", "edge", 1000, 1100),
         span("a", "2", "1", "web search", "web", 1010, 1060, error="upstream_failed"),
@@ -66,6 +70,59 @@ def test_last_is_the_newest_call_or_search(data):
     """Requests that the system makes by itself do not count."""
     done = run_command("trace", "--last", "--json", "--data", data)
     assert [one["name"] for one in json.loads(done.stdout)] == ["retrieval.search"]
+
+
+def newest(data, monkeypatch, *steps) -> list[str]:
+    """The spans that `--last` shows, if one of the steps happens in each of its pauses."""
+    pauses = iter(steps)
+    clock = SimpleNamespace(sleep=lambda _: next(pauses)(), monotonic=time.monotonic)
+    monkeypatch.setattr(module, "time", clock)
+    found = json.loads(run_command("trace", "--last", "--json", "--data", data).stdout)
+    return [one["name"] for one in found]
+
+
+def nothing() -> None:
+    """A pause in which nothing is written."""
+
+
+CALL = span("d", "5", "9", "tools/call search", "edge", 4000, 4100)
+"""Its parent is the client's own span, which is in no file of ours."""
+SEARCH = span("d", "6", "5", "process web.search", "web", 4010, 4060) | {"kind": "consumer"}
+
+
+@pytest.mark.parametrize(
+    ("first", "pauses", "late"), [(SEARCH, (nothing, nothing), CALL), (CALL, (), SEARCH)]
+)
+def test_last_is_shown_once_it_is_whole(data, monkeypatch, first, pauses, late):
+    """A span's parent may come late, and a child just after the others."""
+
+    def write(one) -> None:
+        with (data / "traces.jsonl").open("a") as file:
+            file.write("\n" + json.dumps(one) + "\n")
+
+    steps = (lambda: write(first), *pauses, lambda: write(late), nothing)
+    assert newest(data, monkeypatch, *steps) == [first["name"], late["name"]]
+
+
+def test_last_waits_for_a_process_that_writes(data, monkeypatch):
+    """While its disk is slow, no other process writes either."""
+    with (data / "traces.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def written() -> None:
+            with (data / "traces.jsonl").open("a") as file:
+                file.writelines("\n" + json.dumps(one) + "\n" for one in (SEARCH, CALL))
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+        shown = newest(data, monkeypatch, nothing, nothing, written, nothing)
+    assert shown == ["process web.search", "tools/call search"]
+
+
+def test_last_is_shown_without_a_span_that_was_lost(data, monkeypatch):
+    """After a while."""
+    monkeypatch.setattr(module, "MOST_WAIT_S", 0)
+    (data / "traces.jsonl").write_text(json.dumps(SEARCH) + "\n")
+    assert newest(data, monkeypatch, nothing) == ["process web.search"]
 
 
 def test_without_an_id_the_newest_traces_are_listed(data):

@@ -1,7 +1,7 @@
 """Child processes: their lines go to logs, they are started again when they end, and stopped.
 
-One that cannot be kept running ends the stack. A child gets SIGTERM when its parent ends, so that
-even `kill -9` of `searchbus up` leaves no process behind.
+One that cannot be kept running ends a stack that starts; later only NATS or an edge does. A child
+gets SIGTERM when its parent ends: even `kill -9` of `searchbus up` leaves no process behind.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Child:
         service: arguments of `python -m searchbus_runtime`, where the command is that: then
             `launcher` starts it while it is open, which takes a fraction of the time.
         preload: modules that the launcher imports before.
+        stop_s: seconds that it may take to end after SIGTERM.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Child:
     launcher: Launcher | None = None
     log: LogFile | None = None
     verbose: bool = True
+    stop_s: float = 15.0
     process: Process | ForkedProcess | None = None
     stopping: bool = False
     _deaths_s: list[float] = field(default_factory=list)
@@ -141,18 +143,17 @@ class Child:
     def _is_stopping(self) -> bool:
         return self.stopping
 
-    async def stop(self, timeout_s: float = 15.0) -> None:
-        """Send SIGTERM, and SIGKILL if it still runs after `timeout_s`."""
+    async def stop(self) -> None:
+        """Send SIGTERM, and SIGKILL if it still runs after `stop_s`."""
         self.stopping = True
         process = self.process
         if process is None or process.returncode is not None:
             return
         try:
             process.terminate()
-            async with asyncio.timeout(timeout_s):
-                await process.wait()
+            await asyncio.wait_for(process.wait(), self.stop_s)
         except TimeoutError:
-            self.say(f"did not stop within {timeout_s:.0f} s; it is killed")
+            self.say(f"did not stop within {self.stop_s:.0f} s; it is killed")
             process.kill()
             await process.wait()
         except ProcessLookupError:
@@ -308,8 +309,8 @@ class Processes:
         on_restart: called after each start of a process of a complete stack.
 
     Attributes:
-        complete: whether all of the stack has started. From then on a service that ends at once
-            again and again does not end the stack: the others may work without it.
+        complete: whether all of the stack has started. From then on a service that cannot be kept
+            running does not end the stack: the others may work without it.
     """
 
     def __init__(self, on_restart: Callable[[], None]) -> None:
@@ -322,6 +323,11 @@ class Processes:
 
     def __contains__(self, name: str) -> bool:
         return name in self._keepers
+
+    @property
+    def stop_s(self) -> float:
+        """Seconds that `stop` takes at most: one kind of processes after the other."""
+        return len(_STOPPED_IN_ORDER) * max(child.stop_s for child in self.children)
 
     def keep(self, child: Child, kind: Kind) -> None:
         """Start a process in the background, and start it again whenever it ends."""
@@ -336,7 +342,7 @@ class Processes:
             try:
                 return await child.keep_running(self._started)
             except GaveUpError as error:
-                if kind in _VITAL or error.code == 2 or not self.complete:
+                if kind in _VITAL or not self.complete:
                     raise
                 child.say(f"{error} It is started again every {RETRY_S:.0f} s.")
             await asyncio.sleep(RETRY_S)

@@ -48,6 +48,8 @@ from .stack_services import find_services
 
 Check = tuple[str, bool, str]
 LEAST_FREE_BYTES = 500 * 1024 * 1024
+LATE_S = 5.0
+"""For a worker that has to be there and does not reply yet: a busy one is no failure."""
 
 
 def doctor(
@@ -245,7 +247,8 @@ async def _attached(bus: Bus) -> list[Check]:
 async def _workers(address: BusAddress, expected: Mapping[str, str]) -> list[Check]:
     bus = await connect(address.url, name="doctor", connect_timeout_s=3, **address.options)
     try:
-        workers = await bus.workers(quiet_s=0.5)
+        known = dict.fromkeys(expected, 1)  # asked by name, too
+        workers = await bus.workers(quiet_s=0.5, patience_s=LATE_S, known=known)
         damaged = await _damaged(bus) if any(w.service == "retrieval" for w in workers) else []
         attached = await _attached(bus) if any(w.service == "attach" for w in workers) else []
         loads = await asyncio.gather(*(bus.live(w.service, w.instance, 3) for w in workers))

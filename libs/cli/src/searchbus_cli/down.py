@@ -21,7 +21,6 @@ from searchbus_runtime.state import LOCK_FILE, counts_clients, is_claimed
 from .clients import FileChange, planned_removal, show, write
 from .output import echo, fail
 
-STOP_S = 60.0
 _LOOK_S = 0.1
 OURS = (
     LOCK_FILE, "state.json", "clients", "searchbus.toml", "logs", "nats", "qdrant", "toolindex",
@@ -86,12 +85,12 @@ def _stop(folder: Path) -> bool:
         raise fail(
             f"The stack on {folder} (process {state.pid}) belongs to another user, who can stop it."
         ) from None
-    latest = time.monotonic() + STOP_S
+    latest = time.monotonic() + state.stop_s
     while is_claimed(folder):
         if time.monotonic() > latest:
             raise fail(
-                f"Process {state.pid} did not end within {STOP_S:.0f} s. See {folder / 'logs'}, "
-                f"or end it at once: kill -9 {state.pid}"
+                f"Process {state.pid} did not end within {state.stop_s:.0f} s. See "
+                f"{folder / 'logs'}, or end it at once: kill -9 {state.pid}"
             )
         time.sleep(_LOOK_S)
     return True

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from searchbus_runtime import StackState
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import space_for_start
+from searchbus_runtime.setting_list import SHARED
 from searchbus_runtime.state import process_started
+from searchbus_runtime.wording import CommandError
 
 from .children import Child, LogFile, Processes
 from .errors import StackError
@@ -139,7 +142,8 @@ class Stack:
                 pid=os.getpid(),
                 started=process_started(os.getpid()),
                 processes={c.name: c.pid for c in self.children if c.pid is not None},
-                otlp_endpoint=self._otlp_endpoint(),
+                otlp_endpoint=self._otlp_endpoint,
+                stop_s=self._processes.stop_s,
             )
         )
 
@@ -162,7 +166,7 @@ class Stack:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
                 self._start_services()
-            except (OSError, StackError) as error:  # no log can be made, e.g.
+            except (OSError, CommandError) as error:  # no log can be made, a damaged .env, e.g.
                 if failed != str(error):
                     tell(f"the stack cannot be changed ({error}); it is tried again")
                 failed = str(error)
@@ -179,8 +183,10 @@ class Stack:
             self.withdraw()
             self._lock.close()
 
+    @cached_property
     def _otlp_endpoint(self) -> str:
-        """Where the services send their traces, without credentials; empty for the trace file."""
+        """Where the services send their traces, without credentials; empty for the trace file. Read
+        once: a file that is damaged later does not end a stack that runs."""
         endpoint = (
             self.environment.get("SEARCHBUS_OTLP_ENDPOINT")
             or Sources(EDGE, self.config).text("otlp_endpoint")
@@ -293,6 +299,7 @@ class Stack:
             service=service.runner_arguments,
             preload=service.preload,
             launcher=self.launcher,
+            stop_s=_stop_s(sources),
         )
 
     def _logged(
@@ -301,3 +308,14 @@ class Stack:
         self.logs.mkdir(exist_ok=True)
         log = LogFile(self.logs / f"{label}.log")
         return Child(label, command, environment, log=log, verbose=self.verbose, **options)
+
+
+def _stop_s(sources: Sources) -> float:
+    """Seconds that a service may take to end: it drains its workers, then its HTTP servers, each
+    within the setting, and closes what is left."""
+    default: float = sources.settings[SHARED]["drain_timeout_s"].default
+    try:
+        drain_s = float(sources.text("drain_timeout_s") or default)
+    except ValueError:  # the service says so, and does not start
+        drain_s = default
+    return 2 * drain_s + 15

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,8 @@ from .errors import AlreadyRunningError
 from .output import tell
 
 _LOCK_ATTEMPTS = 5
+_LOOKERS_S = 10.0
+"""Processes that look may hold the lock for so long; one that is stopped then counts as a stack."""
 _WRITE_AGAIN_S = 2.0
 """Seconds between attempts to write the state file."""
 
@@ -54,14 +57,19 @@ def claim_folder(data: Path) -> IO[str]:
 
 
 def _is_locked(file: IO[str]) -> bool:
-    """Lock a file that no other process holds; one that only looks holds it for a moment."""
-    for _ in range(_LOCK_ATTEMPTS):
-        try:
+    """Lock a file that no other process holds; those that only look share it for a moment, which is
+    long on a busy machine."""
+    held, give_up_s = 0, time.monotonic() + _LOOKERS_S
+    while held < _LOCK_ATTEMPTS and time.monotonic() < give_up_s:
+        with suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
             return True
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+        except BlockingIOError:
+            held += 1
+        time.sleep(0.05)
     return False
 
 

@@ -15,7 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from searchbus_runtime import SpanNode, SpanRecord, build_tree, data_folder, read_spans, read_state
-from searchbus_runtime.traces import by_trace, is_question, subject_of
+from searchbus_runtime.traces import (
+    by_trace,
+    is_being_written,
+    is_question,
+    is_whole,
+    subject_of,
+)
 
 from .output import Terminal, echo, fail, out
 
@@ -23,6 +29,10 @@ BAR_CHARS, MIN_BAR_CHARS = 40, 8
 DURATION_CHARS = 14
 FLUSH_WAIT_S = 1.5
 """Processes write their spans a moment after the request has ended."""
+LOOK_EVERY_S = 0.4
+"""Each process writes twice in this time."""
+MOST_WAIT_S = 10.0
+"""For processes that are late; a span that was lost never comes."""
 
 
 def trace(
@@ -47,9 +57,7 @@ def trace(
     )
     if sent and trace_id is None:
         raise fail(f"{sent} The file {path} has only older ones: search it by id.")
-    if last:
-        time.sleep(FLUSH_WAIT_S)
-    spans = list(read_spans(path))
+    spans = _newest(path) if last else list(read_spans(path))
     if not spans:
         hint = sent or "Call a tool first, or pass --data."
         raise fail(f"There are no traces at {path}. {hint}")
@@ -117,6 +125,27 @@ def _bar(span: SpanRecord, origin_ns: int, total_ns: int, chars: int) -> Text:
 def _latest(spans: list[SpanRecord]) -> str:
     """The newest trace of a tool call or a search, or of anything where there is none."""
     return max(list(filter(is_question, spans)) or spans, key=attrgetter("start_ns")).trace_id
+
+
+def _newest(path: Path) -> list[SpanRecord]:
+    """The newest trace, once it is whole, or as it is after `MOST_WAIT_S`.
+
+    The processes write one after the other, so that one slow write holds the spans of all.
+    """
+    give_up_s = time.monotonic() + MOST_WAIT_S
+    wanted = ""
+    found: list[SpanRecord] = []
+    time.sleep(FLUSH_WAIT_S)
+    while True:
+        writing, spans, before = is_being_written(path), list(read_spans(path)), found
+        wanted = wanted or (_latest(spans) if spans else "")
+        found = [span for span in spans if span.trace_id == wanted]
+        whole = not writing and found == before and is_whole(found)
+        if whole or time.monotonic() >= give_up_s:
+            return found
+        if writing:
+            wanted = ""  # what is being written may be newer
+        time.sleep(LOOK_EVERY_S)
 
 
 def _list(spans: list[SpanRecord], as_json: bool) -> None:
