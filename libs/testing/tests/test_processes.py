@@ -77,6 +77,14 @@ def test_free_ports_differ():
         assert free_port() not in ports
 
 
+def test_processes_of_one_run_have_ports_of_their_own(monkeypatch):
+    """None takes that of a server which another one starts again."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
+    for number in range(3):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", f"gw{number}")
+        assert {free_port() % 3 for _ in range(30)} == {number}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "workers"), [(signal.SIGTERM, "0"), (signal.SIGKILL, "0"), (signal.SIGKILL, "1")]

@@ -6,11 +6,16 @@ import dataclasses
 
 import pytest
 
+from searchbus_bus.client.discovery import EVERYONE
 from searchbus_bus.store.keyvalue import MemoryKeyValue
+from searchbus_bus.transport import Message
 from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
+from searchbus_testing import known, until
+
+from .conftest import dictionary_worker
 
 
 def settings(tmp_path, **options) -> EdgeSettings:
@@ -22,7 +27,7 @@ async def test_edge_follows_the_services_and_ends_with_its_context(bus, tmp_path
     async with open_edge(bus, settings(tmp_path)) as edge:
         assert edge.registry.toolsets == []
         await bus.serve(edge.connector)
-        await edge.directory.refresh()
+        await known(edge.directory, "connector")
         assert edge.registry.toolsets == ["connector", "bulk"]
         assert list(edge.registry.view(None).tools) == [
             "fetch",
@@ -67,16 +72,30 @@ async def test_parts_are_replaceable_by_keyword(bus, tmp_path):
 
 async def test_edge_is_ready_without_a_service_that_is_away(bus, broker, tmp_path, dictionary):
     """One that is down must not take the others with it; it is named."""
-    from searchbus_bus import Worker
-
     async with open_edge(bus, settings(tmp_path, required_services=("dictionary",))) as edge:
         assert await edge.ready()
         assert set(edge.away()) == {"dictionary"}
-        worker = Worker("dictionary")
-        worker.add(dictionary)
-        await broker.connect(name="dictionary").serve(worker)
-        await edge.directory.refresh()
+        await broker.connect(name="dictionary").serve(dictionary_worker(dictionary))
+        await known(edge.directory, "dictionary")
         assert edge.away() == {}
+
+
+async def test_ready_edge_lists_a_service_that_was_late_for_the_question_to_everyone(
+    bus, broker, tmp_path, dictionary, monkeypatch
+):
+    """Clients of its endpoint would get 404 until the next round."""
+    await broker.connect(name="dictionary").serve(dictionary_worker(dictionary))
+    route = broker.route
+
+    def lossy(message: Message) -> None:
+        if message.subject != EVERYONE:
+            route(message)
+
+    monkeypatch.setattr(broker, "route", lossy)
+    async with open_edge(bus, settings(tmp_path, required_services=("dictionary",))) as edge:
+        assert await edge.ready()
+        assert edge.away() == {}
+        assert edge.endpoints.get("dictionary") is not None
 
 
 async def test_edge_is_not_ready_before_it_has_discovered_services(bus, tmp_path):
@@ -86,7 +105,7 @@ async def test_edge_is_not_ready_before_it_has_discovered_services(bus, tmp_path
         assert not await edge.ready()
         bus.transport.restore()
         await edge.directory.refresh()
-        assert await edge.ready()
+        await until(edge.ready)
 
 
 async def test_parts_cannot_be_replaced_after_the_start(bus, tmp_path):

@@ -42,6 +42,7 @@ def is_ready(health: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_processes_of_one_pod_are_one_edge(edge):
     """One health port for all; the kernel spreads connections; a signal ends all of them."""
     process, url, health = edge

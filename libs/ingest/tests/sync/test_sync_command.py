@@ -160,6 +160,14 @@ def test_fault_of_ours_in_one_source_holds_up_no_other(run, notes, tmp_path, mon
     assert check(tmp_path / "data")[1:] == (False, ANY)
 
 
+def test_damaged_keys_of_its_stack_end_the_command_with_the_fault(run, tmp_path, monkeypatch):
+    """The stack shows it, and starts the command again."""
+    damaged = Fault(ErrorCode.UNAVAILABLE, "keys.json is damaged. Delete it.")
+    monkeypatch.setattr(sync_command, "find_bus", Mock(side_effect=damaged))
+    done = run("--file", write_file(tmp_path, "a"), "--wait")
+    assert (done.exit_code, done.stderr) == (2, "error: keys.json is damaged. Delete it.\n")
+
+
 async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, capsys):
     """New rows are synced, and a wrong file changes nothing; so does a stack that is not there."""
     monkeypatch.setattr(sync_command, "LOOK_EVERY_S", 0.01)
@@ -173,11 +181,6 @@ async def test_file_is_followed(bus, notes, retrieval, tmp_path, monkeypatch, ca
     )
     await asyncio.sleep(0.1)
     assert not retrieval.documents
-    damaged = Fault(ErrorCode.UNAVAILABLE, "keys.json is damaged. Delete it.")
-    with monkeypatch.context() as played:
-        played.setattr(sync_command, "find_bus", Mock(side_effect=damaged))
-        await until(lambda: "keys.json is damaged" in capsys.readouterr().err)
-        assert not work.done()
     bus["bus"] = there
     await until(lambda: len(retrieval.documents) == 3)
     file.write_text("[[")

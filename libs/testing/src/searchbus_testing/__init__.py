@@ -4,7 +4,7 @@ from .http import HEADERS, messages, post, serve
 from .processes import NatsServer, alive, command_of, descendants, free_port, watch_this_process
 from .stack import SEARCHBUS, CommandResult, Stack, run_command
 from .terminal import Terminal
-from .waiting import eventually, until
+from .waiting import at_last, eventually, known, until
 
 __all__ = [
     "HEADERS",
@@ -14,10 +14,12 @@ __all__ = [
     "Stack",
     "Terminal",
     "alive",
+    "at_last",
     "command_of",
     "descendants",
     "eventually",
     "free_port",
+    "known",
     "messages",
     "post",
     "run_command",

@@ -33,11 +33,15 @@ def free_port() -> int:
     """A port of loopback that is free now, and another one each time.
 
     It is outside the range that the system gives to outgoing connections: one of them could take it
-    before the program does, or while a server that was killed is started again on it. Prefer port 0
-    where a program takes it and keeps it.
+    before the program does, or while a server that was killed is started again on it. So could
+    another process of the same tests, which has ports of its own. Prefer port 0 where a program
+    takes it and keeps it.
     """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % processes
     while True:
-        port = _FIRST_PORT + secrets.randbelow(_PORTS)  # hypothesis seeds the module random
+        # hypothesis seeds the module random
+        port = _FIRST_PORT + secrets.randbelow(_PORTS // processes) * processes + own
         if port in _given:
             continue
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):

@@ -19,7 +19,8 @@ from .waiting import eventually
 SEARCHBUS = Path(sys.executable).with_name("searchbus")
 """The installed command."""
 START_TIMEOUT_S = 600.0
-STOP_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 150.0
+"""More than the `stop_s` of a stack with the defaults."""
 _one_command = threading.Lock()
 
 

@@ -7,7 +7,9 @@ import signal
 import time
 from asyncio import sleep
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from searchbus_contracts import Fault
 
 T = TypeVar("T")
 TIMEOUT_S = 60.0
@@ -56,6 +58,29 @@ def eventually(
             return value
         _give_up_after(give_up_s, timeout_s, message)
         time.sleep(interval_s)
+
+
+async def known(directory: Any, *services: str) -> None:
+    """Wait until a directory has read the catalogues of these services: on a busy machine one round
+    may end before that."""
+    give_up_s = time.monotonic() + TIMEOUT_S
+    await directory.refresh()
+    while not {*services} <= {read.service for read in directory.catalogs}:
+        _give_up_after(give_up_s, TIMEOUT_S, f"{services} are not all known")
+        await directory.refresh()
+
+
+async def at_last(operation: Callable[[], Awaitable[T]]) -> T:
+    """The result of an operation, which is tried again as long as it raises a Fault: on a busy
+    machine a server may answer later than a bucket's limit, or be back later than the test goes on.
+    """
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return await operation()
+        except Fault as fault:
+            _give_up_after(give_up_s, TIMEOUT_S, str(fault))
+        await sleep(0.02)
 
 
 def _give_up_after(give_up_s: float, timeout_s: float, message: str | Callable[[], str]) -> None:

@@ -90,15 +90,23 @@ def test_a_command_that_ends_early_says_why():
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("how", "limits", "message"),
     [
-        ({"start": "die"}, "code 4"),
-        ({"start": "hang"}, r"did not start within 1 s \(start_timeout_s\)"),
-        ({"list_hang": True}, r"did not list its tools within 1.5 s \(list_timeout_s\)"),
+        ({"start": "die"}, {}, "code 4"),
+        (
+            {"start": "hang"},
+            {"start_timeout_s": 1.0},
+            r"did not start within 1 s \(start_timeout_s\)",
+        ),
+        (
+            {"list_hang": True},
+            {"list_timeout_s": 1.5},
+            r"did not list its tools within 1.5 s \(list_timeout_s\)",
+        ),
     ],
 )
-def test_why_a_server_cannot_be_used(how, message):
+def test_why_a_server_cannot_be_used(how, limits, message):
     """And nothing is left of it."""
     with pytest.raises(ProbeError, match=message):
-        probe(plain(how, start_timeout_s=1.0, list_timeout_s=1.5))
+        probe(plain(how, **limits))
     assert children() == []

@@ -16,7 +16,7 @@ from searchbus_attach.upstream import upstream as module
 from searchbus_attach.upstream.connection import ConnectionContext
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_testing import serve, until
+from searchbus_testing import free_port, serve, until
 
 from ..conftest import call_tool
 from .test_upstream import Caller, text
@@ -37,7 +37,7 @@ class Coming:
     def __init__(self) -> None:
         self.url = ""
         self.opened = self.waiting = self.status = 0
-        self._port = 0
+        self._port = free_port()  # one that no connection takes while nothing listens
         self._killed = asyncio.Event()
         self._up = AsyncExitStack()
 

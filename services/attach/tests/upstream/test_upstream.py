@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -236,6 +238,20 @@ async def test_a_server_that_is_slow_is_not_taken_to_hang(start, deaf):
     assert (upstream.restarts, upstream.state) == (0, "up")
 
 
+async def test_a_pong_that_came_while_this_process_stood_still_counts(start):
+    """As after a pause of the machine: the server does not hang."""
+    upstream = start(plain(ping_timeout_s=0.5))
+    await until(lambda: upstream.state == "up")
+    (server,) = children()
+    server.suspend()
+    threading.Timer(0.3, server.resume).start()
+    asyncio.get_running_loop().call_later(0.1, time.sleep, 3.0)
+    await upstream._following.ping(upstream._connection)
+    assert not upstream._connection.hung
+    assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
+    assert upstream.restarts == 0
+
+
 @pytest.mark.parametrize("may_repeat", [False, True])
 async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
     start, monkeypatch, may_repeat
@@ -249,6 +265,7 @@ async def test_a_call_at_a_server_that_hangs_fails_long_before_its_deadline(
     with pytest.raises(Fault, match=r"^unavailable: plain answered neither a ping nor") as fault:
         await call_tool(upstream, Caller(600.0), "echo", {"text": "x"}, may_repeat=may_repeat)
     assert fault.value.failure.retryable is may_repeat
+    monkeypatch.setattr(connection, "SILENT_S", 60.0)
     assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
     assert upstream.restarts == 1
     assert hung not in children()

@@ -111,6 +111,7 @@ def schemas(draw):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(), st.lists(st.dictionaries(st.sampled_from("abc"), instances), min_size=1))
 def test_the_same_arguments_are_valid(schema, values):

@@ -23,6 +23,7 @@ from searchbus_contracts.resources import template_pattern
 from searchbus_edge.catalog import registry as module
 from searchbus_edge.catalog.registry import Offers, Registry
 from searchbus_runtime.pins import Held, Reviewed
+from searchbus_testing import known
 
 from ..conftest import dictionary_worker
 
@@ -68,7 +69,7 @@ async def test_a_tool_that_is_aside_is_on_its_own_endpoint_only(directory, broke
     for name, aside in (("roar", True), ("hiss", False)):
         worker.add_tool(structs.replace(say, name=name, toolset="zoo", aside=aside), None)
     await broker.connect(name="zoo").serve(worker)
-    await directory.refresh()
+    await known(directory, "zoo")
     assert names(registry, "zoo") == ["hiss", "roar"]
     assert "hiss" in names(registry)
     assert "roar" not in names(registry)
@@ -83,7 +84,7 @@ async def test_view_is_kept_until_something_changes(registry, directory, broker)
     other = before.tools["say"].descriptor
     worker.add_tool(structs.replace(other, toolset="zoo"), None)
     await broker.connect(name="zoo").serve(worker)
-    await directory.refresh()
+    await known(directory, "zoo")
     assert "zoo_say" in registry.view(None).tools
     assert "zoo_say" not in before.tools
     assert registry.toolsets == ["dictionary", "atlas", "zoo"]
@@ -108,7 +109,7 @@ async def test_unchanged_tool_keeps_its_validator(registry, directory, broker):
     worker = Worker("zoo")
     worker.add_tool(structs.replace(before["say"].descriptor, toolset="zoo"), None)
     await broker.connect(name="zoo").serve(worker)
-    await directory.refresh()
+    await known(directory, "zoo")
     after = registry.view(None).tools
     assert after["say"] is before["say"]
     assert after["atlas_look_up"] is taken
@@ -141,7 +142,7 @@ async def test_views_are_made_in_a_thread_before_a_change_is_published(
         structs.replace(registry.view(None).tools["say"].descriptor, toolset="zoo"), None
     )
     await broker.connect(name="zoo").serve(worker)
-    await directory.refresh()
+    await known(directory, "zoo")
     upcoming = registry._upcoming[None]
     assert registry.view(None) is upcoming
     assert "zoo_say" in upcoming.tools
@@ -174,7 +175,7 @@ async def test_own_tools_on_the_bus_are_listed_once(broker, directory, make_tool
     worker = Worker("connector")
     worker.add_tool(own, None)
     await broker.connect(name="connector").serve(worker)
-    await directory.refresh()
+    await known(directory, "connector")
     registry = Registry(directory, ("dictionary",), own=[own])
     assert names(registry).count("find") == 1
     assert "lazy_find" not in names(registry)
@@ -205,7 +206,7 @@ async def test_a_qualified_name_is_for_lists_of_several_toolsets(directory, brok
         tool = structs.replace(say, toolset="zoo", name=name, qualified_name=f"zoo__{name}")
         worker.add_tool(tool, None)
     await broker.connect(name="zoo").serve(worker)
-    await directory.refresh()
+    await known(directory, "zoo")
     registry = Registry(directory, ())
     assert {"zoo__say", "zoo__other", "say"} <= set(names(registry))
     assert registry.view(None).tool_of["zoo", "say"].name == "zoo__say"

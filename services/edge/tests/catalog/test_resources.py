@@ -18,6 +18,7 @@ from searchbus_contracts import (
 from searchbus_contracts.coverage import SourceCoverage
 from searchbus_edge.auth.signing import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.catalog.resources import Resources
+from searchbus_testing import known
 
 from ..conftest import uncounted
 
@@ -49,7 +50,7 @@ async def view(registry, directory, broker):
     worker = Worker("books")
     worker.add(Books())
     await broker.connect(name="books").serve(worker)
-    await directory.refresh()
+    await known(directory, "books")
     return registry.view(None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from contextlib import aclosing
 from functools import partial
@@ -27,7 +28,7 @@ from searchbus_edge.interfaces.console.app import POLICY
 from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import until
+from searchbus_testing import known, until
 
 KEY = "k" * 40
 API = "/console/api"
@@ -283,7 +284,7 @@ async def test_who_changes_something_is_in_the_audit_log(http, caplog):
     worker = Worker("attach")
     worker.add(Attach())
     await http.edge.bus.serve(worker)
-    await http.edge.directory.refresh()
+    await known(http.edge.directory, "attach")
     for action, digits in (("log", ["1"]), ("approve", []), ("approve", ["1"])):
         body = {"action": action, "servers": ["plain"], "digits": digits}
         answer = await http.post(f"{API}/attached", json=body, headers=TOKEN)
@@ -352,6 +353,7 @@ async def test_stream_sends_only_what_changed(http):
     """First everything; then nothing, until something changes."""
     edge = http.edge  # type: ignore[attr-defined]
     overview = edge.console._overview
+    gc.collect()  # what earlier tests left in this process is shown as well
     async with aclosing(overview.watch(everything=True)) as changes:
         first = await anext(changes)
         assert any(key.startswith("instance/things/") for key in first)

@@ -25,6 +25,7 @@ from searchbus_edge.mcp.extensions import MIME_TYPE
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
+from searchbus_testing import known
 
 UI = {"ui": {"resourceUri": "ui://far/chart", "visibility": ["model"]}}
 CSP = {"ui": {"csp": {"connectDomains": ["https://api.example"]}}}
@@ -64,7 +65,7 @@ async def url():
         edge_bus, EdgeSettings(), default_actor=Actor(subject="reader"), sources=()
     ) as edge:
         await edge_bus.serve(edge.connector)
-        await edge.directory.refresh()
+        await known(edge.directory, "far", "connector")
         server = await HttpServer.start(build_app(edge, Health()))
         yield server.url
         await edge.end_streams()

@@ -20,6 +20,7 @@ from searchbus_edge.mcp import fast
 from searchbus_edge.mcp.fast import FastWay
 from searchbus_edge.mcp.kernel import Kernel
 from searchbus_edge.tools.telemetry import Tracing
+from searchbus_testing import known
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", None]
 MODERN = "2026-07-28"
@@ -55,7 +56,7 @@ async def kinds(running):
             ToolDescriptor(name=name, toolset="kinds", description="x", input_schema=schema), answer
         )
     await running.broker.connect(name="kinds").serve(worker)
-    await running.edge.directory.refresh()
+    await known(running.edge.directory, "kinds")
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ async def test_tool_that_asks_for_input(post, running, revision):
         ToolDescriptor(name="ask", toolset="asking", description="x", input_schema=schema), ask
     )
     await running.broker.connect(name="asking").serve(worker)
-    await running.edge.directory.refresh()
+    await known(running.edge.directory, "asking")
     fast, responses = await post("tools/call", {"name": "ask", "arguments": {}}, revision)
     result = same(responses)["result"]
     assert fast
@@ -257,7 +258,7 @@ async def test_new_tools_are_listed(post, running, request):
         answer,
     )  # fmt: skip
     await running.broker.connect(name="late").serve(worker)
-    await running.edge.directory.refresh()
+    await known(running.edge.directory, "late")
     _, after = await post("tools/list", {}, "2025-11-25")
     names = [{t["name"] for t in same(r)["result"]["tools"]} for r in (before, after)]
     assert names[1] - names[0] == {"later"}

@@ -12,6 +12,7 @@ from searchbus_contracts import (
 )
 from searchbus_contracts.toolindex import FindReply, FindRequest, Found
 from searchbus_edge.mcp.fast_search import FastSearch
+from searchbus_testing import known
 
 MODERN = "2026-07-28"
 
@@ -55,7 +56,7 @@ async def search(running, monkeypatch):
 
     async def offer_search():
         await running.broker.connect(name="toolindex").serve(worker)
-        await running.edge.directory.refresh()
+        await known(running.edge.directory, "toolindex")
 
     async def send(params, revision, *, index=True, name="tools/search", path="/mcp"):
         if index:

@@ -15,6 +15,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault, ToolReply
 from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tools.call import ToolRequest
+from searchbus_testing import known
 
 
 class Wanted(Struct, forbid_unknown_fields=True):
@@ -139,5 +140,5 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     settings = convert(getattr(request, "param", {}), dict[str, Any])
     async with open_edge(broker.connect(name="edge"), EdgeSettings(**settings)) as edge:
         await edge.bus.serve(edge.connector)
-        await edge.directory.refresh()
+        await known(edge.directory, "shop", "connector")
         yield Bench(edge, shop)

@@ -249,7 +249,7 @@ async def test_time_that_ends_leaves_what_is_done(bench):
     """The step that ran is named; nothing of it runs on."""
     reply = await bench.run(
         FIND, {"id": "slow", "tool": "wait"}, output={"n": "$.found.results[0].id", "s": "$.slow"},
-        timeout_s=0.5,
+        timeout_s=3.0,
     )  # fmt: skip
     found = value(reply)
     assert found["output"] == {"n": "p0"}

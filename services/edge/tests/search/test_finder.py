@@ -26,6 +26,7 @@ from searchbus_contracts.toolindex import (
 from searchbus_edge.auth.signing import Cursors
 from searchbus_edge.search.finder import Finder
 from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_testing import known
 
 
 class Index:
@@ -88,7 +89,7 @@ async def index(broker):
 
 @pytest.fixture
 async def finder(bus, index, directory):
-    await directory.refresh()
+    await known(directory, "toolindex")
     return Finder(bus, directory, Cursors(b"k" * 32), LocalLimiter(0, 1), enabled=True)
 
 
@@ -99,7 +100,7 @@ async def test_search_is_offered_while_an_index_is_listed(bus, directory, broker
     worker = Worker("toolindex")
     worker.add(Index())
     await broker.connect(name="toolindex").serve(worker)
-    await directory.refresh()
+    await known(directory, "toolindex")
     assert Finder(*options, enabled=True).offered()
     assert not Finder(*options, enabled=False).offered()
 
@@ -182,7 +183,7 @@ async def books(broker, directory, finder):
     worker = Worker("books")
     worker.add(books)
     await broker.connect(name="books").serve(worker)
-    await directory.refresh()
+    await known(directory, "books")
     return books
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,22 @@ def test_stack_that_counts_its_clients_counts_this_one(tmp_path):
     pipe.close()
 
 
+def test_killed_stack_that_is_still_seen_is_started_again(tmp_path):
+    """Its pipe ends before its process is gone; the client does not take it for one that does not
+    count its clients, which it would not start."""
+    pipe = ClientPipe(make_pipe(tmp_path))
+    write_state(state(tmp_path))
+    with StackClient(tmp_path, None) as client:
+        assert client.find()
+        pipe.close()
+        assert client.find()
+        assert client.owns
+        # Another one, by `up`, in its place.
+        write_state(replace(state(tmp_path), started="", pid=os.getppid()))
+        assert client.find()
+        assert not client.owns
+
+
 def test_stack_that_is_gone_is_not_found(tmp_path):
     """Also while its pipe is still read: it is about to stop."""
     pipe = ClientPipe(make_pipe(tmp_path))
@@ -118,6 +135,27 @@ def test_stack_that_starts_or_stops_is_waited_for(tmp_path, processes):
     assert started == []
 
 
+def test_stack_that_claims_the_folder_first_is_joined(tmp_path, processes, monkeypatch):
+    """Where `searchbus up` begins in the same moment, the stack of the client ends at once."""
+    started = processes("false")
+    start = serving.subprocess.Popen
+    with StackClient(tmp_path, None) as client, (tmp_path / LOCK_FILE).open("w") as lock:
+
+        def start_after_the_other(*arguments, **options):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return start(*arguments, **options)
+
+        monkeypatch.setattr(serving.subprocess, "Popen", start_after_the_other)
+        thread = threading.Thread(target=client.join)
+        thread.start()
+        eventually(lambda: started and ends(started[0]) and not client.owns)
+        write_state(state(tmp_path))
+        thread.join(60)
+        assert client.state == state(tmp_path)
+        assert not client.owns
+    assert len(started) == 1
+
+
 def test_stack_that_ends_is_reported_with_its_log(tmp_path, processes):
     """At once, not after the time limit."""
     processes(sys.executable, "-c", "print('no port is free')")
@@ -132,7 +170,7 @@ def test_stack_that_ends_is_reported_with_its_log(tmp_path, processes):
 def test_own_stack_ends_when_the_host_ends_with_an_error(tmp_path, processes, monkeypatch):
     """The pipe is closed in any case."""
     started = processes(*SLEEP)
-    states = [None, None, state(tmp_path)]
+    states = [None, None, state(tmp_path), state(tmp_path)]
     monkeypatch.setattr(serving, "read_state", lambda folder: states.pop(0))
     with pytest.raises(RuntimeError), StackClient(tmp_path, None) as client:
         client.join()

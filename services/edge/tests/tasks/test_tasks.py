@@ -288,8 +288,8 @@ async def test_a_task_outlives_its_edge_where_the_call_may_be_repeated(fleet):
         await until(lambda: len(fleet.work.calls) == 2)
     await fleet.stop_first()
     async with client_of(fleet.urls[1], Polling()) as client:
-        assert await status_of(client, read) == "working"
-        await until(lambda: len(fleet.work.calls) == 3)
+        while len(fleet.work.calls) < 3:  # the last beat of the first edge may come late
+            assert await status_of(client, read) == "working"
         fleet.work.go.set()
         assert (await ended(client, read))["result"]["content"][0]["text"] == "done"
         failed = await ask(client.session, "tasks/get", written)

@@ -36,7 +36,7 @@ from searchbus_edge.tools.call import (
 from searchbus_edge.tools.limits import LocalLimiter, SharedLimiter
 from searchbus_edge.tools.reply import Reply
 from searchbus_edge.tools.resolve import Resolver, Target
-from searchbus_testing import until
+from searchbus_testing import known, until
 
 from ..conftest import Nothing
 
@@ -363,7 +363,7 @@ async def test_cap_ends_an_own_tool_too(build, registry, directory, reader, brok
     worker = Worker("toolindex")
     worker.add(Index())
     await broker.connect().serve(worker)
-    await directory.refresh()
+    await known(directory, "toolindex")
     view = registry.view(None)
     view.tools.update({own.name: ListedTool(own.name, own, "") for own in own_tools()})
     calls, query = build(timeout_cap_s=0.05), {"query": "words"}

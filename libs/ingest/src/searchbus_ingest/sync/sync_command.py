@@ -18,7 +18,6 @@ import typer
 from searchbus_cli.output import echo, fail, print_error, tell
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_runtime import data_folder, find_bus
-from searchbus_runtime.config_file import WrongSettingsError
 from searchbus_runtime.files import file_stamp
 from searchbus_runtime.wording import CommandError
 
@@ -147,7 +146,6 @@ class _Run:
         self._as_json = as_json
         self._verbose = verbose
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._told = ""
 
     async def once(self, rows: list[SourceRow] | tuple[SourceRow, ...], *, progress: bool) -> None:
         """Sync each source once."""
@@ -167,7 +165,7 @@ class _Run:
         try:
             while True:
                 stamp = file_stamp(file) if file is not None else None
-                if stamp != seen and not (wait and not self._is_up(folder)):
+                if stamp != seen and not (wait and find_bus(folder) is None):
                     seen, wait = stamp, False
                     self._follow(tasks, read)
                 for task in tasks.values():
@@ -178,18 +176,6 @@ class _Run:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
-
-    def _is_up(self, folder: Path) -> bool:
-        """Whether there is a bus. What is wrong with its settings or keys is said once: with exit
-        code 2 this process would end the stack that it belongs to.
-        """
-        try:
-            return find_bus(folder) is not None
-        except (Fault, WrongSettingsError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                print_error(self._told)
-            return False
 
     def _follow(
         self, tasks: dict[SourceRow, asyncio.Task[None]], read: Callable[[], tuple[SourceRow, ...]]

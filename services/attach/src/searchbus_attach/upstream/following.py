@@ -23,6 +23,7 @@ import anyio
 from mcp import MCPError
 
 from searchbus_bus import Call
+from searchbus_bus.tasks import within
 
 from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
@@ -99,18 +100,19 @@ class Following:
         connection.doubtful.clear()
         asked_s = time.monotonic()
         wait_s = self._server.ping_timeout_s
-        with anyio.move_on_after(wait_s) as scope:
-            try:
-                await connection.session.ping()
-            except MCPError as error:
-                if is_over(error):
-                    connection.give_up()
-            connection.note_activity()
-        if scope.cancelled_caught and connection.active_s < asked_s:
-            connection.hung = True
-            told = "it answered neither a call nor a ping"
-            advice = "if it does one thing at a time, set a larger 'ping_timeout_s'"
-            connection.give_up(ServerProblem(f"{told} of {wait_s:g} s; {advice}", told))
+        try:
+            await within(connection.session.ping(), wait_s)
+        except TimeoutError:
+            if connection.active_s < asked_s:
+                connection.hung = True
+                told = "it answered neither a call nor a ping"
+                advice = "if it does one thing at a time, set a larger 'ping_timeout_s'"
+                connection.give_up(ServerProblem(f"{told} of {wait_s:g} s; {advice}", told))
+            return
+        except MCPError as error:
+            if is_over(error):
+                connection.give_up()
+        connection.note_activity()
 
     @property
     def _idle_in_s(self) -> float:

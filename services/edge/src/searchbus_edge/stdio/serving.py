@@ -85,11 +85,12 @@ class StackClient:
         """Join the stack that runs or starts, or start one; blocks. Raises StackError."""
         give_up_s = time.monotonic() + START_TIMEOUT_S
         with self._turn(give_up_s):
-            # One that is claimed and has no state starts or stops.
-            while not self.find() and is_claimed(self._folder):
-                self._wait(give_up_s)
-            if self.state is None:
-                self._start(give_up_s)
+            while not self.find():
+                # One that is claimed and has no state starts or stops.
+                if is_claimed(self._folder):
+                    self._wait(give_up_s)
+                else:
+                    self._start(give_up_s)
         assert self.state is not None
         return self.state
 
@@ -97,15 +98,19 @@ class StackClient:
         """Join the stack that runs now; False where none runs."""
         # The pipe first: a stack that still publishes its state after that waits for this client.
         reference = join_clients(self._folder, self._toolset)
-        self.state = read_state(self._folder)
+        before, self.state = self.state, read_state(self._folder)
         if self.state is None:
             if reference is not None:
                 os.close(reference)
             return False
-        self._hold(reference)
+        # One that was killed may be seen for a moment, with its pipe closed already. Whether a
+        # stack counts its clients does not change as long as it runs.
+        if reference is not None or before is None or not self.state.is_same(before):
+            self._hold(reference)
         return True
 
     def _start(self, give_up_s: float) -> None:
+        """Start a stack; returns when one is up, or where another one claimed the folder first."""
         reader = make_pipe(self._folder)
         try:
             self._hold(join_clients(self._folder, self._toolset))
@@ -123,12 +128,14 @@ class StackClient:
         # It must not stay as a zombie, which would look as if it ran.
         threading.Thread(target=process.wait, daemon=True).start()
         try:
-            while (state := read_state(self._folder)) is None:
+            while read_state(self._folder) is None:
+                if process.returncode is not None and is_claimed(self._folder):
+                    self._hold(None)  # nobody reads that pipe
+                    return
                 self._wait(give_up_s, process)
         except BaseException:
             self._hold(None)  # which ends it
             raise
-        self.state = state
 
     def _wait(self, give_up_s: float, process: subprocess.Popen[bytes] | None = None) -> None:
         if process is not None and process.returncode is not None:
