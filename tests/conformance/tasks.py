@@ -71,11 +71,11 @@ class TaskTools(Toolset, name=TOOLSET):
         return text("Both are known.")
 
     # The first round is answered at once, and asks; the second one takes long enough for a task.
-    @tool(title="test_tool_with_task", task_after_ms=2_000, client_capabilities=(TASKS,))
+    @tool(title="test_tool_with_task", task_after_ms=5_000, client_capabilities=(TASKS,))
     async def test_tool_with_task(self, call: Call, _: Nothing) -> ToolReply:
         """Conformance fixture test_tool_with_task."""
         name = answered(call, "user_name", "name")
         if not isinstance(name, str):
             return ask(user_name=elicit("What is your name?", name="string"))
-        await asyncio.sleep(4)
+        await asyncio.sleep(7)
         return text(f"Hello, {name}!")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 
-from .npm import SUITE, inspector
+from .npm import conformance, inspector
 
 pytestmark = pytest.mark.slow
 
@@ -27,13 +26,11 @@ def endpoint(start_stack, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_conformance_suite_passes_but_for_the_baseline(node, endpoint, revision, tmp_path):
     """Every server scenario of the revision, through the whole path."""
-    done = subprocess.run(
-        [node, SUITE, "server", "--url", f"{endpoint}/mcp/conformance", "--suite", "all",
-         "--spec-version", revision, "--expected-failures",
-         Path(__file__).with_name(f"baseline-{revision}.yml"), "-o", tmp_path],
-        capture_output=True, text=True, timeout=800,
+    expected = Path(__file__).with_name(f"baseline-{revision}.yml")
+    conformance(
+        node, f"{endpoint}/mcp/conformance", revision, tmp_path,
+        "--suite", "all", "--expected-failures", str(expected),
     )  # fmt: skip
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
 
 
 EXTENSIONS = [
@@ -48,12 +45,15 @@ EXTENSIONS = [
 @pytest.mark.parametrize("scenario", EXTENSIONS)
 def test_a_scenario_of_an_extension_passes(node, endpoint, scenario, tmp_path):
     """They are on no revision's list, so each is forced."""
-    done = subprocess.run(
-        [node, SUITE, "server", "--url", f"{endpoint}/mcp/conformance", "--scenario", scenario,
-         "--spec-version", "2026-07-28", "--force", "-o", tmp_path],
-        capture_output=True, text=True, timeout=800,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    conformance(
+        node,
+        f"{endpoint}/mcp/conformance",
+        "2026-07-28",
+        tmp_path,
+        "--scenario",
+        scenario,
+        "--force",
+    )
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/fomc"])
