@@ -21,8 +21,8 @@ setup: ## .venv with packages, model and searchbus; returns at once when it is u
 	@scripts/setup
 run: setup ## start the stack on this machine, show that it works, stay up (PORT=8080 DATA=folder)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" scripts/run $(if $(DATA),--data "$(DATA)") --port "$(PORT)"
-test: setup ## the tests that need nothing but this machine, in about five minutes
-	@$(PYTEST) -n 4 -m "not slow"
+test: setup ## the tests that need nothing but this machine, in about four minutes
+	@$(PYTEST) -n 5 -m "not slow"
 test-all: setup ## and those with containers, npm, linters of manifests and long storms
 	@$(PYTEST) -n 6
 check: setup ## lint, format, types; types also as on macOS

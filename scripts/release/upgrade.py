@@ -21,7 +21,7 @@ from .changes import RefusedError
 TEXT = "The lighthouse keeper of Skerryvore counts puffins on Tuesdays."
 QUESTION = "who counts puffins"
 _START_TIMEOUT_S = 300
-_STOP_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 150
 _COMMAND_TIMEOUT_S = 300
 _WIRE = "from searchbus_contracts.catalog import CONTRACT_VERSION as v; print(v)"
 

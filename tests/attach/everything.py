@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from searchbus_testing.folders import locked
+
 __all__ = ["install_everything"]
 
 FOLDER = Path(__file__).parents[2] / "build" / "everything"
@@ -22,6 +24,13 @@ def install_everything() -> list[str]:
     if node is None or npm is None:
         pytest.skip("the server `everything` needs Node.js and npm")
     package = FOLDER / "node_modules" / _PACKAGE / "package.json"
+    # Several processes of one run of the tests may need it.
+    with locked(FOLDER.with_suffix(".lock")):
+        _install(npm, package)
+    return [node, str(package.parent / "dist" / "index.js"), "stdio"]
+
+
+def _install(npm: str, package: Path) -> None:
     if not package.exists() or json.loads(package.read_text())["version"] != VERSION:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (FOLDER / "package.json").write_text('{"private": true}')
@@ -35,4 +44,3 @@ def install_everything() -> list[str]:
             pytest.skip("npm does not install the server `everything` in ten minutes")
         if done.returncode != 0 or not package.exists():
             pytest.skip(f"npm cannot install the server `everything`: {done.stderr[-500:]}")
-    return [node, str(package.parent / "dist" / "index.js"), "stdio"]

@@ -13,7 +13,7 @@ from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import until
+from searchbus_testing import known, until
 
 from .conftest import EVERYBODY
 
@@ -36,7 +36,7 @@ async def test_another_searchbus_is_attached(serve_attached):
     bus = MemoryBroker().connect(name="other")
     async with open_edge(bus, EdgeSettings(), default_actor=EVERYBODY) as edge:
         await bus.serve(edge.connector)
-        await edge.directory.refresh()
+        await known(edge.directory, "connector")
         server = await HttpServer.start(build_app(edge, Health()))
         try:
             url = await serve_attached(f'[servers.other]\nurl = "{server.url}/mcp"\n', "other")

@@ -72,7 +72,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                             times.append(b)
     finally:
         stack.terminate()
-        stack.wait(40)
+        stack.wait(150)
         await store.close()
         await embedder.close()
     base = statistics.median(straight)

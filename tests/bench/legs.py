@@ -57,8 +57,8 @@ async def compare(
             scores["served"].append(ndcg(found, gold))
             scores["recall"].append(recall(found, gold, 10))
             query = await embedder.embed_query(question)
-            legs = await store._candidates(_COLLECTION, query, is_live, _PASSAGES)
-            for name, candidates in zip(("dense", "bm25"), legs, strict=True):
+            dense, bm25, _ = await store._candidates(_COLLECTION, query, is_live, _PASSAGES)
+            for name, candidates in (("dense", dense), ("bm25", bm25)):
                 records = await store.get(_COLLECTION, [c.id for c in candidates])
                 keys = list(dict.fromkeys(r.payload["document_id"] for r in records))
                 scores[name].append(ndcg(keys, gold))

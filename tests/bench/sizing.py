@@ -68,7 +68,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         found |= await _load(folder, reference)
     finally:
         stack.send_signal(signal.SIGTERM)
-        stack.wait(60)
+        stack.wait(150)
         shutil.rmtree(folder, ignore_errors=True)
     return found
 

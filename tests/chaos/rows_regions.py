@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 from .client import Client, Outcome, counts
@@ -11,6 +12,7 @@ from .fleet import READY_S, Fleet
 from .proxy import Fault
 from .regions import Regions
 from .scorecard import Measurement, at_most
+from .worker import LONG_MS, TIMEOUT_MS
 
 __all__ = ["regions"]
 
@@ -26,12 +28,16 @@ async def regions(folder: Path, *, short: bool) -> list[Measurement]:
     async with Regions(folder / "nats") as both, Fleet(folder, cluster=0) as fleet:
         fleet.nats += both.east
         await fleet.edge()
-        near = fleet.start("tests.chaos.worker")
-        fleet.start("tests.chaos.worker", nats_url=",".join(server.url for server in both.west))
+        # The short form also runs on busy machines: nothing may fail there for want of time.
+        timeout_ms = LONG_MS if short else TIMEOUT_MS
+        near = fleet.start("tests.chaos.worker", chaos_timeout_ms=timeout_ms)
+        west = ",".join(server.url for server in both.west)
+        fleet.start("tests.chaos.worker", chaos_timeout_ms=timeout_ms, nats_url=west)
         await fleet.ready(workers=2)
         async with Client(fleet.ports, short=short) as client:
+            load = partial(client.load, rate_per_s=RATE_PER_S, deadline_s=timeout_ms / 1000)
             both.cut(Fault.STALL)
-            local = await client.load(rate_per_s=RATE_PER_S, seconds=6.0 if short else away_s)
+            local = await load(seconds=6.0 if short else away_s)
             both.cut(Fault.NONE)
             await _healed(client)
             await fleet.ready(workers=2)
@@ -39,13 +45,13 @@ async def regions(folder: Path, *, short: bool) -> list[Measurement]:
             near.terminate()
             await asyncio.to_thread(near.wait, READY_S)
             # A worker that stops says so, and finishes what it has.
-            remote = await client.load(rate_per_s=RATE_PER_S, seconds=5)
+            remote = await load(seconds=5)
 
             both.cut(Fault.STALL)
             nobody = await client.load(rate_per_s=RATE_PER_S, seconds=away_s)
             both.cut(Fault.NONE)
             healed_s = await _healed(client)
-            after = await client.load(rate_per_s=RATE_PER_S, seconds=2)
+            after = await load(seconds=2)
     typed = [o for o in nobody if (o.kind, o.code) == ("error", "unavailable")]
     late = [o for o in nobody if o.started_s > nobody[0].started_s + settled_s]
     return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -176,12 +175,12 @@ class ControlPlane:
         def served() -> bool:
             found = self.get(path)
             version = found["spec"]["versions"][0]["name"]
-            root = f"/apis/{found['spec']['group']}/{version}"
-            return self.client.get(root).status_code == 200
+            answer = self.client.get(f"/apis/{found['spec']['group']}/{version}")
+            plural = found["spec"]["names"]["plural"]
+            # The list of resources may lag behind the route by a moment.
+            return answer.is_success and plural in {r["name"] for r in answer.json()["resources"]}
 
         eventually(served, timeout_s=_START_S)
-        # The list of resources may lag behind the route by a moment.
-        time.sleep(0.2)
 
     def _run(self, program: str, *arguments: str) -> None:
         log = (self.folder / f"{program}.log").open("wb")

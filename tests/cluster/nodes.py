@@ -57,15 +57,20 @@ class PlayedNodes:
         while not self._stopped.wait(_TURN_S):
             if self.paused.is_set():
                 continue
-            closed = {
-                name_of(n)
-                for n in self._plane.get("/api/v1/nodes")["items"]
-                if n["spec"].get("unschedulable")
-            }
-            for pod in self._plane.get("/api/v1/pods")["items"]:
-                # Somebody else may have changed or removed it meanwhile: the next turn sees that.
-                with suppress(Refused, httpx.TransportError):
-                    self._turn(pod, closed)
+            # A store that is slow for a moment: the next turn asks again.
+            with suppress(Refused, httpx.TransportError):
+                self._play_once()
+
+    def _play_once(self) -> None:
+        closed = {
+            name_of(n)
+            for n in self._plane.get("/api/v1/nodes")["items"]
+            if n["spec"].get("unschedulable")
+        }
+        for pod in self._plane.get("/api/v1/pods")["items"]:
+            # Somebody else may have changed or removed it meanwhile: the next turn sees that.
+            with suppress(Refused, httpx.TransportError):
+                self._turn(pod, closed)
 
     def _turn(self, pod: Document, closed: set[str]) -> None:
         meta = pod["metadata"]

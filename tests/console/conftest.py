@@ -22,6 +22,7 @@ from searchbus_edge.interfaces.console.access import console_token
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
+from searchbus_testing import known
 from searchbus_testing.folders import locked
 
 from .hostile import Thing, attached_worker, documents_worker, hostile_worker, parts
@@ -118,12 +119,13 @@ async def serve_console(tmp_path) -> AsyncIterator[Any]:
 
         async def start(workers: Sequence[Worker] = (), **settings: Any) -> Console:
             broker = MemoryBroker()
-            for worker in workers or (hostile_worker(), documents_worker(), attached_worker()):
+            served = workers or (hostile_worker(), documents_worker(), attached_worker())
+            for worker in served:
                 await broker.connect(name=worker.service).serve(worker)
             given = EdgeSettings(data_dir=tmp_path, state_key=KEY, **settings)
             edge = await stack.enter_async_context(open_edge(broker.connect(name="edge"), given))
             await edge.bus.serve(edge.connector)
-            await edge.directory.refresh()
+            await known(edge.directory, "connector", *(worker.service for worker in served))
             server = await HttpServer.start(build_app(edge, Health()))
             stack.push_async_callback(server.stop)
             stack.callback(edge.console.close if edge.console else lambda: None)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from searchbus_testing import SEARCHBUS, Terminal, run_command
 
 
+@pytest.mark.slow
 def test_first_run_says_what_to_do_next_and_purge_leaves_nothing(tmp_path, monkeypatch):
     """Nine lines, whose commands work; then no file is left that searchbus does not know."""
     monkeypatch.setenv("SEARCHBUS_EMBEDDER", "hash")

@@ -142,7 +142,7 @@ async def test_stdio_joins_the_running_stack(stack, fomc):
         assert not result.is_error
 
 
-@pytest.mark.parametrize("toolset", ["nope", "nope\nmore"])
+@pytest.mark.parametrize("toolset", [pytest.param("nope", marks=pytest.mark.slow), "nope\nmore"])
 def test_stdio_refuses_a_toolset_that_the_running_stack_has_not(stack, toolset):
     """With the toolsets that it has."""
     process = stack.spawn("stdio", "--toolset", toolset, stdin=PIPE, stderr=PIPE)

@@ -19,6 +19,7 @@ from searchbus_cli.secure import Security
 from searchbus_runtime.services import bus_users
 from searchbus_testing import Stack
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 # ---- a tool in an existing toolset: lines added to its module ----

@@ -13,7 +13,7 @@ import pytest
 from searchbus_bus import Call, Worker, connect, endpoint
 from searchbus_contracts import Fault
 from searchbus_contracts.headers import Ping, Pong
-from searchbus_testing import free_port
+from searchbus_testing import free_port, until
 
 from . import engine
 
@@ -134,6 +134,8 @@ async def test_killed_server_comes_back_and_everybody_finds_it(server):
     await worker.serve(echo_worker())
     assert await ask(client)
     await asyncio.to_thread(server.restart)
+    # A container may take longer to start than a request waits for its bus.
+    await until(lambda: client.transport.connected and worker.transport.connected)
     assert (await ask(client, timeout_s=20.0)).instance == "me"
     for bus in (worker, client):
         await bus.close()

@@ -182,6 +182,7 @@ async def mixed(stack, count: int) -> list[tuple[str, str]]:
         return await asyncio.gather(*(one(number) for number in range(count)))
 
 
+@pytest.mark.slow
 async def test_a_thousand_mixed_requests_are_a_thousand_connected_traces(stack, collector):
     """Every trace is one tree below the client's span; none is lost, none mixed with another."""
     asked = await mixed(stack, 1000)

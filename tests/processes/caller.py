@@ -23,7 +23,9 @@ class Caller:
     def __init__(self, url: str, token: str) -> None:
         self.token = token
         self.outcomes: Counter[str] = Counter()
-        self._http = httpx.AsyncClient(base_url=url, timeout=60)
+        # The edge closes idle connections after five seconds, as httpx does: one of both is sooner.
+        limits = httpx.Limits(keepalive_expiry=1)
+        self._http = httpx.AsyncClient(base_url=url, timeout=60, limits=limits)
         self._numbers = itertools.count()
         self._running: set[asyncio.Task[None]] = set()
 

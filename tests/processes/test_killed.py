@@ -18,6 +18,7 @@ from searchbus_testing import alive, descendants, eventually
 from searchbus_vectors import Equals, open_store
 
 
+@pytest.mark.slow
 def test_dead_service_is_started_again_and_ctrl_c_leaves_no_process(start_stack, tmp_path):
     """kill -9 of a service heals; SIGINT stops every process."""
     stack = start_stack(tmp_path)
@@ -48,6 +49,7 @@ def test_kill_minus_nine_of_up_leaves_no_orphans(start_stack, tmp_path):
     eventually(lambda: not alive(pids), timeout_s=300)
 
 
+@pytest.mark.slow
 def test_make_run_shows_that_it_works_and_stays_up(tmp_path):
     """From the documentation to a traced answer; Ctrl-C ends it, and no process is left."""
     root = Path(__file__).parents[2]

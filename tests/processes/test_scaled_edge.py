@@ -12,6 +12,7 @@ import pytest
 
 from searchbus_testing import Stack, eventually
 
+pytestmark = pytest.mark.slow
 CONNECTIONS = 40
 HEADERS = {
     "Accept": "application/json, text/event-stream",

@@ -147,7 +147,8 @@ def test_handshake_is_answered_before_there_is_a_stack(tmp_path):
     ask_and_leave(host)
 
 
-@pytest.mark.parametrize("how", ["closes", pytest.param("is killed", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["closes", "is killed"])
 def test_client_that_leaves_while_its_stack_starts_leaves_nothing_behind(tmp_path, how):
     """Standard input is read from the first moment; the kernel closes the pipe of a killed one."""
     data = tmp_path / "data"
@@ -162,6 +163,7 @@ def test_client_that_leaves_while_its_stack_starts_leaves_nothing_behind(tmp_pat
     eventually(lambda: host.left() == [], timeout_s=300)
 
 
+@pytest.mark.slow
 def test_client_that_leaves_while_it_waits_for_a_stack_ends(tmp_path):
     """It starts none after that, since nobody reads the answer; a call is not waited for."""
     data = tmp_path / "data"
@@ -222,6 +224,7 @@ async def test_two_hosts_start_at_once_and_share_one_stack(tmp_path):
     assert processes(data) == {}
 
 
+@pytest.mark.slow
 async def test_killed_host_leaves_nothing_behind(tmp_path):
     """It cannot say goodbye: the kernel closes its end of the pipe."""
     async with asyncio.timeout(STACK_TIMEOUT_S), host(tmp_path, "--toolset", "ddg") as client:

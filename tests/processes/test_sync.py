@@ -13,7 +13,8 @@ import pytest
 from searchbus_testing import Stack, eventually
 
 pytestmark = pytest.mark.slow
-COUNT = 240
+COUNT = 600
+"""The kill comes while they are sent."""
 
 
 def write_documents(folder: Path, count: int = COUNT) -> Path:

@@ -11,11 +11,14 @@ from typing import Any
 
 from nats.aio.client import Client
 
+from searchbus_bus import Bus
 from searchbus_bus.nats.overrides import BusClient
+from searchbus_bus.transport import ServiceRecord
 from searchbus_cli.secure import BUS, accounts, new_seed, public_key, store_account, with_buckets
 from searchbus_runtime.services import bus_users
+from searchbus_testing import until
 
-__all__ = ["LockedBus", "write_locked_configuration"]
+__all__ = ["LockedBus", "worker_of", "write_locked_configuration"]
 
 
 OnError = Callable[[Exception], Awaitable[None]]
@@ -23,6 +26,15 @@ OnError = Callable[[Exception], Awaitable[None]]
 
 async def quiet(error: Exception) -> None:
     """The server reports every refusal; most tests look at the effect."""
+
+
+async def worker_of(bus: Bus, service: str) -> ServiceRecord:
+    """A worker of a service, once it answers: a busy one may miss the first question."""
+
+    async def found() -> ServiceRecord | None:
+        return next((w for w in await bus.workers() if w.service == service), None)
+
+    return await until(found)
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,7 @@ async def test_a_service_receives_nothing_beyond_its_list(bus, name):
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
+@pytest.mark.slow
 async def test_a_reply_to_oneself_opens_no_subject(bus, name):
     """A service sends itself a message whose reply subject is another's, and then "replies"."""
     own = {s for s in everything() if may_publish(name, s) and may_subscribe(name, s)}

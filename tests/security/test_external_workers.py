@@ -317,7 +317,7 @@ async def test_a_call_is_cancelled_when_its_client_leaves(
 def test_a_worker_that_stops_finishes_its_calls(bus: Bus, example: Example, worker: Worker) -> None:
     """The call that it has is answered, and it ends with success; later calls find no worker."""
     messages: list[dict[str, Any]] = []
-    arguments = {**example.long, "pause_ms": 300}
+    arguments = {**example.long, "pause_ms": 600}
     call = threading.Thread(
         target=lambda: messages.extend(
             bus.messages(example, "tools/call", name=example.tool, arguments=arguments)

@@ -23,6 +23,7 @@ from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.plans.checking import Plan
 from searchbus_edge.plans.running import Plans
 from searchbus_edge.settings import EdgeSettings
+from searchbus_testing import known
 
 NUMBER = int(os.environ.get("SEARCHBUS_FUZZED_PLANS", "400"))
 FIRST = int(os.environ.get("SEARCHBUS_FIRST_PLAN", "0"))
@@ -164,7 +165,7 @@ async def test_no_plan_shows_or_calls_a_hidden_tool(caller):
     settings = EdgeSettings(joined_endpoints={"desk": ("office",)})
     async with open_edge(broker.connect(name="edge"), settings) as edge:
         await edge.bus.serve(edge.connector)
-        await edge.directory.refresh()
+        await known(edge.directory, "office", "connector")
         assert HIDDEN in edge.registry.view(None).tools
         plans = Plans(edge.registry, edge.http_calls._calls)
 

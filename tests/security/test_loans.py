@@ -45,10 +45,11 @@ from searchbus_contracts import Actor, ErrorCode, Fault, ToolCall, ToolReply, en
 from searchbus_contracts.services import Service, publishes, subscribes
 from searchbus_contracts.subjects import inbox_prefix
 from searchbus_runtime.services import bus_users
-from searchbus_testing import NatsServer, eventually, run_command, until
+from searchbus_testing import NatsServer, eventually, known, run_command, until
 
-from .locked_bus import quiet
+from .locked_bus import quiet, worker_of
 
+pytestmark = pytest.mark.slow
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 LENT = {"find", "missing", "steps", "hold", "table", "who"}
 SECRETS = ("payroll", "salaries", "redp", "close_deal", "sales-team")
@@ -435,6 +436,7 @@ async def test_nothing_of_the_lender_is_in_the_borrowers_accounts_but_what_is_le
     edge = await lent.member("blue", "edge", signs=True)
     directory = Directory(edge)
     await directory.start()
+    await known(directory, "connector", "toolindex", "loan-red")
     tools = {c.service: {(t.toolset, t.name) for t in c.tools} for c in directory.catalogs}
     assert tools.keys() == {"connector", "toolindex", "loan-red"}
     assert tools["loan-red"] == {("crm", name) for name in LENT}
@@ -446,7 +448,7 @@ async def test_nothing_of_the_lender_is_in_the_borrowers_accounts_but_what_is_le
                 edge.subjects.resource(toolset, verb), {}, dict, service="loan-red", timeout_s=5
             )
     # Who pings for parts lets the edge note its clients from then on.
-    (loan,) = [worker for worker in await edge.workers() if worker.service == "loan-red"]
+    loan = await worker_of(edge, "loan-red")
     for _ in range(2):
         pong = await edge.live("loan-red", loan.instance, 60)
         assert pong is not None

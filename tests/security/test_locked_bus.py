@@ -34,7 +34,7 @@ from searchbus_runtime.services import bus_users
 from searchbus_testing import run_command, until
 from searchbus_testing.certificates import self_signed
 
-from .locked_bus import LockedBus
+from .locked_bus import LockedBus, worker_of
 
 
 async def as_service(bus: LockedBus, name: str) -> Bus:
@@ -201,7 +201,7 @@ async def test_large_replies_and_catalogues_arrive(locked_bus):
     )  # fmt: skip
     assert len(document.text) == 6_000_000
     for bus in (edge, toolindex):
-        (found,) = [w for w in await bus.workers() if w.service == "retrieval"]
+        found = await worker_of(bus, "retrieval")
         catalog = await bus.request(
             bus.subjects.catalog("retrieval", found.catalog), CatalogRequest(), Catalog,
             service="retrieval", timeout_s=120,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
+
+from searchbus_testing import free_port
 
 from ..conformance.npm import run_install
 from .conftest import RESOURCE
@@ -24,8 +25,7 @@ def issuer():
     done = run_install()
     if done.returncode != 0:
         pytest.skip(f"npm cannot install the provider: {done.stderr[-300:]}")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     script = ROOT / "build" / "node" / "idp.mjs"
     script.write_text((Path(__file__).with_name("idp.mjs")).read_text())
     process = subprocess.Popen(

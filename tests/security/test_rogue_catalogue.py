@@ -21,7 +21,7 @@ from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.pins import PinFile
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import messages, until
+from searchbus_testing import known, messages, until
 
 TOOL = ToolDescriptor(
     name="read", toolset="files", description="Read a file.", required_roles=(),
@@ -49,7 +49,7 @@ class Client:
 
     async def serve(self, service: str, *tools: ToolDescriptor) -> Serving:
         serving = await self.broker.connect(name=service).serve(worker(service, *tools))
-        await self.edge.directory.refresh()
+        await known(self.edge.directory, service)
         return serving
 
     async def send(self, method: str, **params: Any) -> Any:

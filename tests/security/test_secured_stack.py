@@ -20,6 +20,7 @@ from searchbus_testing import Stack, eventually, until
 
 from .test_extensions import ask
 
+pytestmark = pytest.mark.slow
 PAID_KEY = "tvly-canary-key-4711"
 WORD = "canaryquery0815"
 PASSWORD = "canary-proxy-password"

@@ -139,7 +139,7 @@ async def test_services_of_a_tenant_find_each_other_and_nobody_else(shared, monk
         workers.append((await retrieval.serve(worker), retrieval))
         edges[tenant] = await member(url, out, tenant, "edge", monkeypatch)
     for tenant, edge in edges.items():
-        assert len(await edge.workers(quiet_s=0.5)) == 1
+        assert len(await edge.workers(quiet_s=3.0)) == 1
         document = await edge.request(
             edge.subjects.endpoint("retrieval", "get"), GetRequest(document_id="x"), Document,
             service="retrieval", timeout_s=60,

@@ -20,6 +20,7 @@ from searchbus_upstream import Pace, SharedCache
 
 from .world import World, simulate
 
+pytestmark = pytest.mark.slow
 SHIPPED = DdgSettings()
 REPLY_S = 0.5
 TIMEOUT_S = 30.0

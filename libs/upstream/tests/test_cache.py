@@ -96,12 +96,13 @@ async def test_first_caller_may_leave(buckets):
     waiting[0].cancel()
     assert (await waiting[1]).value == (await waiting[2]).value == b"answer 1"
     assert (upstream.calls, upstream.cancelled) == (1, 0)
+    upstream.seconds = 3600
     alone = asyncio.create_task(get(cache, upstream, request="alone"))
-    await asyncio.sleep(0.05)
+    await until(lambda: upstream.calls == 2)
     alone.cancel()
     await asyncio.gather(alone, return_exceptions=True)
-    await asyncio.sleep(0.05)
-    assert upstream.cancelled == 1
+    await until(lambda: upstream.cancelled == 1)
+    upstream.seconds = 0
     assert (await get(other, upstream, request="alone")).value == b"answer 3"
 
 

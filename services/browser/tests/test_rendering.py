@@ -136,9 +136,10 @@ async def test_windows_dialogs_downloads_permissions_and_workers_open_nothing(re
 
 
 async def test_an_endless_script_costs_itself_only(chromium, web, monkeypatch):
-    monkeypatch.setattr(rendering, "_TAKE_S", 2.0)
-    render = Pages(renderer(chromium, web, settle_s=1.0))
-    assert "do not end" in await failure(render, "<script>while (true) {}</script>")
+    with monkeypatch.context() as patch:
+        patch.setattr(rendering, "_TAKE_S", 2.0)
+        render = Pages(renderer(chromium, web, settle_s=1.0))
+        assert "do not end" in await failure(render, "<script>while (true) {}</script>")
     assert "<p>next" in (await Pages(renderer(chromium, web))("<p>next")).html
 
 

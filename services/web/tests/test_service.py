@@ -233,7 +233,7 @@ async def test_failing_provider_is_named_in_a_note(web, word):
     """The others' results are returned within the caller's time."""
     web.fake.calls.clear()
     await web.start(web_providers=("tavily", "ddg"), **KEYS)
-    answer = await web.call("web_search", query=f"whales {word}", timeout_s=4.0)
+    answer = await web.call("web_search", query=f"whales {word}", timeout_s=20.0)
     assert len(answer["results"]) == DEFAULT_RESULTS
     assert any(note.startswith("tavily failed (") for note in answer["notes"])
 
@@ -244,7 +244,7 @@ async def test_stale_results_are_marked_while_the_provider_fails(web):
     await web.start(**KEYS, web_cache_ttl_s=0)
     fresh = await web.call("web_search", query="whales")
     web.fake.latency_s = 60
-    stale = await web.call("web_search", query="whales", timeout_s=3.0)
+    stale = await web.call("web_search", query="whales", timeout_s=10.0)
     assert stale["results"] == fresh["results"]
     assert "from before" in stale["notes"][0]
 

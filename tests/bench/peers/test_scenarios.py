@@ -85,6 +85,7 @@ async def _sdk(start: Starter, _: int) -> Running:
     return await start.server((sys.executable, SERVERS / "python_sdk.py"), ("sdk",))
 
 
+@pytest.mark.slow
 async def test_the_bench_runs(tmp_path: Path) -> None:
     """Two servers without any installation, and every scenario for part of a second."""
     raw, times = replace(bare(), name="raw"), Times(1, 0.1, 0.4, 0.15, 3, 100)

@@ -255,9 +255,12 @@ async def test_without_the_store_a_crawl_ends_as_ever(sites):
 async def test_documents_that_cannot_be_stored_end_the_crawl(sites):
     """With the failure of the retrieval service; the next call goes on."""
     sites.site.pages = {"/": html("Home", "/a"), "/a": html("A")}
+    # Else it may be stored, and not counted, before the failure of the other one arrives.
+    sites.site.gates["/a"] = asyncio.Event()
     sites.documents.failures = [Fault("storage_full", "The disk is full.")]
     with pytest.raises(Fault, match="disk is full"):
         await sites.crawl()
+    sites.site.gates["/a"].set()
     assert (await sites.crawl())["stored"] == 2
 
 
