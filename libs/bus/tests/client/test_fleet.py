@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -178,3 +179,27 @@ async def test_an_instance_that_cannot_be_asked_is_not_picked():
     assert found.pick("echo") is None
     found.follow("echo", ["a.b", "c"])
     assert found.pick("echo") == "c"
+
+
+async def test_a_machine_that_stood_still_makes_nobody_silent(monkeypatch):
+    """Neither this process nor the instance ran meanwhile; it answers as soon as both do."""
+    monkeypatch.setattr(fleet, "HUNG_S", 0.4)
+    monkeypatch.setattr(fleet, "HUNG_EVERY_S", 0.1)
+    goes_on = asyncio.Event()
+
+    def stand_still():
+        time.sleep(1)
+        goes_on.set()
+
+    async def ping(service, instance, timeout_s):
+        try:
+            async with asyncio.timeout(timeout_s):
+                await goes_on.wait()
+                await asyncio.sleep(0.01)
+        except TimeoutError:
+            return State.SILENT
+        return State.ALIVE
+
+    found = Fleet(ping, Instances().look)
+    asyncio.get_running_loop().call_later(0.01, stand_still)
+    assert await found.check("echo", "a", patient=True) is State.ALIVE

@@ -32,7 +32,7 @@ from typing import Any, Literal, TypeVar
 
 from searchbus_contracts import ErrorCode, Fault, is_token
 
-from ..tasks import Background, end_task
+from ..tasks import Background, end_task, has_arrived
 from .reply import FailedAttempt, Pending
 
 log = logging.getLogger("searchbus.bus")
@@ -244,20 +244,23 @@ class Fleet:
         log.info("%s: the instance %s is %s", service, instance, state.value)
 
     async def _pings(self, service: str, instance: str) -> State:
-        """Ping an instance for `HUNG_S`; the first answer counts, to whichever ping it is."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + HUNG_S
-        pings: set[asyncio.Future[State]] = set()
+        """Ping an instance for `HUNG_S`; the first answer counts, to whichever ping it is. Waits
+        are counted, not the clock: while the machine stood still, nobody could answer."""
+        answered = asyncio.get_running_loop().create_future()
+        pings: list[asyncio.Future[State]] = []
+
+        def note(ping: asyncio.Future[State]) -> None:
+            if not (answered.done() or ping.cancelled() or ping.result() is State.SILENT):
+                answered.set_result(ping.result())
+
+        left_s = HUNG_S
         try:
-            while (left_s := end_s - loop.time()) > 0:
-                pings.add(asyncio.ensure_future(self._ping(service, instance, left_s)))
-                done, pings = await asyncio.wait(
-                    pings, timeout=min(left_s, HUNG_EVERY_S), return_when=asyncio.FIRST_COMPLETED
-                )
-                for ping in done:
-                    if ping.result() is not State.SILENT:
-                        return ping.result()
-            return State.SILENT
+            while left_s > 0 and not answered.done():
+                pings.append(asyncio.ensure_future(self._ping(service, instance, HUNG_S)))
+                pings[-1].add_done_callback(note)
+                await asyncio.wait({answered}, timeout=min(left_s, HUNG_EVERY_S))
+                left_s -= HUNG_EVERY_S
+            return answered.result() if await has_arrived(answered) else State.SILENT
         finally:
             for ping in pings:
                 ping.cancel()
