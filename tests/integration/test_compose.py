@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -107,13 +108,14 @@ def stack(images) -> Iterator[Stack]:
 
 @pytest.fixture
 def balanced(images) -> Iterator[Stack]:
-    """Two edges behind the balancer, and what a call of `web` needs."""
+    """Two edges behind the balancer, and what a call of `web` needs: two workers, of which one may be held up by the
+    machine for longer than the edges wait for an only one."""
     stack = new_stack("deploy/compose/balanced.yml")
     image, why_not = engine.balancer_image()
     if why_not:
         pytest.skip(why_not)
     stack.variables["BALANCER_IMAGE"] = image
-    with started(stack, "edge", "web", "fakes", "balancer"):
+    with started(stack, "--scale", "web=2", "edge", "web", "fakes", "balancer"):
         yield stack
 
 
@@ -219,7 +221,8 @@ def test_bus_is_locked_and_nothing_needed_is_refused(stack):
 def read_pages(
     addresses: list[str], name: int, stop: threading.Event, ended: list[int]
 ) -> list[str]:
-    """Call the edges in turn until `stop` is set, and count it in `ended`; returns the failures."""
+    """Call the edges in turn until `stop` is set, and count it in `ended`; returns the failures, with how long each
+    took."""
     asked, failures = 0, []
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -233,16 +236,21 @@ def read_pages(
         body = {"jsonrpc": "2.0", "id": asked, "method": "tools/call", "params": call}
         now = list(addresses)
         address = now[asked % len(now)]
+        began_s = time.monotonic()
+
+        def failed(how: str, address: str = address, began_s: float = began_s) -> None:
+            failures.append(f"{time.monotonic() - began_s:.1f} s at {address}: {how}")
+
         try:
             answer = httpx.post(
                 f"http://{address}/mcp/web", json=body, headers=headers, timeout=30,
                 trust_env=False,
             )  # fmt: skip
         except httpx.HTTPError as error:
-            failures.append(repr(error))
+            failed(repr(error))
         else:
             if answer.status_code != 200 or '"isError":true' in answer.text:
-                failures.append(answer.text[:300])
+                failed(answer.text[:300])
         ended[name] += 1
     return failures
 
@@ -252,7 +260,7 @@ def address_of(edge: str) -> str:
 
 
 @contextmanager
-def called_meanwhile(addresses: list[str]) -> Iterator[Callable[[], None]]:
+def called_meanwhile(stack: Stack, addresses: list[str]) -> Iterator[Callable[[], None]]:
     """Calls run on all addresses that are in the list meanwhile, and none fails.
 
     What is yielded waits until no call runs that began before it.
@@ -272,13 +280,13 @@ def called_meanwhile(addresses: list[str]) -> Iterator[Callable[[], None]]:
         finally:
             stop.set()
         failures = [text for each in callers for text in each.result()]
-    assert failures == []
+    assert failures == [], stack("logs", "-t", "--no-color", "--tail", "100", "edge", "web")
 
 
 def test_upgrade_replaces_all_workers_and_loses_nothing(stack):
     """The command of docs/deploy.md, while calls run."""
     before = set(stack("ps", "-q", "web").splitlines())
-    with called_meanwhile([address_of(edge) for edge in stack("ps", "-q", "edge").split()]):
+    with called_meanwhile(stack, [address_of(edge) for edge in stack("ps", "-q", "edge").split()]):
         stack.run(["deploy/compose/upgrade", "web"])
     after = set(stack("ps", "-q", "web").splitlines())
     assert len(after) == len(before)
@@ -303,7 +311,7 @@ def test_upgrade_replaces_all_edges_behind_the_balancer_and_loses_nothing(balanc
     """The same command for the edge; clients know the balancer's address only."""
     before = set(balanced("ps", "-q", "edge").split())
     assert len(before) == 2
-    with called_meanwhile([balanced("port", "balancer", "8080")]):
+    with called_meanwhile(balanced, [balanced("port", "balancer", "8080")]):
         balanced.run(["deploy/compose/upgrade", "edge"])
     after = set(balanced("ps", "-q", "edge").split())
     assert len(after) == len(before)
@@ -315,7 +323,7 @@ def test_an_edge_that_is_stopped_loses_nothing(stack):
     stack("up", "-d", "--no-recreate", "--scale", "edge=2", "--wait", "edge")
     second = stack("ps", "-q", "edge").splitlines()[-1]
     addresses = [address_of(edge) for edge in stack("ps", "-q", "edge").split()]
-    with called_meanwhile(addresses) as new_calls_run:
+    with called_meanwhile(stack, addresses) as new_calls_run:
         addresses.remove(address_of(second))
         new_calls_run()
         docker("stop", "-t", "25", second)
