@@ -5,13 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_contracts import Fault
 from searchbus_edge.catalog.view import PATTERN_OPTIONS, validator
-from searchbus_edge.tools.arguments import MAX_STEPS, ArgumentExplanation, check_arguments
+from searchbus_edge.tools.arguments import (
+    MAX_COMPILED,
+    MAX_STEPS,
+    ArgumentExplanation,
+    check_arguments,
+)
 
 SCHEMA = {
     "type": "object",
@@ -154,6 +160,57 @@ def test_steps_grow_by_the_same_number_at_each_level():
     assert steps[-1] < MAX_STEPS
 
 
+MANY = {"properties": {f"p{number}": {"type": "string"} for number in range(2_000)}}
+
+
+@pytest.fixture
+def compiled(monkeypatch) -> list[Any]:
+    """The schemas that were compiled."""
+    schemas = []
+    compiling = jsonschema_rs.Draft202012Validator
+
+    def noting(schema, **options):
+        schemas.append(schema)
+        return compiling(schema, **options)
+
+    monkeypatch.setattr(jsonschema_rs, "Draft202012Validator", noting)
+    return schemas
+
+
+def test_what_all_choices_refer_to_is_compiled_once(compiled):
+    """Compiling it takes ten milliseconds, and there may be three hundred choices."""
+    choices = [
+        {"required": [f"z{number}"], "properties": {"y": {"$ref": "#/$defs/many"}}}
+        for number in range(290)
+    ]
+    explanation = explained({"anyOf": choices, "$defs": {"many": MANY}}, {})
+    assert explanation.lines == [
+        "arguments: fits none of the 290 forms that the tool's schema allows"
+    ]
+    assert len(compiled) == 2  # the choices, and the keywords of the whole
+
+
+def test_little_is_compiled_for_a_large_schema_of_many_levels(compiled):
+    """Each level refers to it; what is wrong is told in general then."""
+    levels = {
+        f"level{number}": {
+            "properties": {
+                "in": {"$ref": f"#/$defs/level{number + 1}"}, "y": {"$ref": "#/$defs/many"},
+            },
+        }
+        for number in range(150)
+    }  # fmt: skip
+    value: dict[str, Any] = {}
+    for _ in range(150):
+        value = {"in": value}
+    last = {"level150": {"required": ["x"]}, "many": MANY}
+    explanation = explained({"$ref": "#/$defs/level0", "$defs": {**levels, **last}}, value)
+    (line,) = explanation.lines
+    assert line.endswith("in: does not fit the tool's schema")
+    assert MAX_COMPILED <= explanation.compiled < MAX_COMPILED + 10_000
+    assert len(compiled) <= 2 * MAX_COMPILED // 4_000  # the parts of a level, and its own keywords
+
+
 def test_wrong_leaf_of_nested_unions_is_named():
     """Its constant says which of the choices is meant."""
     path = ".0.".join(["children"] * 8)
@@ -253,3 +310,5 @@ def test_steps_stay_in_proportion_to_arguments_and_schema(schema, value):
     explanation = explained(schema, value)
     assert 1 <= len(explanation.lines) <= 3
     assert explanation.steps <= 2 * count(value) * count(schema)
+    # Each part at most once, whatever the arguments.
+    assert explanation.compiled <= count(schema) ** 2

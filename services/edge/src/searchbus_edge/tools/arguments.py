@@ -4,7 +4,8 @@ The validator's own list of errors tries every choice of a union at every level:
 blocks that contain blocks took minutes for 237 bytes. Here only the parts that do not fit are
 looked at, level by level, and of a union one choice: the one that has the value's type, or the one
 whose constants (`"kind": "image"`) are the value's. The validator itself answers only whether a
-part fits, which takes time linear in its size.
+part fits, which takes time linear in its size. To compile one for a part takes time linear in all
+that the part refers to, often the whole schema: it is done once for all parts of one level.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.schemas import pointer_part, resolved
+from searchbus_contracts.schemas import levels, pointer_part, resolved
 
 from ..catalog.view import PATTERN_OPTIONS, ListedTool
 
@@ -30,6 +32,10 @@ _TOO_MANY = (
 MAX_LINES = 3
 MAX_STEPS = 1_000
 """Questions to the validator; two hundred values need fewer with any schema that people write."""
+MAX_COMPILED = 100_000
+"""Values of the schema, counted again each time it is compiled: a tenth of a second, about."""
+_PATTERN_VALUES = 1_000
+"""A pattern takes as long to compile as so many values, at most."""
 _MAX_MESSAGE_CHARS = 200
 _MAX_NAME_CHARS = 128
 _ROOT = "urn:searchbus:arguments"
@@ -94,19 +100,23 @@ class ArgumentExplanation:
     Attributes:
         lines: `<field>: what is wrong with it`, at most `MAX_LINES`.
         steps: how many questions the validator was asked.
+        compiled: how many values of schemas were compiled for them, see `MAX_COMPILED`.
     """
 
     def __init__(
         self, schema: Mapping[str, Any], pattern_options: jsonschema_rs.FancyRegexOptions
     ) -> None:
         self.lines: list[str] = []
-        self.steps = 0
+        self.steps = self.compiled = 0
         self._root = schema
+        self._size = _size(schema)
         self._patterns = pattern_options
         # Another dialect is read as 2020-12, as everywhere; nothing is fetched for it.
         local = {key: part for key, part in schema.items() if key not in _OF_DIALECTS}
         self._registry = jsonschema_rs.Registry([(_ROOT, {**local, "$id": _ROOT})])
         self._validators: dict[str, jsonschema_rs.Validator] = {}
+        # By the id of a schema in the root: together they are no larger than the root.
+        self._alone: dict[int, jsonschema_rs.Validator] = {}
 
     def look(self, value: Any, pointer: str = "", path: tuple[str, ...] = ()) -> None:
         """Add a line for each fault of a value that does not fit the schema at the JSON pointer."""
@@ -114,9 +124,11 @@ class ArgumentExplanation:
         before = len(self.lines)
         if isinstance(schema, dict):
             self._look_at_itself(schema, value, path)
-            for part, inner, name in self._parts(schema, pointer, value):
-                if self._is_full:
-                    return
+            parts = list(self._parts(schema, pointer, value))
+            self._compile([part for part, _, _ in parts])
+            for part, inner, name in parts:
+                if not self._may_ask(part):
+                    break
                 if not self._fits(part, inner):
                     self.look(inner, part, (*path, *name))
             for keyword in ("anyOf", "oneOf"):
@@ -133,27 +145,44 @@ class ArgumentExplanation:
         if len(self.lines) < MAX_LINES:
             self.lines.append(f"{'.'.join(path) or 'arguments'}: {text}")
 
+    def _compile(self, pointers: Sequence[str]) -> None:
+        """Compile the schemas at these JSON pointers together, unless enough was compiled."""
+        new = [pointer for pointer in pointers if pointer not in self._validators]
+        if not new or self._is_full or self.compiled >= MAX_COMPILED:
+            return
+        self.compiled += self._size
+        together = jsonschema_rs.Draft202012Validator(
+            {"properties": {pointer: {"$ref": f"{_ROOT}#{pointer}"} for pointer in new}},
+            registry=self._registry, offline=True, pattern_options=self._patterns,
+        )  # fmt: skip
+        self._validators |= dict.fromkeys(new, together)
+
+    def _may_ask(self, pointer: str) -> bool:
+        return pointer in self._validators and not self._is_full
+
     def _fits(self, pointer: str, value: Any) -> bool:
         self.steps += 1
-        validator = self._validators.get(pointer)
-        if validator is None:
-            validator = self._validators[pointer] = jsonschema_rs.Draft202012Validator(
-                {"$ref": f"{_ROOT}#{pointer}"},
-                registry=self._registry, offline=True, pattern_options=self._patterns,
-            )  # fmt: skip
-        return validator.is_valid(value)
+        return self._validators[pointer].is_valid({pointer: value})
 
     def _look_at_itself(self, schema: Mapping[str, Any], value: Any, path: tuple[str, ...]) -> None:
         """The faults of the value that are none of its parts'."""
         self.steps += 1
-        for error in _alone(schema, self._patterns).iter_errors(value):
+        alone = self._alone.get(id(schema))
+        if alone is None:
+            alone = self._alone[id(schema)] = _alone(schema, self._patterns)
+        for error in islice(alone.iter_errors(value), MAX_LINES):
             self.lines = [*self.lines, *_lines(error, path)][:MAX_LINES]
 
     def _look_at_choices(
         self, pointer: str, choices: Sequence[Any], value: Any, path: tuple[str, ...]
     ) -> None:
         places = [f"{pointer}/{number}" for number in range(len(choices))]
-        fitting = sum(self._fits(place, value) for place in places)
+        self._compile(places)
+        fitting = 0
+        for place in places:
+            if not self._may_ask(place):
+                return
+            fitting += self._fits(place, value)
         if fitting == 1 or (fitting and pointer.endswith("anyOf")):
             return
         if fitting:
@@ -270,15 +299,28 @@ def _of_same_constants(near: list[tuple[str, Any]], value: Any) -> list[tuple[st
 def _agreed(schema: Any, value: Mapping[str, Any]) -> int | None:
     """How many constants of a choice the value has; None where it has another value for one."""
     count = 0
-    for name, part in (_dict_of(schema, "properties") if isinstance(schema, dict) else {}).items():
-        if not isinstance(part, dict) or name not in value:
+    named = _dict_of(schema, "properties") if isinstance(schema, dict) else {}
+    for name, inner in value.items():
+        if not isinstance(part := named.get(name), dict):
             continue
         allowed = [part["const"]] if "const" in part else part.get("enum")
         if isinstance(allowed, list):
-            if value[name] not in allowed:
+            if inner not in allowed:
                 return None
             count += 1
     return count
+
+
+def _size(schema: Any) -> int:
+    """How many values a schema has, a pattern counted as `_PATTERN_VALUES`."""
+    found = 0
+    for level in levels(schema):
+        for one in level:
+            if isinstance(one, dict):
+                patterns = isinstance(one.get("pattern"), str)
+                found += (patterns + len(_dict_of(one, "patternProperties"))) * _PATTERN_VALUES
+        found += len(level)
+    return found
 
 
 def _types(schema: Any) -> tuple[str, ...]:
