@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import itertools
 
 import jsonschema_rs
 import pytest
@@ -91,6 +93,25 @@ def test_what_leaves_no_doubt_is_repaired(given_value, repaired):
 def test_all_else_stays_the_same_object(value):
     """The validation refuses it, or it is right."""
     assert Repair(SCHEMA)(value) is value
+
+
+FILTER = {
+    "properties": {"left": {"$ref": "#/$defs/F"}, "right": {"$ref": "#/$defs/F"}, "n": {}},
+}
+"""Seven schemas with its root, below."""
+
+
+def test_a_schema_that_refers_to_itself_has_no_more_repairs_than_parts():
+    """They are kept, and callers choose the paths through it."""
+    gc.collect()
+    before = sum(isinstance(found, Repair) for found in gc.get_objects())
+    repair = Repair({**FILTER, "$defs": {"F": FILTER}})
+    for path in itertools.product(("left", "right"), repeat=5):
+        value = {"n": 1}
+        for name in path:
+            value = {name: value}
+        repair(value)
+    assert sum(isinstance(found, Repair) for found in gc.get_objects()) - before <= 7
 
 
 @pytest.mark.parametrize("schema", [True, {}, {"properties": 3, "required": "a"}, {"$ref": "#/no"}])

@@ -18,6 +18,7 @@ import msgspec
 from searchbus_contracts.schemas import resolved
 
 _ABSENT = object()
+_NOTHING: Mapping[str, Any] = {}
 _LARGEST_INTEGER = 2**53
 """Above it a JSON number with a fraction does not name one integer (RFC 8259, 6)."""
 _MAX_DEPTH = 8
@@ -30,11 +31,14 @@ _TYPE_NAMES = {
 
 class Repair:
     """The repair of the values of one JSON Schema, whose parts are read when needed; a schema that
-    does not say which types it allows repairs nothing. `$ref` starts from `root`."""
+    does not say which types it allows repairs nothing. A part of the schema of `whole` has one
+    repair, however many paths lead to it: a schema that refers to itself has paths without end."""
 
-    def __init__(self, schema: Any, root: Mapping[str, Any] | None = None) -> None:
-        self._root = root if root is not None else schema
-        self._schema: Mapping[str, Any] = _resolved(schema, self._root)
+    def __init__(self, schema: Any, whole: Repair | None = None) -> None:
+        self._root: Any = whole._root if whole is not None else schema
+        # By the id of a resolved schema, which the root keeps alive.
+        self._parts: dict[int, Repair] = whole._parts if whole is not None else {}
+        self._schema = _resolved(schema, self._root)
 
     def __call__(self, value: Any) -> Any:
         """The repaired value; the same object where nothing was repaired."""
@@ -61,7 +65,7 @@ class Repair:
         found = self._schema.get("properties")
         if not isinstance(found, dict):
             return {}
-        return {name: Repair(schema, self._root) for name, schema in found.items()}
+        return {name: self._part(schema) for name, schema in found.items()}
 
     @cached_property
     def _required(self) -> frozenset[str]:
@@ -71,7 +75,13 @@ class Repair:
     @cached_property
     def _items(self) -> Repair | None:
         found = self._schema.get("items")
-        return Repair(found, self._root) if isinstance(found, dict) else None
+        return self._part(found) if isinstance(found, dict) else None
+
+    def _part(self, schema: Any) -> Repair:
+        found = _resolved(schema, self._root)
+        if id(found) not in self._parts:
+            self._parts[id(found)] = Repair(found, self)
+        return self._parts[id(found)]
 
     def _from_text(self, text: str) -> Any:
         try:
@@ -112,14 +122,14 @@ def _resolved(schema: Any, root: Any) -> Mapping[str, Any]:
     """The schema that a chain of local references leads to; empty where it leads nowhere."""
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, dict):
-            return {}
+            return _NOTHING
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return schema
         if not reference.startswith("#/"):
-            return {}
+            return _NOTHING
         schema = resolved(reference, root)
-    return {}
+    return _NOTHING
 
 
 def _types(schema: Mapping[str, Any], root: Any, depth: int = 0) -> frozenset[str]:
