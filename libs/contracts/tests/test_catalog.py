@@ -183,12 +183,17 @@ def test_a_schema_that_refers_outside_is_refused(reference):
     assert "$ref" in refusal.reason
 
 
-def test_a_template_with_adjacent_variables_is_refused():
-    """Nobody can say where the one ends."""
-    template = {"uri_template": "a://{x}{y}", "name": "n", "toolset": "t"}
-    body = {"service": "t", "resource_templates": [template]}
-    _, (refusal,) = decode_catalog(json.dumps(body).encode())
+@pytest.mark.parametrize("rest", ["{x}{y}", "/{x}" * 17, f"{{x}}{'a' * 129}{{y}}"])
+def test_a_template_that_takes_long_to_match_is_refused(rest):
+    """Of two adjacent variables nobody can say where the one ends. The others stay."""
+    allowed = "/{x}" * 16 + "a" * 500
+    templates = [
+        {"uri_template": f"a://{one}", "name": "n", "toolset": "t"} for one in (rest, allowed)
+    ]
+    body = {"service": "t", "resource_templates": templates}
+    catalog, (refusal,) = decode_catalog(json.dumps(body).encode())
     assert "variables" in refusal.reason
+    assert len(catalog.resource_templates) == 1
 
 
 TOOL_LINES = [encode(TOOL), encode(replace(TOOL, name="second"))]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchbus_contracts import (
     Fault,
@@ -16,7 +20,7 @@ from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
     PromptGetRequest,
-    template_pattern,
+    UriTemplate,
 )
 
 
@@ -60,7 +64,7 @@ def test_a_request_outside_its_limits_names_the_field(kind, message, field):
 )
 def test_a_variable_matches_one_path_segment(template, uri, matches):
     """Or a part of one, and never nothing."""
-    assert bool(template_pattern(template).fullmatch(uri)) is matches
+    assert UriTemplate(template).matches(uri) is matches
 
 
 @pytest.mark.parametrize(
@@ -76,13 +80,46 @@ def test_a_variable_matches_one_path_segment(template, uri, matches):
 )
 def test_an_expression_with_an_operator_matches_whatever_is_there(template, uri, matches):
     """Slashes too, and nothing."""
-    assert bool(template_pattern(template).fullmatch(uri)) is matches
+    assert UriTemplate(template).matches(uri) is matches
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["{x}", "{+x}", "{?x,y}"]), st.text("ab/\n.", max_size=3)),
+        max_size=4,
+    ),
+    st.text("ab/\n.", max_size=12),
+)
+def test_a_value_ends_where_the_text_behind_it_comes_first(parts, rest):
+    """As with a pattern that takes the shortest value and never another."""
+    pattern = "a:"
+    for number, (expression, text) in enumerate(parts, start=1):
+        value = "[^/]+" if expression == "{x}" else ".*"
+        last = number == len(parts)
+        pattern += value + re.escape(text) if last else f"(?>{value}?{re.escape(text)})"
+    template = UriTemplate("a:" + "".join(expression + text for expression, text in parts))
+    assert template.matches(f"a:{rest}") is bool(re.fullmatch(pattern, f"a:{rest}"))
+
+
+class Asked(str):
+    """A text that counts the questions to it."""
+
+    count = 0
+
+    def find(self, *given):
+        self.count += 1
+        return super().find(*given)
 
 
 def test_many_variables_do_not_make_matching_slow():
     """With backtracking this would take longer than the universe has lasted."""
-    pattern = template_pattern("a://" + "-".join(f"{{v{n}}}" for n in range(40)) + "!")
-    assert pattern.fullmatch("a://" + "-".join("x" * 2000)) is None
+    template = UriTemplate("a://" + "-".join(f"{{v{n}}}" for n in range(16)) + "!")
+    uri = Asked("a://" + "-".join("x" * 2000))
+    assert not template.matches(uri)
+    assert uri.count == 2 * 15
+    long = Asked("a://" + "a" * 2000)
+    assert not UriTemplate("a://{+x}" + "a" * 985 + "7").matches(long)
+    assert long.count == 0
 
 
 def test_a_request_without_arguments_is_short():

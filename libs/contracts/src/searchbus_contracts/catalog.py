@@ -12,6 +12,7 @@ the others.
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
@@ -32,6 +33,10 @@ CONTRACT_KEY = "searchbus"
 """Key of the wire's version in the metadata; marks a service as a searchbus service."""
 CONTRACT_VERSION = "v1"
 """The wire's version (proto/README.md), in the metadata of workers and in each subject."""
+MAX_EXPRESSIONS = 16
+MAX_TEXT_BETWEEN = 128
+"""Expressions of a URI template, and characters between two of them."""
+EXPRESSION = re.compile(r"\{([^{}]*)\}")
 
 _Untrusted = Annotated[bool, doc("Others wrote it; the edge says so in its _meta.")]
 
@@ -141,6 +146,14 @@ class ResourceTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if "}{" in self.uri_template:
             raise ValueError("uri_template has two variables without a character between them")
+        texts = EXPRESSION.split(self.uri_template)[::2]
+        if len(texts) - 1 > MAX_EXPRESSIONS:
+            raise ValueError(f"uri_template has over {MAX_EXPRESSIONS} variables")
+        # One that repeats itself is compared with the URI at each of its characters.
+        if any(len(text) > MAX_TEXT_BETWEEN for text in texts[1:-1]):
+            raise ValueError(
+                f"uri_template has over {MAX_TEXT_BETWEEN} characters between two variables"
+            )
 
 
 class CatalogPart(Struct, frozen=True, kw_only=True, omit_defaults=True):

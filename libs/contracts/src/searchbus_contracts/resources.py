@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from .catalog import PromptMessage, ResourceDescriptor
+from .catalog import EXPRESSION, PromptMessage, ResourceDescriptor
 from .codec import doc
 from .coverage import SourceCoverage
 from .tools import Name, ResourceBody
@@ -62,21 +61,38 @@ class ResourceSearchReply(Struct, frozen=True, kw_only=True):
     ] = ()
 
 
-def template_pattern(template: str) -> re.Pattern[str]:
-    """A URI template of RFC 6570 as a pattern.
+class UriTemplate:
+    """A URI template of RFC 6570, to find the URIs that it gives.
 
-    Each `{name}` matches one path segment; an expression with an operator (`{+name}`, `{?name}`)
-    matches whatever is there. Matching takes time linear in the URI: a variable that is followed by
-    a text ends where the text comes first, and is not tried again (an atomic group).
+    Each `{name}` stands for one path segment or a part of it, never for nothing; an expression with
+    an operator (`{+name}`, `{?name}`) for whatever is in a line. A value ends where the text behind
+    its expression comes first, and no other end is tried: matching asks a text two questions for
+    each expression.
     """
-    first, *rest = re.split(r"\{([^{}]*)\}", template)
-    pattern = re.escape(first)
-    pairs = list(zip(rest[::2], rest[1::2], strict=True))
-    for number, (variable, text) in enumerate(pairs, start=1):
-        value = ".*" if variable[:1] in _OPERATORS else "[^/]+"
-        text = re.escape(text)
-        pattern += f"{value}{text}" if number == len(pairs) else f"(?>{value}?{text})"
-    return re.compile(pattern)
+
+    def __init__(self, template: str) -> None:
+        self._start, *rest = EXPRESSION.split(template)
+        # What each value must not have, its least length, and the text behind it.
+        self._values = [
+            ("\n", 0, text) if variable[:1] in _OPERATORS else ("/", 1, text)
+            for variable, text in zip(rest[::2], rest[1::2], strict=True)
+        ]
+
+    def matches(self, uri: str) -> bool:
+        """Whether the whole URI is one that the template gives."""
+        if not self._values:
+            return uri == self._start
+        if not uri.startswith(self._start):
+            return False
+        at = len(self._start)
+        for barred, least, text in self._values[:-1]:
+            end = uri.find(text, at + least)
+            if end < 0 or uri.find(barred, at, end) >= 0:
+                return False
+            at = end + len(text)
+        barred, least, text = self._values[-1]
+        end = len(uri) - len(text)
+        return end >= at + least and uri.endswith(text) and uri.find(barred, at, end) < 0
 
 
 _Values = dict[str, Annotated[str, Meta(max_length=100_000)]]

@@ -174,6 +174,8 @@ def test_resources_and_templates_have_wrapped_addresses():
         ("resources", {"name": "r", "uri": "a b"}, "a space"),
         ("resources", {"name": "r", "uri": "a:" + "b" * 3000}, "2048"),
         ("templates", {"name": "t", "uriTemplate": "a:{b}{c}"}, "two variables"),
+        ("templates", {"name": "t", "uriTemplate": "a:" + "/{b}" * 17}, "over 16 variables"),
+        ("templates", {"name": "t", "uriTemplate": f"a:{{b}}{'c' * 129}{{d}}"}, "over 128"),
     ],
 )
 def test_a_malformed_one_is_left_out_with_a_reason(kind, item, reason):

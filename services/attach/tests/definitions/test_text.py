@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from searchbus_attach.definitions.text import (
@@ -17,7 +15,7 @@ from searchbus_attach.definitions.text import (
     wrapped_uri,
 )
 from searchbus_contracts import is_token
-from searchbus_contracts.resources import template_pattern
+from searchbus_contracts.resources import UriTemplate
 
 
 @pytest.mark.parametrize(
@@ -118,16 +116,15 @@ def test_what_is_not_of_the_server_is_none(uri):
 def test_an_expanded_template_is_the_address_of_what_the_own_template_gives():
     """So a client can expand either."""
     template = "repo://{owner}/{name}/contents{/path*}"
-    pattern = template_pattern(wrapped_uri("git", template))
     expanded = "repo://ada/engine/contents/a/b.txt"
-    assert pattern.fullmatch(wrapped_uri("git", expanded))
-    assert re.fullmatch(template_pattern(template), expanded)
+    assert UriTemplate(wrapped_uri("git", template)).matches(wrapped_uri("git", expanded))
+    assert UriTemplate(template).matches(expanded)
 
 
 @pytest.mark.parametrize("uri", URIS)
 def test_no_address_is_one_of_a_document(uri):
     """`searchbus://<collection>/<id>`, of the service retrieval."""
-    assert not template_pattern("searchbus://{collection}/{id}").fullmatch(wrapped_uri("far", uri))
+    assert not UriTemplate("searchbus://{collection}/{id}").matches(wrapped_uri("far", uri))
 
 
 def test_a_link_to_the_web_stays():

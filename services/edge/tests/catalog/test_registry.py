@@ -19,7 +19,7 @@ from searchbus_contracts import (
     TextContent,
     ToolDescriptor,
 )
-from searchbus_contracts.resources import template_pattern
+from searchbus_contracts.resources import UriTemplate
 from searchbus_edge.catalog import registry as module
 from searchbus_edge.catalog.registry import Offers, Registry
 from searchbus_runtime.pins import Held, Reviewed
@@ -55,9 +55,9 @@ async def test_view_has_prompts_resources_and_templates(registry):
     view = registry.view("dictionary")
     assert list(view.prompts) == ["define"]
     assert list(view.resources) == ["dict://all"]
-    ((pattern, template),) = view.templates
+    ((matcher, template),) = view.templates
     assert template.name == "word"
-    assert pattern.fullmatch("dict://word/bus")
+    assert matcher.matches("dict://word/bus")
     assert view.services == {"dictionary": "dictionary", "atlas": "atlas"}
     assert registry.view("atlas").prompts == {}
 
@@ -195,7 +195,7 @@ async def test_own_tools_on_the_bus_are_listed_once(broker, directory, make_tool
 )
 def test_template_matches_one_segment_per_variable(template, uri, matches):
     """RFC 6570, level 1."""
-    assert bool(template_pattern(template).fullmatch(uri)) is matches
+    assert UriTemplate(template).matches(uri) is matches
 
 
 async def test_a_qualified_name_is_for_lists_of_several_toolsets(directory, broker):
@@ -266,8 +266,22 @@ def test_an_offer_has_everything_of_its_toolset():
     assert office.tool_of["office", "send"] is office.tools["send"]
     assert (len(office.prompts), len(desk.prompts)) == (1, 0)
     assert (len(office.resources), len(desk.resources)) == (0, 1)
-    ((pattern, _),) = office.templates
-    assert pattern.fullmatch("x:7")
+    ((matcher, _),) = office.templates
+    assert matcher.matches("x:7")
+
+
+def test_a_template_that_stays_is_not_read_again():
+    """A server can change its catalogue all the time, and have thousands of them."""
+
+    def offered(numbers: range) -> Catalog:
+        uris = (f"x{number}:{{n}}" for number in numbers)
+        templates = (ResourceTemplate(uri_template=uri, name="n", toolset="t") for uri in uris)
+        return Catalog(service="office", resource_templates=tuple(templates))
+
+    first = follow(Offers(), offered(range(1_000)))
+    second = follow(first, offered(range(1, 1_001)))
+    before, after = first.of["t"].templates, second.of["t"].templates
+    assert all(new is old for (old, _), (new, _) in zip(before[1:], after[:-1], strict=True))
 
 
 def test_only_what_is_new_is_checked(checked):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -36,7 +35,7 @@ from searchbus_contracts.resources import (
     CompleteRequest,
     PromptGetReply,
     PromptGetRequest,
-    template_pattern,
+    UriTemplate,
 )
 
 from ..client.parts import MAX_BODY_BYTES
@@ -257,8 +256,8 @@ class Worker:
         declared = list(declarations(type(part)))
         kinds = {declaration.kind for _, declaration in declared}
         verbs: dict[str, Endpoint] = {}
-        fixed: list[tuple[re.Pattern[str], _Read]] = []
-        families: list[tuple[re.Pattern[str], _Read]] = []
+        fixed: dict[str, _Read] = {}
+        families: list[tuple[UriTemplate, _Read]] = []
         for name, declaration in declared:
             method = getattr(part, name)
             if declaration.kind == "resource_list":
@@ -268,7 +267,7 @@ class Worker:
             elif declaration.kind == "resource":
                 resource = ResourceDescriptor(**described(type(part), name, declaration))
                 self._resources[resource.uri] = resource
-                fixed.append((re.compile(re.escape(resource.uri)), method))
+                fixed.setdefault(resource.uri, method)
             elif declaration.kind == "template":
                 template = ResourceTemplate(
                     **described(type(part), name, declaration),
@@ -276,10 +275,10 @@ class Worker:
                     searches="resource_search" in kinds,
                 )
                 self._templates[template.uri_template] = template
-                families.append((template_pattern(template.uri_template), method))
+                families.append((UriTemplate(template.uri_template), method))
         if fixed or families:
             verbs["read"] = Endpoint(
-                ResourceReadRequest, _reading([*fixed, *families]), ResourceReadReply
+                ResourceReadRequest, _reading(fixed, families), ResourceReadReply
             )
             for verb, endpoint in verbs.items():
                 self.content_endpoints["resource", part.toolset, verb] = endpoint
@@ -304,15 +303,18 @@ def _decoding(
     return handle
 
 
-def _reading(methods: Sequence[tuple[re.Pattern[str], _Read]]) -> _Read:
-    """Reads a resource by the first method whose pattern fits its URI."""
+def _reading(fixed: Mapping[str, _Read], families: Sequence[tuple[UriTemplate, _Read]]) -> _Read:
+    """Reads a resource by the method of its URI, or by the first whose template matches it."""
 
     async def read(call: Call, request: ResourceReadRequest) -> ResourceReadReply:
-        for uri, method in methods:
-            if uri.fullmatch(request.uri):
-                return await method(call, request)
-        raise Fault(
-            ErrorCode.NOT_FOUND, "There is no such resource. Take a URI from the list of resources."
+        method = fixed.get(request.uri) or next(
+            (method for template, method in families if template.matches(request.uri)), None
         )
+        if method is None:
+            raise Fault(
+                ErrorCode.NOT_FOUND,
+                "There is no such resource. Take a URI from the list of resources.",
+            )
+        return await method(call, request)
 
     return read

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,7 +29,7 @@ from searchbus_contracts import (
     ToolDescriptor,
     is_token,
 )
-from searchbus_contracts.resources import template_pattern
+from searchbus_contracts.resources import UriTemplate
 from searchbus_contracts.schemas import foreign_dialect
 from searchbus_runtime.pins import Reviewed
 
@@ -63,7 +62,7 @@ class Offer:
     tool_of: Mapping[tuple[str, str], ListedTool]
     prompts: tuple[PromptDescriptor, ...]
     resources: tuple[ResourceDescriptor, ...]
-    templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...]
+    templates: tuple[tuple[UriTemplate, ResourceTemplate], ...]
     qualified: bool
 
 
@@ -113,6 +112,7 @@ def _offer(
     before: Offer | None,
 ) -> Offer:
     known = before.tools if before is not None else {}
+    matchers = {t.uri_template: m for m, t in before.templates} if before is not None else {}
     tools: dict[str, ListedTool] = {}
     for tool in reviewed.tools:
         held = reviewed.held.get(tool.name)
@@ -131,7 +131,10 @@ def _offer(
         tool_of={(toolset, name): tool for name, tool in tools.items()},
         prompts=tuple(items["prompts"]),
         resources=tuple(items["resources"]),
-        templates=tuple((template_pattern(t.uri_template), t) for t in items["resource_templates"]),
+        templates=tuple(
+            (matchers.get(t.uri_template) or UriTemplate(t.uri_template), t)
+            for t in items["resource_templates"]
+        ),
         qualified=any(t.descriptor.qualified_name or t.descriptor.aside for t in tools.values()),
     )
 

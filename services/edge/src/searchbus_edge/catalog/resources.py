@@ -114,7 +114,7 @@ class Resources:
         if len(uri) > MAX_URI_CHARS:
             raise _not_found(uri, revision)
         found = view.resources.get(uri) or next(
-            (template for pattern, template in view.templates if pattern.fullmatch(uri)), None
+            (template for matcher, template in view.templates if matcher.matches(uri)), None
         )
         if found is None or not actor.holds(found.required_roles):
             raise _not_found(uri, revision)

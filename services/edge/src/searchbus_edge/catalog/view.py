@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from searchbus_contracts import (
     ResourceTemplate,
     ToolDescriptor,
 )
+from searchbus_contracts.resources import UriTemplate
 
 from .client_schema import client_schema, with_nulls
 from .repair import Repair
@@ -129,7 +129,7 @@ class View:
     tools: dict[str, ListedTool] = field(default_factory=dict)
     prompts: dict[str, PromptDescriptor] = field(default_factory=dict)
     resources: dict[str, ResourceDescriptor] = field(default_factory=dict)
-    templates: tuple[tuple[re.Pattern[str], ResourceTemplate], ...] = ()
+    templates: tuple[tuple[UriTemplate, ResourceTemplate], ...] = ()
     services: Mapping[str, str] = field(default_factory=dict)
     tool_of: dict[tuple[str, str], ListedTool] = field(default_factory=dict)
 
