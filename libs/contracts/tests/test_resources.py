@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from searchbus_contracts import (
     Fault,
     ResourceListRequest,
+    ResourceReadReply,
     ResourceReadRequest,
     ResourceSearchRequest,
     decode,
@@ -19,6 +20,7 @@ from searchbus_contracts import (
 from searchbus_contracts.resources import (
     CompleteReply,
     CompleteRequest,
+    PromptGetReply,
     PromptGetRequest,
     UriTemplate,
 )
@@ -129,6 +131,9 @@ def test_a_request_without_arguments_is_short():
     assert decode(encode(request), PromptGetRequest) == request
 
 
+MESSAGE = b'{"role":"user","content":{"type":"text","text":""}}'
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -136,9 +141,11 @@ def test_a_request_without_arguments_is_short():
         (PromptGetRequest, b'{"prompt":"a","arguments":{"x":1}}'),
         (CompleteRequest, b'{"name":"","argument":"x"}'),
         (CompleteReply, b'{"values":[%s]}' % b",".join([b'"x"'] * 101)),
+        (ResourceReadReply, b'{"contents":[%s]}' % b",".join([b'{"uri":"a:b"}'] * 1001)),
+        (PromptGetReply, b'{"messages":[%s]}' % b",".join([MESSAGE] * 1001)),
     ],
 )
 def test_a_message_outside_its_limits_is_refused(kind, body):
-    """A prompt's name is a token, values are texts, and suggestions at most a hundred."""
+    """A prompt's name is a token, values are texts, and of lists nobody reads one without end."""
     with pytest.raises(Fault):
         decode(body, kind)

@@ -14,6 +14,8 @@ from .codec import doc
 from .coverage import SourceCoverage
 from .tools import Name, ResourceBody
 
+MAX_CONTENTS = 1_000
+"""Contents of a resource, and messages of a prompt: the edge looks at each."""
 _OPERATORS = frozenset("+#./;?&")
 
 
@@ -41,7 +43,7 @@ class ResourceReadRequest(Struct, frozen=True, kw_only=True):
 class ResourceReadReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resource's content; an unknown URI is a Failure with not_found."""
 
-    contents: tuple[ResourceBody, ...]
+    contents: Annotated[tuple[ResourceBody, ...], Meta(max_length=MAX_CONTENTS)]
     meta: Annotated[dict[str, Any] | None, doc("The result's _meta.")] = None
 
 
@@ -108,7 +110,7 @@ class PromptGetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PromptGetReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The prompt with its arguments; one that is unknown is a Failure with not_found."""
 
-    messages: tuple[PromptMessage, ...] = ()
+    messages: Annotated[tuple[PromptMessage, ...], Meta(max_length=MAX_CONTENTS)] = ()
     description: str | None = None
     meta: Annotated[dict[str, Any] | None, doc("The result's _meta.")] = None
 

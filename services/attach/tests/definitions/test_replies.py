@@ -155,6 +155,8 @@ def test_an_answer_that_the_sdk_cannot_read_is_named_without_its_text():
     assert "larger than 32 MiB" in large.failure.message
 
 
+BLOCK = {"type": "text", "text": ""}
+MESSAGE = {"role": "user", "content": BLOCK}
 RAW = {
     "contents": [
         {"uri": "a:t", "mimeType": "text/plain", "text": "x", "_meta": {"k": 1}},
@@ -207,10 +209,13 @@ def test_a_hundred_values_are_suggested_at_most():
         (resource_of, []),
         (lambda s, raw: prompt_of(s, raw, links=False), {"messages": [{"role": "x"}]}),
         (completion_of, {}),
+        (resource_of, {"contents": [{"uri": "a:b", "text": "x"}] * 1001}),
+        (lambda s, raw: prompt_of(s, raw, links=False), {"messages": [MESSAGE] * 1001}),
+        (reply_of, {"content": [BLOCK] * 10_001}),
     ],
 )
 def test_an_answer_that_is_not_of_mcp_is_a_failure(reply_of, raw):
-    """Of the server."""
+    """Of the server. One with contents without end would hold the edge."""
     with pytest.raises(Fault) as fault:
         reply_of("s", raw)
     assert fault.value.code == ErrorCode.UPSTREAM_FAILED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, SERVER_INFO_META_KEY
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from searchbus_contracts import (
     Content,
@@ -18,20 +18,22 @@ from searchbus_contracts import (
     ResourceReadReply,
     ToolReply,
 )
-from searchbus_contracts.resources import CompleteReply, PromptGetReply
+from searchbus_contracts.resources import MAX_CONTENTS, CompleteReply, PromptGetReply
 from searchbus_contracts.tools import EmbeddedResource, ResourceLink
 
 from .describe import content_annotations
 from .text import clean, clean_line, sanitized, wrapped_link, wrapped_uri
 
 MAX_ERROR_CHARS = 1_000
+MAX_BLOCKS = 10_000
+"""Content blocks of a tool's result: some servers send one for each row."""
 _RESOURCE_NOT_FOUND = -32002
 
 
 class _CallResult(Struct, rename="camel"):
     """The result of tools/call, of every revision."""
 
-    content: tuple[Content, ...] = ()
+    content: Annotated[tuple[Content, ...], Meta(max_length=MAX_BLOCKS)] = ()
     structured_content: Any = None
     is_error: bool = False
     result_type: str = "complete"
@@ -90,12 +92,12 @@ T = TypeVar("T")
 
 
 class _Read(Struct, rename="camel"):
-    contents: tuple[ResourceBody, ...] = ()
+    contents: Annotated[tuple[ResourceBody, ...], Meta(max_length=MAX_CONTENTS)] = ()
     meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
 
 
 class _Prompt(Struct, rename="camel"):
-    messages: tuple[PromptMessage, ...] = ()
+    messages: Annotated[tuple[PromptMessage, ...], Meta(max_length=MAX_CONTENTS)] = ()
     description: str | None = None
     meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
 
