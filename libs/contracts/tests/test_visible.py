@@ -7,6 +7,7 @@ import sys
 import pytest
 import regex
 
+from searchbus_contracts import visible as module
 from searchbus_contracts.visible import is_visible, visible
 
 
@@ -34,6 +35,15 @@ def test_selectors_and_joiners_stay_where_they_are_seen(text, shown):
     """Elsewhere they could carry hidden text."""
     assert visible(text) == shown
     assert visible(shown) == shown
+
+
+@pytest.mark.parametrize(("text", "looks"), [("приве́т 鯨 " * 9, 0), ("привет\u00a0мир", 8)])
+def test_letters_of_every_script_are_not_looked_at_one_by_one(text, looks, monkeypatch):
+    """It took ten times as long; a character that is no letter has each kind looked at once."""
+    seen: list[str] = []
+    monkeypatch.setattr(module, "is_visible", lambda c: seen.append(c) or True)
+    assert visible(text) == text
+    assert len(seen) == looks
 
 
 def test_ignorable_characters_are_those_of_unicode():

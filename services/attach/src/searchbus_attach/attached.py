@@ -183,10 +183,11 @@ class Attached:
             ServerRequest(
                 "tools/call",
                 functools.partial(self._tool_params, request, {**arguments, **shown.arguments}),
-                functools.partial(self._tool_reply, shown.name),
+                lambda raw: reply_of(name, raw, links=bool(self.contents.templates)),
                 "tool", name, request.tool, request, ToolReply, shown.descriptor.may_repeat,
             ),
         )  # fmt: skip
+        self._compare(shown.name, reply)
         return await self._policy.after(call, name, shown, reply)
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:
@@ -289,11 +290,6 @@ class Attached:
         if own_name is None:
             raise self._no_such_tool()
         return {"name": own_name, "arguments": arguments}
-
-    def _tool_reply(self, name: str, raw: Any) -> ToolReply:
-        reply = reply_of(self.server.name, raw, links=bool(self.contents.templates))
-        self._compare(name, reply)
-        return reply
 
     def _callable(self, request: ToolCall) -> ViewedDefinition:
         """The tool that a call names. Raises Fault where it cannot be called."""

@@ -16,6 +16,7 @@ from searchbus_attach.upstream import connection
 from searchbus_attach.upstream import following as pauses
 from searchbus_attach.upstream import session as module
 from searchbus_attach.upstream.connection import ConnectionContext
+from searchbus_attach.upstream.session import ServerRequest
 from searchbus_attach.upstream.upstream import Upstream
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_testing import until
@@ -91,6 +92,24 @@ async def test_nested_arguments_do_not_end_the_connection_of_others(start, level
         assert text(await call_tool(upstream, Caller(), "echo", allowed)) == "x"
         assert upstream.restarts == 0
         await upstream.stop()
+
+
+@pytest.mark.parametrize(("chars", "aside"), [(10, False), (100_000, True)])
+async def test_other_servers_do_not_wait_for_a_large_answer(start, chars, aside):
+    """Its texts are cleaned in a thread."""
+    threads: list[threading.Thread] = []
+
+    def reply(raw: Any) -> Any:
+        threads.append(threading.current_thread())
+        return raw
+
+    wanted = ServerRequest(
+        "tools/call", lambda _: {"name": "echo", "arguments": {"text": "ы" * chars}}, reply,
+        "tool", "plain", "echo", None, object,
+    )  # fmt: skip
+    raw = await start(plain()).request(Caller(), wanted)
+    assert (len(text(raw)), len(threads)) == (chars, 1)
+    assert (threads[0] is not threading.current_thread()) is aside
 
 
 async def test_a_lost_call_is_not_repeated(start):

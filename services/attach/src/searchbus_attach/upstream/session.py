@@ -69,7 +69,8 @@ class ServerRequest(Generic[T]):
         method: the method of MCP.
         params: makes the parameters once there is a connection, of the tools that it has; raises
             Fault where the request must not be sent.
-        reply: makes the reply of a result as the server sent it; raises Fault.
+        reply: makes the reply of a result as the server sent it, in a thread where that is large;
+            raises Fault.
         family, server, name: parts of the subject on the bus.
         message, reply_type: the request on the bus, and the type of its reply.
         may_repeat: whether it can be sent again where it may have been done.

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import anyio
+import msgspec
 from mcp import MCPError
 from mcp_types import LoggingMessageNotificationParams
 
@@ -66,6 +67,8 @@ _QUICK_S = 1.0
 connections would cost its callers ten seconds each."""
 _REPLY_MARGIN_S = 0.25
 """Left of a caller's time for the reply that the server is not there."""
+_LARGE_BYTES = 64 * 1024
+"""A result of this size takes a millisecond to clean."""
 _REFUSED_SESSION = "refused the session of this call"
 
 
@@ -163,7 +166,11 @@ class Upstream:
                 await self._context.credentials.check(self.server, self._caller)
                 if self._task is None:
                     self.start()
-                return wanted.reply(await self._result(call, wanted))
+                raw = await self._result(call, wanted)
+                if len(msgspec.json.encode(raw)) > _LARGE_BYTES:
+                    # The calls of other servers go on meanwhile.
+                    return await asyncio.to_thread(wanted.reply, raw)
+                return wanted.reply(raw)
 
     async def _result(self, call: Call, wanted: ServerRequest[Any]) -> object:
         """The result of a request, which is sent a second time where that does no harm."""
