@@ -50,18 +50,13 @@ def sanitized(value: Any) -> Any:
     if isinstance(value, list):
         return [sanitized(one) for one in value]
     if isinstance(value, dict):
-        return {
-            sanitized(key): _without_our_keys(one) if key == "_meta" else sanitized(one)
-            for key, one in value.items()
-        }
-    return value
-
-
-def _without_our_keys(meta: Any) -> Any:
-    found = sanitized(meta)
-    if not isinstance(found, dict):
+        found = {sanitized(key): sanitized(one) for key, one in value.items()}
+        # Not before: an invisible character in a key would hide it from the comparison only.
+        meta = found.get("_meta")
+        if isinstance(meta, dict):
+            found["_meta"] = {key: one for key, one in meta.items() if not _OURS.match(key)}
         return found
-    return {key: one for key, one in found.items() if not _OURS.match(key)}
+    return value
 
 
 def hides_text(text: str) -> bool:

@@ -34,7 +34,7 @@ from ..declare.auth_methods import OURSELVES
 from ..declare.servers import Server
 from ..definitions.describe import ServerTools
 from ..definitions.replies import failure_of
-from ..definitions.text import clean_line
+from ..definitions.text import clean_line, sanitized
 from ..errors import ItselfError, ServerProblem
 from ..metrics import MeasuredCall, count
 from ..transports.budget import Budget
@@ -383,7 +383,8 @@ class Upstream:
             # unless it comes late, of a call of somebody else; the one may still wait for a token.
             call = self._calls.only
             if call is not None and connection.speaks_to(call.actor.subject):
-                await call.log(params.level, params.data, params.logger)
+                logger = params.logger and clean_line(params.logger, 200)
+                await call.log(params.level, sanitized(params.data), logger)
 
         connection.on_log = on_log
         self._away_since_s = None
