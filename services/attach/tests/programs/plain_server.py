@@ -118,7 +118,8 @@ def call(number: object, name: str, arguments: dict, meta: dict) -> None:
     elif name == "wrong_output":
         result = text("a good answer", structuredContent={"count": "three"})
     elif name == "refuse":
-        send({"id": number, "error": {"code": -32602, "message": "no\u202e such \x1b[31m thing"}})
+        error = {"code": -32602, "message": "no\u202e such \x1b[31m thing"}
+        send({"id": number, "error": arguments.get("error", error)})
         return
     elif name == "odd":
         result = {"content": [{"type": "hologram"}]}

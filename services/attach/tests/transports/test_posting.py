@@ -14,6 +14,7 @@ import httpx2
 import msgspec
 import pytest
 from mcp import MCPError
+from mcp_types import ErrorData, JSONRPCError
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.errors import AuthError
@@ -233,6 +234,28 @@ async def test_a_refusal_is_that_of_the_sdk(given, words):
             with pytest.raises(MCPError, match=words):
                 await call(world)
         assert world.abandoned == []
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "refused"),
+    [
+        (404, -32600, "Session terminated", True),
+        (404, -32001, "Session not found", True),
+        (400, -32000, "Bad Request: No valid session ID provided", True),
+        (200, -32001, "Session with given id not found.", False),
+        (500, -32001, "Session not found", False),
+        (400, -32001, "Request timed out", False),
+        (400, -32602, "no session of parliament", False),
+    ],
+)
+def test_a_session_is_refused_by_the_status(status, code, message, refused):
+    """Words alone may be those of a tool; and without a session there is none to refuse."""
+    error = ErrorData(code=code, message=message)
+    sent = JSONRPCError(jsonrpc="2.0", id=1, error=error)
+    found = posting.by_status(sent, status, {"mcp-session-id": "1"})
+    assert (found.error.code, found.error.message) == (code, message)
+    assert (found.error.data is posting.REFUSED_SESSION) is refused
+    assert posting.by_status(sent, status, {}).error.data is None
 
 
 async def test_a_redirect_is_followed_by_the_sdk():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -138,12 +140,20 @@ async def test_progress_and_cancellation(remote, start, transport):
     assert text(await call_tool(upstream, Caller(), "echo", {"text": "x"})) == "x"
 
 
-async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
+def leave_to_sdk(upstream: Upstream) -> None:
+    """As with a proxy, a cookie or a redirect."""
+    upstream._connection.session._direct.send = None
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_an_expired_session_is_replaced_inside_the_call(remote, start, direct):
     """Once, and only the call's own time is used; the tool ran once."""
     remote.legacy = True
     upstream = start(remote.url)
     await until(lambda: upstream.state == "up")
     for number in range(3):
+        if not direct:
+            leave_to_sdk(upstream)
         remote.forget = True
         assert text(await call_tool(upstream, Caller(), "echo", {"text": str(number)})) == str(
             number
@@ -151,6 +161,35 @@ async def test_an_expired_session_is_replaced_inside_the_call(remote, start):
         assert not remote.forget
     assert (remote.called, upstream.restarts) == (3, 3)
     assert upstream.protocol < "2026"
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (-32000, "Unknown debugging session 42"),
+        (-32001, "Protocol error (Target.attach): Session with given id not found."),
+        (-32600, "Session terminated"),
+        (-32000, "Connection closed"),
+    ],
+)
+async def test_an_error_of_a_tool_about_its_own_sessions_ends_none(
+    remote, start, direct, code, message
+):
+    """The call was done: it is not sent again, and those of others go on."""
+    remote.legacy = True
+    upstream = start(remote.url)
+    await until(lambda: upstream.state == "up")
+    if not direct:
+        leave_to_sdk(upstream)
+    remote.headers.clear()
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}}
+    remote.spoil = (200, "application/json", json.dumps(error).encode())
+    with pytest.raises(Fault, match=re.escape(message)) as fault:
+        await call_tool(upstream, Caller(), "book", {})
+    assert fault.value.code == ErrorCode.UPSTREAM_FAILED
+    posted = sum("content-length" in headers for headers in remote.headers)
+    assert (posted, upstream.restarts) == (1, 0)
 
 
 async def test_work_whose_session_is_refused_again_is_not_repeated_further(remote, start):

@@ -11,6 +11,7 @@ from mcp import MCPError
 
 from searchbus_attach.errors import ServerDeclarationError, ServerError
 from searchbus_attach.transports.notes import HttpNotes
+from searchbus_attach.transports.posting import REFUSED_SESSION
 from searchbus_attach.upstream.connection import (
     ServerConnection,
     connect_problem,
@@ -22,22 +23,17 @@ from searchbus_attach.upstream.connection import (
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "closed", "refused"),
+    ("error", "closed", "refused"),
     [
-        (-32000, "Connection closed", True, False),
-        (-32000, "SSE stream ended without a response", True, False),
-        (-32600, "Session terminated", False, True),
-        (-32001, "Session not found", False, True),
-        (-32001, "Request timed out", False, False),
-        (-32000, "Bad Request: No valid session ID provided", False, True),
-        (-32000, "the disk is full", False, False),
-        (-32603, "Internal error", False, False),
-        (-32602, "no session of parliament", False, False),
+        (MCPError(-32000, "Connection closed"), True, False),
+        (MCPError(-32000, "SSE stream ended without a response"), True, False),
+        (MCPError(-32000, "the disk is full"), False, False),
+        (MCPError(-32600, "Session terminated"), False, False),
+        (MCPError(-32600, "Session terminated", REFUSED_SESSION), False, True),
     ],
 )
-def test_lost_and_refused_sessions_are_told_apart(code, message, closed, refused):
+def test_lost_and_refused_sessions_are_told_apart(error, closed, refused):
     """Only a refused session surely did no work."""
-    error = MCPError(code, message)
     assert (is_closed(error), is_refused(error)) == (closed, refused)
 
 

@@ -13,11 +13,12 @@ import pytest
 from mcp import MCPError
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver import MCPServer
+from mcp_types import CONNECTION_CLOSED
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.transports.notes import HttpNotes
 from searchbus_attach.upstream import session as module
-from searchbus_attach.upstream.connection import ConnectionContext, open_connection
+from searchbus_attach.upstream.connection import ConnectionContext, is_over, open_connection
 from searchbus_contracts import Fault
 from searchbus_testing import serve, until
 
@@ -127,6 +128,15 @@ async def test_other_ends_of_a_task_are_failures(monkeypatch, step, error, messa
     async with session_with(Steps([step]), monkeypatch) as session:
         with pytest.raises(error, match=message):
             await session.ask("tools/call", CALL)
+
+
+async def test_a_failed_task_ends_no_connection(monkeypatch):
+    """That of which it says so was its own."""
+    error = {"code": CONNECTION_CLOSED, "message": "Connection closed"}
+    async with session_with(Steps([{"status": "failed", "error": error}]), monkeypatch) as session:
+        with pytest.raises(MCPError, match="Connection closed") as failed:
+            await session.ask("tools/call", CALL)
+    assert not is_over(failed.value)
 
 
 @pytest.mark.parametrize("task_id", ["", 3, "x" * 10_000])

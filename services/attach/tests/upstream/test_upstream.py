@@ -122,6 +122,19 @@ async def test_a_lost_call_is_not_repeated(start):
     assert upstream.restarts == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(-32001, "Unknown debugging session 42"), (-32000, "Connection closed")],
+)
+async def test_a_command_has_no_session_that_it_could_refuse(start, code, message):
+    """Its tool may have others: it was called once, and goes on."""
+    upstream = start(plain({"tools": [{"name": "refuse", "inputSchema": {"type": "object"}}]}))
+    wrong = {"code": code, "message": message}
+    with pytest.raises(Fault, match=message) as fault:
+        await call_tool(upstream, Caller(), "refuse", {"error": wrong})
+    assert (fault.value.code, upstream.restarts) == (ErrorCode.UPSTREAM_FAILED, 0)
+
+
 async def test_a_lost_call_that_only_reads_is_repeated_once(start, tmp_path):
     """The tool says that it only reads."""
     upstream = start(plain({"once_file": str(tmp_path / "once")}))

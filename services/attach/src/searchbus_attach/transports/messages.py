@@ -17,6 +17,8 @@ import anyio.abc
 import msgspec
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
@@ -107,7 +109,8 @@ def read_message(
     try:
         if answered is None or is_error:
             refused = _decoded(_ERROR, found.error)
-            failure = ErrorData(code=refused.code, message=refused.message, data=refused.data)
+            code = sent_code(refused.code, refused.message)
+            failure = ErrorData(code=code, message=refused.message, data=refused.data)
             return JSONRPCError(jsonrpc="2.0", id=answered, error=failure)
         result = _decoded(_RESULT, found.result)
     except ValueError as error:
@@ -115,6 +118,18 @@ def read_message(
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(result, MAX_DEPTH):
         return _refusal(answered, f"the answer is nested more than {MAX_DEPTH} levels deep")
     return JSONRPCResponse.model_construct(jsonrpc="2.0", id=answered, result=result)
+
+
+def says_closed(code: int, message: str) -> bool:
+    """Whether an error is that of a connection which ended, by the words of the SDK."""
+    return code == CONNECTION_CLOSED and (
+        message == "Connection closed" or message.startswith("SSE stream")
+    )
+
+
+def sent_code(code: int, message: str) -> int:
+    """The code of an error that a server sent, whose own connection did not end then."""
+    return INTERNAL_ERROR if says_closed(code, message) else code
 
 
 def is_deeper(value: object, most: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import httpx2
@@ -25,6 +26,8 @@ _EVENTS = "text/event-stream"
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _LISTEN = "subscriptions/listen"
 """The message whose answer lasts as long as the session."""
+STATUS: ContextVar[int] = ContextVar("status", default=0)
+"""The last one in a task, of which the SDK has one for each request that it sends."""
 
 
 class HttpNotes:
@@ -64,6 +67,7 @@ class HttpNotes:
     async def look_at(self, response: httpx2.Response) -> None:
         """Note the status, and limit the body; a hook of the HTTP client."""
         self.status = response.status_code
+        STATUS.set(self.status)
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise httpx2.DecodingError(f"the response is encoded as {encoding[:40]}")

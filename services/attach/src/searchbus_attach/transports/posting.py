@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 import httpx2
@@ -39,6 +39,10 @@ _ATTEMPTS = 2
 _PAUSE_S = 1.0
 """Before each, where the server names no other."""
 _EVENTS = "text/event-stream"
+REFUSED_SESSION = object()
+"""The `data` of an error by which a server refused a session; none that it sends is the same."""
+_REFUSING = {httpx2.codes.BAD_REQUEST, httpx2.codes.NOT_FOUND}
+_SESSION_NOT_FOUND = -32001
 Read = Callable[[bytes, int], JSONRPCMessage | None]
 Pass = Callable[[JSONRPCMessage], Awaitable[None]]
 
@@ -178,9 +182,9 @@ class Posting:
         if is_json and isinstance(content, bytes):
             message = self.read(content, request_id)
         if status >= httpx2.codes.BAD_REQUEST:
-            if isinstance(message, JSONRPCError) and message.error.code != PARSE_ERROR:
-                return message
-            return _error(request_id, *self._of_status(status))
+            if not isinstance(message, JSONRPCError) or message.error.code == PARSE_ERROR:
+                message = _error(request_id, *self._of_status(status))
+            return by_status(message, status, self.session_headers())
         if status == httpx2.codes.ACCEPTED:
             return _error(
                 request_id, INVALID_REQUEST, "server answered a request with 202 Accepted"
@@ -258,6 +262,22 @@ def _head_of(request: httpx2.Request) -> bytes:
     """The head without the length of the body."""
     sent = [one for one in request.headers.raw if one[0].lower() != b"content-length"]
     return head_of(request, sent)
+
+
+def by_status(answer: JSONRPCError, status: int, headers: Mapping[str, str]) -> JSONRPCError:
+    """The answer to a request with these headers, marked where it refuses the session: such a
+    request was not done. By its text alone it could be an error of a tool.
+    """
+    code, message = answer.error.code, answer.error.message
+    if (
+        status in _REFUSING
+        and "mcp-session-id" in headers
+        and code in (_SESSION_NOT_FOUND, INVALID_REQUEST, CONNECTION_CLOSED)
+        and "session" in message.lower()
+    ):
+        error = ErrorData(code=code, message=message, data=REFUSED_SESSION)
+        return JSONRPCError(jsonrpc="2.0", id=answer.id, error=error)
+    return answer
 
 
 def _error(request_id: int, code: int, message: str) -> JSONRPCError:

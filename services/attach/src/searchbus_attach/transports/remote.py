@@ -39,8 +39,8 @@ from .events import EventReader
 from .http import Http1Transport
 from .http.client import BearerClient, origin
 from .messages import CallerTasks, MessageStream, is_reply_too_many, read_message
-from .notes import HttpNotes
-from .posting import Posting
+from .notes import STATUS, HttpNotes
+from .posting import Posting, by_status
 
 log = logging.getLogger("searchbus.attach")
 
@@ -205,6 +205,20 @@ class _Transport(StreamableHTTPTransport):
         await read_stream_writer.send(SessionMessage(message))
 
 
+class _Incoming(MessageStream[SessionMessage | Exception]):
+    """What the SDK's transport receives; an error that refuses the session is marked."""
+
+    def __init__(self, transport: _Transport) -> None:
+        super().__init__(shows_context=True)
+        self._transport = transport
+
+    async def send(self, item: SessionMessage | Exception, /) -> None:
+        """See MessageStream."""
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCError):
+            item = SessionMessage(by_status(item.message, STATUS.get(), self._transport.headers()))
+        await super().send(item)
+
+
 @asynccontextmanager
 async def _streamable_http(
     url: str, http: BearerClient, notes: HttpNotes, direct: DirectRequests,
@@ -212,7 +226,7 @@ async def _streamable_http(
 ) -> AsyncGenerator[Any]:  # fmt: skip
     """What the SDK's `streamable_http_client` does, with streams and tasks of ours."""
     transport = _Transport(url, notes.budget, direct)
-    incoming = MessageStream[SessionMessage | Exception](shows_context=True)
+    incoming = _Incoming(transport)
     outgoing = MessageStream[SessionMessage](shows_context=False, refused=is_reply_too_many)
     # The transport names the SDK's own streams, and uses no more than their protocols.
     received: Any = incoming

@@ -21,8 +21,6 @@ import httpx2
 from mcp import MCPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp_types import (
-    CONNECTION_CLOSED,
-    INVALID_REQUEST,
     LoggingMessageNotificationParams,
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -38,7 +36,9 @@ from ..transports.budget import Budget
 from ..transports.child import ChildLog
 from ..transports.direct import DirectRequests
 from ..transports.http.client import BearerAuth
+from ..transports.messages import says_closed
 from ..transports.notes import HttpNotes
+from ..transports.posting import REFUSED_SESSION
 from ..transports.reaping import Reaper
 from ..transports.remote import remote_transport
 from ..transports.stdio import stdio_transport
@@ -51,7 +51,6 @@ _CHANGES = (
 )
 SILENT_S = 5.0
 """Without a sign of life of the server during a call; then it gets a ping."""
-_SESSION_NOT_FOUND = -32001
 _STATUS_ONLY = re.compile("Not Found|Server returned an error response.*", re.S)
 """What the SDK says for an HTTP status of 400 and more without an answer of MCP."""
 
@@ -270,21 +269,12 @@ async def open_connection(
 
 def is_closed(error: MCPError) -> bool:
     """Whether the connection ended before the answer: the server may have done the work."""
-    return error.code == CONNECTION_CLOSED and (
-        error.message == "Connection closed" or error.message.startswith("SSE stream")
-    )
+    return says_closed(error.code, error.message)
 
 
 def is_refused(error: MCPError) -> bool:
-    """Whether the server does not know the session (any more): it did not do the work.
-
-    The code alone does not say so: -32001 is also that of a request that took too long.
-    """
-    return (
-        error.code in (_SESSION_NOT_FOUND, INVALID_REQUEST, CONNECTION_CLOSED)
-        and not is_closed(error)
-        and "session" in error.message.lower()
-    )
+    """Whether the server does not know the session (any more): it did not do the work."""
+    return error.data is REFUSED_SESSION
 
 
 def is_over(error: BaseException) -> bool:

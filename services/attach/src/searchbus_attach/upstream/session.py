@@ -41,7 +41,7 @@ from ..definitions.text import clean_line
 from ..errors import ItselfError, ServerError
 from ..transports.budget import VALUE_COST_BYTES
 from ..transports.direct import DirectRequests, NotDirectError
-from ..transports.messages import MAX_DEPTH, MessageStream, count_values, is_deeper
+from ..transports.messages import MAX_DEPTH, MessageStream, count_values, is_deeper, sent_code
 
 log = logging.getLogger("searchbus.attach")
 MAX_PAGES = 200
@@ -333,9 +333,9 @@ async def task_result(
     if task.get("status") == "failed":
         error = task.get("error")
         error = error if isinstance(error, dict) else {}
-        code = error.get("code")
+        code, message = error.get("code"), str(error.get("message") or "")
         raise MCPError(
-            code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message") or "")
+            sent_code(code, message) if isinstance(code, int) else INTERNAL_ERROR, message
         )
     if task.get("status") == "cancelled":
         raise _unusable("cancelled its task")
