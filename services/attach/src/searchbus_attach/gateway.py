@@ -243,7 +243,7 @@ class Gateway:
         def connect(caller: str) -> Upstream:
             # Its list is that of the server's own connection, which is reviewed.
             caller = caller if signs_in else OURSELVES
-            return self._upstream(server, on_list=lambda _: None, caller=caller)
+            return self._upstream(server, on_list=lambda _: None, caller=caller, names_only=True)
 
         check = functools.partial(self.context.credentials.check, server) if signs_in else None
         return Sessions(server, connect, self.leases, self.bus, check)

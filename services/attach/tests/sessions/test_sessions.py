@@ -91,6 +91,14 @@ async def test_a_caller_has_one_session_whichever_worker_is_asked(pair):
     assert pair.sessions == (1, 1)
 
 
+async def test_a_session_of_a_caller_keeps_only_the_names_of_tools(pair):
+    """Thousands of definitions for each of many callers were a gigabyte."""
+    await session_at(pair.a)
+    (session,) = pair.a.gateway._attached["plain"]._sessions._sessions.values()
+    tools = session.upstream.lists.tools
+    assert (tools.descriptors, tools.own_names["echo"]) == ((), "echo")
+
+
 async def test_first_calls_at_the_same_moment_open_one_session(pair):
     """Of each caller."""
     callers = [f"caller-{number % 5}" for number in range(30)]

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,6 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from searchbus_attach.declare.servers import parse_server
+from searchbus_attach.transports import budget
 from searchbus_attach.transports import notes as limits
 from searchbus_attach.transports import remote as module
 from searchbus_attach.transports.direct import DirectRequests
@@ -189,20 +191,37 @@ async def test_a_stream_that_breaks_off_again_and_again_is_read_on():
 
 
 async def test_requests_for_streams_are_spaced_out(monkeypatch):
-    """A server may end each at once, and have it asked for again at once; messages do not wait."""
+    """A server may end each at once, and have it asked for again at once, in each of its sessions;
+    messages do not wait."""
     slept, now = [], SimpleNamespace(s=100.0)
 
     async def sleep(seconds: float) -> None:
         slept.append(round(seconds, 6))
 
-    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.s))
-    pace = module._Pace()
-    for method in ("GET", "GET", "POST", "GET"):
-        await pace.keep(httpx2.Request(method, "http://x.example/mcp"))
-    now.s += 1
-    await pace.keep(httpx2.Request("GET", "http://x.example/mcp"))
-    pause_s = module._STREAM_PAUSE_S
+    monkeypatch.setattr(budget, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: now.s))
+    shared, hooks = budget.Budget("far"), []
+
+    def client(event_hooks: dict[str, list[Any]], **_: Any) -> httpx2.AsyncClient:
+        hooks.append(event_hooks["request"])
+        return httpx2.AsyncClient()
+
+    monkeypatch.setattr(module, "BearerClient", client)
+    far = parse_server("far", {"url": "http://x.example/mcp"})
+
+    async def ask(session: int, method: str) -> None:
+        for hook in hooks[session]:
+            await hook(httpx2.Request(method, far.url, extensions={"timeout": {}}))
+
+    async with (
+        module.remote_transport(far, HttpNotes(shared), DirectRequests()),
+        module.remote_transport(far, HttpNotes(shared), DirectRequests()),
+    ):
+        for session, method in ((0, "GET"), (1, "GET"), (1, "POST"), (0, "GET")):
+            await ask(session, method)
+        now.s += 1
+        await ask(1, "GET")
+    pause_s = budget.STREAM_PAUSE_S
     assert slept == [0.0, pause_s, 2 * pause_s, 0.0]
 
 

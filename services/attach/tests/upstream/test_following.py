@@ -113,6 +113,19 @@ async def test_costly_lists_are_not_read_at_each_notice(new_world):
     assert (world.lists.reads, world.connection.list_changed) == (1, True)
 
 
+async def test_sessions_of_one_server_have_one_calm_time(new_world):
+    """It could take our time for each of its callers."""
+    one, other = new_world(), new_world()
+    other.connection.notes = one.connection.notes
+    one.start(), other.start()
+    one.lists.cost_s = 1e6
+    one.connection.note_change()
+    await until(lambda: one.lists.reads == 1)
+    other.connection.note_change()
+    await asyncio.sleep(5 * module.DEBOUNCE_S)
+    assert (other.lists.reads, other.connection.list_changed) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("failure", "over"),
     [(MCPError(-32603, "boom"), False), (MCPError(CONNECTION_CLOSED, "Connection closed"), True)],

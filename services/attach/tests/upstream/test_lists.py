@@ -12,7 +12,8 @@ import pytest
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
-from searchbus_attach.definitions.describe import ServerTools
+from searchbus_attach.definitions.describe import ServerContents, ServerTools
+from searchbus_attach.definitions.text import token_name
 from searchbus_attach.errors import ServerError
 from searchbus_attach.upstream import following as module
 from searchbus_attach.upstream.following import Lists
@@ -62,6 +63,18 @@ async def test_a_change_is_reported_once(lists, changes):
     session.tools.append({"name": "add", "inputSchema": {"type": "object"}})
     await lists.read(session)
     assert (names(lists), len(changes)) == ((["echo", "add"], ["greet"]), 2)
+
+
+async def test_of_a_session_of_a_caller_only_names_are_kept(changes):
+    """Its definitions are those of the server's own connection: each of many would keep them."""
+    session = Session()
+    session.tools += [{"name": "a b"}, {"name": 7}, "x"]
+    session.prompts = AssertionError("nobody asks for its prompts")
+    lists = Lists(plain(), lambda: changes.append(None), names_only=True)
+    lists.give_up("it was away")
+    await lists.read(session)
+    assert lists.tools == ServerTools(own_names={"echo": "echo", token_name("a b"): "a b"})
+    assert (lists.contents, lists.given_up, len(changes)) == (ServerContents(), False, 1)
 
 
 async def test_true_in_the_place_of_one_is_a_change(lists, changes):

@@ -155,6 +155,17 @@ def describe(
     return ServerTools(tuple(found.values()), own_names, refused, digest.hexdigest())
 
 
+def names_of(_: Server, tools: Sequence[Any], is_late: Callable[[], bool]) -> ServerTools:
+    """Only the `own_names` of `describe`, also of tools that cannot be listed."""
+    own_names: dict[str, str] = {}
+    for _number, _shown, tool in _named(tools, is_late):
+        try:
+            own_names.setdefault(_token_name(tool), tool["name"])
+        except _ItemError:
+            continue
+    return ServerTools(own_names=own_names)
+
+
 def describe_contents(
     server: Server, listed: ListedContents, is_late: Callable[[], bool] = lambda: False
 ) -> ServerContents:

@@ -41,6 +41,8 @@ _LEAST_BYTES, _ANSWER_LEAST_BYTES = 512, 2**20
 _DROPPED_BYTES_PER_S, _DROPPED_BYTES = 2**20, 20 * 2**20
 """Above it the server is held. Two thousand notices of progress a second are below."""
 HOLD_S = 60.0
+STREAM_PAUSE_S = 0.05
+"""Between two requests for a stream: those of all calls of a server may begin anew together."""
 
 
 class _Bucket:
@@ -73,10 +75,13 @@ class Budget:
 
     Attributes:
         dropped: messages that were dropped.
+        calm_until_s: until when its notices do not have its lists read; on the monotonic clock.
     """
 
     def __init__(self, server: str) -> None:
         self.dropped = 0
+        self.calm_until_s = 0.0
+        self._next_stream_s = 0.0
         self._server = server
         self._cost = _Bucket(_COST_BYTES_PER_S, _COST_BYTES)
         self._events = _Bucket(_EVENTS_PER_S, _EVENTS)
@@ -96,6 +101,14 @@ class Budget:
             pause_s = max(wait_s, self._turn_bytes / _TURNS_BYTES_PER_S)
             self._turn_bytes = 0
             await asyncio.sleep(pause_s)
+
+    async def pace_stream(self) -> None:
+        """Wait until a stream may be asked for: a server says after which time that is done again
+        where one ended, after none, if it likes."""
+        now_s = time.monotonic()
+        start_s = max(now_s, self._next_stream_s)
+        self._next_stream_s = start_s + STREAM_PAUSE_S
+        await asyncio.sleep(start_s - now_s)
 
     def note_values(self, number: int) -> None:
         """Count the values of a message, before they are parsed."""

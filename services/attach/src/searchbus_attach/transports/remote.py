@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http.cookiejar import Cookie, CookieJar
@@ -51,8 +50,6 @@ _IDLE_STREAM_S = 300.0
 _PROXIED = {"http", "https", "all"}
 """Keys of the environment's proxies."""
 _EVENTS = "text/event-stream"
-_STREAM_PAUSE_S = 0.05
-"""Between two requests for a stream: those of all calls of a session may begin anew together."""
 _STREAM_ATTEMPTS = 2
 """To open it; each one that opens counts anew."""
 _STREAM_RETRY_S = 1.0
@@ -64,24 +61,6 @@ _END_TIMEOUT_S = 2.0
 async def _limit_end(request: httpx2.Request) -> None:
     if request.method == "DELETE":
         request.extensions["timeout"] = httpx2.Timeout(_END_TIMEOUT_S).as_dict()
-
-
-class _Pace:
-    """Spaces out requests for streams; a hook of the HTTP client.
-
-    A server says after which time the SDK asks again for one that ended: after none, if it likes.
-    """
-
-    def __init__(self) -> None:
-        self._next_s = 0.0
-
-    async def keep(self, request: httpx2.Request) -> None:
-        """Wait until a stream may be asked for."""
-        if request.method == "GET":
-            now_s = time.monotonic()
-            start_s = max(now_s, self._next_s)
-            self._next_s = start_s + _STREAM_PAUSE_S
-            await asyncio.sleep(start_s - now_s)
 
 
 @asynccontextmanager
@@ -97,6 +76,10 @@ async def remote_transport(
     Raises:
         httpx2.HTTPError: it cannot be reached, or the connection ended.
     """
+
+    async def keep_pace(request: httpx2.Request) -> None:
+        if request.method == "GET":
+            await notes.budget.pace_stream()
 
     proxied = not _PROXIED.isdisjoint(getproxies())
 
@@ -115,7 +98,7 @@ async def remote_transport(
             _CONNECT_TIMEOUT_S, read=max(_IDLE_STREAM_S, server.call_timeout_s + 30)
         ),
         limits=httpx2.Limits(max_connections=connections),
-        event_hooks={"request": [_limit_end, _Pace().keep], "response": [notes.look_at]},
+        event_hooks={"request": [_limit_end, keep_pace], "response": [notes.look_at]},
     )
     if server.transport == "sse":
         session = _older_sse(server.url, client, notes.budget)

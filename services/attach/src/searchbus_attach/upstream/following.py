@@ -26,7 +26,13 @@ from searchbus_bus import Call
 from searchbus_bus.tasks import within
 
 from ..declare.servers import Server
-from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
+from ..definitions.describe import (
+    ServerContents,
+    ServerTools,
+    describe,
+    describe_contents,
+    names_of,
+)
 from ..errors import ServerError, ServerProblem
 from ..metrics import count
 from ..transports.notes import HttpNotes
@@ -61,28 +67,34 @@ class Following:
     async def follow(self, connection: ServerConnection) -> None:
         """Until the connection is over, or nobody has used it for the idle time."""
         self._calls.note_use()
-        poll_at_s, notice_at_s, calm_until_s = self._next_poll_s(), math.inf, 0.0
+        # The sessions of callers have one budget, and so one calm time.
+        budget = connection.notes.budget
+        poll_at_s, noticed_s = self._next_poll_s(), math.inf
+
+        def read_at_s() -> float:
+            return min(poll_at_s, max(noticed_s, budget.calm_until_s))
+
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connection.follow_changes)
             tasks.start_soon(self._look_at_doubts, connection)
             tasks.start_soon(_end_with, connection, tasks.cancel_scope)
             while True:
-                read_in_s = min(poll_at_s, notice_at_s) - time.monotonic()
-                wait_s = min(read_in_s, self._idle_in_s)
+                wait_s = min(read_at_s() - time.monotonic(), self._idle_in_s)
                 with anyio.move_on_after(max(_LEAST_WAIT_S, wait_s)):
                     await connection.attention.wait()
                 connection.attention.clear()
                 if connection.over or self._idle_in_s <= 0:
                     break
                 now_s = time.monotonic()
-                if connection.list_changed and notice_at_s == math.inf:
-                    notice_at_s = max(now_s + DEBOUNCE_S, calm_until_s)
-                if now_s < min(poll_at_s, notice_at_s):
+                if connection.list_changed and noticed_s == math.inf:
+                    noticed_s = now_s + DEBOUNCE_S
+                if now_s < read_at_s():
                     continue
                 connection.list_changed = False
                 await self._read_again(connection)
-                poll_at_s, notice_at_s = self._next_poll_s(), math.inf
-                calm_until_s = time.monotonic() + CALM * self._lists.cost_s
+                poll_at_s, noticed_s = self._next_poll_s(), math.inf
+                calm_from_s = max(time.monotonic(), budget.calm_until_s)
+                budget.calm_until_s = calm_from_s + CALM * self._lists.cost_s
             tasks.cancel_scope.cancel()
 
     async def _look_at_doubts(self, connection: ServerConnection) -> None:
@@ -155,6 +167,8 @@ class Lists:
 
     Args:
         on_change: called when `tools` or `contents` changed.
+        names_only: nothing but the names of tools is kept, for a session whose definitions are
+            those of another.
 
     Attributes:
         tools: None before the first list, and once it was given up.
@@ -164,9 +178,12 @@ class Lists:
         cost_s: our own time for the last reading, without that of the server.
     """
 
-    def __init__(self, server: Server, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, server: Server, on_change: Callable[[], None], *, names_only: bool = False
+    ) -> None:
         self._server = server
         self._on_change = on_change
+        self._names_only = names_only
         self.tools: ServerTools | None = None
         self.contents = ServerContents()
         self.stale = False
@@ -181,6 +198,10 @@ class Lists:
             ServerError: the list of tools is not one of MCP.
         """
         self.cost_s = 0.0
+        if self._names_only:
+            self.tools = await self._in_thread(names_of, await session.list_all())
+            self.stale = self.given_up = False
+            return
         tools = await self._in_thread(describe, await session.list_all())
         contents = self.contents
         try:

@@ -80,6 +80,7 @@ class Upstream:
         poll_s: between two reads of the list, less or more by a fifth.
         grace_s: how long the last list stays while the server is away.
         caller: whose credentials are sent to a URL.
+        names_only: see Lists.
 
     Attributes:
         lists: what the server offers, as it was read last.
@@ -97,10 +98,11 @@ class Upstream:
         poll_s: float = 300.0,
         grace_s: float = 86_400.0,
         caller: str = OURSELVES,
+        names_only: bool = False,
     ) -> None:
         self.server = server
         self.state: ServerState = "starting"
-        self.lists = Lists(server, lambda: on_list(self))
+        self.lists = Lists(server, lambda: on_list(self), names_only=names_only)
         self.problem = ""
         self.restarts = 0
         self.server_info = ""
