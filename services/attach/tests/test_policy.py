@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from searchbus_attach import consent
 from searchbus_attach.policy import CallPolicy
+from searchbus_bus import MemoryBroker
 from searchbus_contracts import (
     Actor,
     Fault,
@@ -46,6 +49,31 @@ def viewed(new_world):
         return world
 
     return make
+
+
+@pytest.fixture
+async def memory_consent() -> consent.Consent:
+    return await consent.Consent.over(MemoryBroker().connect())
+
+
+async def ask(
+    asked: consent.Consent, subject: str, arguments: dict[str, Any], **more: Any
+) -> ToolReply | None:
+    """Ask for a call of a caller whose client can ask its user."""
+    call: Any = SimpleNamespace(
+        actor=Actor(subject=subject), req_id="1", client_capabilities=("elicitation",)
+    )
+    return await asked.ask(call, ToolCall(tool="echo", **more), "plain", arguments)
+
+
+async def accepted(asked: consent.Consent, subject: str, number: int) -> ToolReply | None:
+    """The same, once the user accepted."""
+    question = await ask(asked, subject, {"n": number})
+    assert question is not None
+    assert question.input_required is not None
+    answer = {"approval": {"action": "accept", "content": {"approve": True}}}
+    state = question.input_required.state
+    return await ask(asked, subject, {"n": number}, input_responses=answer, state=state)
 
 
 async def second_worker(new_world: Any, world: Any) -> Any:
@@ -190,6 +218,44 @@ async def test_no_caller_fills_the_waiting_list(viewed):
     with pytest.raises(Fault, match="approve"):
         await echo(world, "one", actor=OTHER)
     assert len((await manage(world, action="waiting")).waiting) == 21
+
+
+async def test_accepted_questions_take_no_place_of_others(monkeypatch, memory_consent):
+    """They are remembered for minutes; who has accepted too many waits alone."""
+    monkeypatch.setattr(consent, "MAX_WAITING", 3)
+    monkeypatch.setattr(consent, "MAX_USED", 4)
+    for number in range(4):
+        assert await accepted(memory_consent, "ann", number) is None
+    with pytest.raises(Fault, match="Too many calls wait"):
+        await ask(memory_consent, "ann", {"n": 5})
+    assert await accepted(memory_consent, "bob", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"text": "x", "n": 1}, '{"text":"x","n":1}'),
+        ({"text": "x" * 5_000, "force": True}, '…,"force":true}'),
+        ({"\u202etext": ["x" * 5_000] * 9, "to": "y" * 5_000}, ',"to":"y'),
+    ],
+)
+async def test_every_argument_of_a_call_that_waits_is_seen(memory_consent, arguments, shown):
+    """The caller chooses their order: what matters could stand behind a long one."""
+    await ask(memory_consent, "ann", arguments)
+    (call,) = await memory_consent.waiting()
+    assert shown in call.arguments
+    assert len(call.arguments) <= 2_000
+    assert "\u202e" not in call.arguments
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"x" * 3_000: 1, "force": True}, {str(n): n for n in range(900)}]
+)
+async def test_a_call_whose_arguments_nobody_could_see_does_not_wait(memory_consent, arguments):
+    """It is refused with what to do."""
+    with pytest.raises(Fault, match=r"could not see all of its arguments\. Send fewer\."):
+        await ask(memory_consent, "ann", arguments)
+    assert await memory_consent.waiting() == []
 
 
 async def test_client_that_can_ask_its_user_is_asked(viewed):

@@ -28,10 +28,17 @@ TTL_S = 600.0
 MAX_WAITING = 500
 MAX_OF_CALLER = 20
 """Calls of one caller: nobody fills the list for the others."""
+MAX_USED = 500
+"""Accepted questions of one caller, each of which is remembered for `TTL_S`."""
 _BUCKET = "attach-consent"
 _BUCKET_BYTES = 8 * 2**20
 _SHOWN_CHARS = 2_000
+_LEAST_VALUE_CHARS = 8
+_MOST_SHOWN = 200
+"""Arguments of a call."""
 _ANSWER = "approval"
+_USED = "used-"
+"""Begins the key of an accepted question; that of a call that waits has a dot."""
 
 
 class _Waiting(Struct):
@@ -76,7 +83,7 @@ class Consent:
     ) -> ToolReply | None:
         """None where a person approved the call; else the question for the client. Raises
         Fault(forbidden) until a person approves it, or since one refused."""
-        shown = clean(encode(arguments).decode(), _SHOWN_CHARS)
+        shown = _shown(arguments)
         waiting = WaitingCall(
             id="", server=server, tool=request.tool, caller=call.actor.subject, arguments=shown,
             since_s=self._clock(),
@@ -100,7 +107,9 @@ class Consent:
         if known is None or known.state != "waiting":
             keys = await self._store.keys()
             own = sum(one.startswith(f"{caller}.") for one in keys)
-            if len(keys) >= MAX_WAITING or own >= MAX_OF_CALLER:
+            accepted = sum(one.startswith(f"{_USED}{caller}") for one in keys)
+            waits = sum("." in one for one in keys)
+            if waits >= MAX_WAITING or own >= MAX_OF_CALLER or accepted >= MAX_USED:
                 raise Fault(
                     ErrorCode.OVERLOADED, "Too many calls wait for approval. Try again later."
                 )
@@ -112,7 +121,7 @@ class Consent:
                 f"A person has to approve this call first; it waits as {digest}. Send it "
                 "again, unchanged, after that.",
             )
-        state = _State(key, secrets.token_hex(8), self._clock() + TTL_S)
+        state = _State(key, f"{caller}-{secrets.token_hex(8)}", self._clock() + TTL_S)
         return _question(request.tool, shown, state)
 
     async def waiting(self) -> list[WaitingCall]:
@@ -156,13 +165,34 @@ class Consent:
         if answer.get("action") != "accept" or not accepted:
             await self._store.delete(key)
             raise Fault(ErrorCode.FORBIDDEN, "The user refused this call. Use another tool.")
-        used = f"used-{state.nonce}"
+        used = f"{_USED}{state.nonce}"
         if await self._store.create(used, call.req_id.encode()) is None:
             entry = await self._store.get(used)
             if entry is None or entry.value != call.req_id.encode():
                 return False
         await self._store.delete(key)
         return True
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    """The arguments as JSON in which long values are cut, and no name: the caller chooses their
+    order. Raises Fault(invalid_argument) where there are too many for that.
+    """
+    if len(arguments) <= _MOST_SHOWN:
+        texts = [
+            (encode(name).decode(), encode(value).decode()) for name, value in arguments.items()
+        ]
+        chars = _SHOWN_CHARS
+        while chars >= _LEAST_VALUE_CHARS:
+            pairs = (f"{clean(name, _SHOWN_CHARS)}:{clean(value, chars)}" for name, value in texts)
+            shown = f"{{{','.join(pairs)}}}"
+            if len(shown) <= _SHOWN_CHARS:
+                return shown
+            chars //= 2
+    raise Fault(
+        ErrorCode.INVALID_ARGUMENT,
+        "A person has to approve this call, and could not see all of its arguments. Send fewer.",
+    )
 
 
 def _question(tool: str, arguments: str, state: _State) -> ToolReply:
