@@ -12,7 +12,8 @@ from searchbus_bus.transport import Message
 from searchbus_bus.worker import intake as admission
 from searchbus_bus.worker.handling import Replies
 from searchbus_bus.worker.intake import Admission, Membership
-from searchbus_contracts.headers import ACK_MS
+from searchbus_contracts import Actor
+from searchbus_contracts.headers import ACK_MS, ACTOR
 from searchbus_testing import until
 
 
@@ -132,6 +133,77 @@ async def test_a_request_that_came_as_the_drain_ended_is_answered(transport, pat
     await slots.admission.drain(0)
     await until(lambda: slots.failures() == {"a": "unavailable"})
     assert slots.started == []
+
+
+def of(caller):
+    return {ACTOR: Actor(subject=caller, roles=("reader",)).to_header()}
+
+
+ANN, BOB = of("ann"), of("bob")
+
+
+async def test_one_caller_leaves_slots_to_others(transport):
+    """However long its requests take; alone it has four fifths of the slots."""
+    slots = Slots(transport, max_in_flight=10, max_waiting=0)
+    await slots.ask(*"abcdefghij", **ANN)
+    assert slots.started == list("abcdefgh")
+    assert slots.failures() == {"i": "overloaded", "j": "overloaded"}
+    assert b"of this caller" in transport.published[0].data
+    await slots.ask(*"12", **BOB)
+    assert slots.started == list("abcdefgh12")
+    await slots.ask("3", **BOB)
+    assert b"is at its limit" in transport.published[-1].data
+
+
+async def test_a_caller_who_waits_for_its_share_holds_nobody_up(transport, patient):
+    """Others overtake it; at the end of one of its own requests it goes on."""
+    slots = Slots(transport, max_in_flight=10)
+    await slots.ask(*"abcdefghij", **ANN)
+    await slots.ask("1", **BOB)
+    assert slots.started == list("abcdefgh1")
+    assert slots.admission.waiting == 2
+    slots.end("1")
+    await until(lambda: slots.admission.in_flight == 8)
+    assert slots.admission.waiting == 2
+    slots.end("a")
+    await until(lambda: slots.started == list("abcdefgh1i"))
+
+
+async def test_one_caller_leaves_places_in_the_queue_to_others(transport, patient):
+    """They would be refused where all slots are taken."""
+    slots = Slots(transport, max_in_flight=1, max_waiting=10)
+    await slots.ask("a", *"0123456789", **ANN)
+    assert slots.failures() == {"8": "overloaded", "9": "overloaded"}
+    await slots.ask("b", **BOB)
+    assert slots.admission.waiting == 9
+
+
+@pytest.mark.parametrize("headers", [{}, {ACTOR: "{"}, {ACTOR: '{"subject": 1}'}, of("x" * 99_000)])
+async def test_requests_of_nobody_and_of_headers_that_are_refused_share(transport, headers):
+    """A caller that cannot be read gives no share of its own."""
+    slots = Slots(transport, max_in_flight=10, max_waiting=0)
+    await slots.ask(*"abcd")
+    await slots.ask(*"efghij", **headers)
+    assert slots.started == list("abcdefgh")
+
+
+async def test_requests_of_nobody_are_no_part_of_the_share_of_anonymous_callers(transport):
+    """Who reads the catalogue of a worker sends no caller."""
+    slots = Slots(transport, max_in_flight=10, max_waiting=0)
+    await slots.ask(*"abcdefghij", **of(Actor().subject))
+    await slots.ask("1")
+    assert slots.started == list("abcdefgh1")
+
+
+async def test_a_share_is_free_again_after_cancellations(transport, patient):
+    """Of requests that ran, that waited, and that did not begin; nothing is kept of the caller."""
+    slots = Slots(transport, max_in_flight=10)
+    await slots.ask(*"abcdefghij", **ANN)
+    slots.admission.admit(Message("s", b"", "_INBOX.x", {"Req-Id": "x", **BOB}), slots._unused)
+    for name in "jabcdefghxi":
+        await slots.admission.cancel(name)
+    await until(lambda: not slots.admission.in_flight)
+    assert (slots.admission.waiting, dict(slots.admission._slots)) == (0, {})
 
 
 async def test_a_malformed_time_of_one_request_ends_no_acknowledgements(transport, patient):

@@ -119,7 +119,8 @@ class ServiceSettings(BaseSettings):
     drain_timeout_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     """How long requests in progress may take when a process stops."""
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 64
-    """Requests that a process works on at the same time; more are refused as `overloaded`."""
+    """Requests that a process works on at the same time, at most four fifths of them for one
+    caller; more are refused as `overloaded`."""
     data_dir: Path | None = None
     """Folder for documents, traces and state."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

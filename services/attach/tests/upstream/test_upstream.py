@@ -348,6 +348,22 @@ async def test_a_full_server_refuses_further_calls(start):
     await asyncio.gather(*running, return_exceptions=True)
 
 
+async def test_one_caller_leaves_calls_of_a_server_to_others(start):
+    """However long its own take; alone it has four of five."""
+    upstream = start(plain(max_in_flight=5))
+    await until(lambda: upstream.state == "up")
+    running = [asyncio.create_task(call_tool(upstream, Caller(), "slow", {})) for _ in range(4)]
+    await until(lambda: upstream.in_flight == 4)
+    with pytest.raises(Fault) as fault:
+        await call_tool(upstream, Caller(), "echo", {"text": "x"})
+    assert fault.value.code == ErrorCode.OVERLOADED
+    await call_tool(upstream, Caller(subject="bob"), "echo", {"text": "x"})
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    await call_tool(upstream, Caller(), "echo", {"text": "x"})
+
+
 async def test_an_error_of_the_server_is_a_failure_and_no_lost_connection(start):
     """The same process answers the next call."""
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("refuse", "echo")]

@@ -2,7 +2,7 @@
 
 A worker at its limit lets a few requests wait for a moment: at a load of exactly its capacity, one
 without a queue refuses a fifth of them. It refuses at once what would wait too long, so that the
-caller can ask another worker.
+caller can ask another worker. Of slots and places in the queue one caller has a share (shares.py).
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.headers import ACK_MS
+from msgspec import Struct
+
+from searchbus_contracts import Actor, ErrorCode, Fault, decode
+from searchbus_contracts.headers import ACK_MS, ACTOR, MAX_ACTOR_CHARS
 
 from .. import telemetry
 from ..client.request import Deadline
 from ..tasks import Background
 from ..transport import Message, Subscription, Transport
 from .handling import Handler, Replies, cancelled_fault, req_id_of, stopping_fault
+from .shares import share
 from .worker import Worker
 
 log = logging.getLogger("searchbus.bus")
@@ -136,13 +139,13 @@ class Membership:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A request that a worker holds since `since_s` (the loop's clock); whether its caller
-    cancelled it, and knows which instance has it (`acknowledged`)."""
+    """A request that a worker holds for a caller since `since_s` (the loop's clock); whether the
+    caller cancelled it, and knows which instance has it (`acknowledged`)."""
 
     message: Message
     handler: Handler
     since_s: float
-    expiry: asyncio.TimerHandle | None = None
+    caller: str
     cancelled: bool = False
     acknowledged: bool = False
 
@@ -160,7 +163,10 @@ class Admission:
         self._replies = replies
         self._handle = handle
         self._running: dict[asyncio.Task[None], _Held] = {}
-        self._waiting: deque[_Held] = deque()
+        self._slots: Counter[str] = Counter()
+        """How many run, by caller."""
+        self._waiting: dict[_Held, asyncio.TimerHandle] = {}
+        """In the order they came; the timers end their wait."""
         self._average_s = 0.0
         self._background = Background()
         self._look: asyncio.TimerHandle | None = None
@@ -178,14 +184,13 @@ class Admission:
     def admit(self, message: Message, handler: Handler) -> None:
         """Start a request, let it wait, or refuse it with `overloaded`."""
         loop = asyncio.get_running_loop()
-        held = _Held(message, handler, loop.time())
+        held = _Held(message, handler, loop.time(), _caller_of(message))
         if self._look is None:
             self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_waiting)
-        if len(self._running) < self._worker.max_in_flight:
+        if self._may_start(held):
             self._start(held)
-        elif self._may_wait(message):
-            held.expiry = loop.call_later(MAX_WAIT_S, self._expire, held)
-            self._waiting.append(held)
+        elif self._may_wait(held):
+            self._waiting[held] = loop.call_later(MAX_WAIT_S, self._expire, held)
         else:
             self._background.start(self._refuse(held))
 
@@ -196,7 +201,6 @@ class Admission:
                 held.cancelled = True
                 task.cancel()
         for held in [h for h in self._waiting if req_id_of(h.message) == req_id]:
-            self._waiting.remove(held)
             self._stop_waiting(held)
             await self._replies.fail(held.message, cancelled_fault())
 
@@ -209,7 +213,7 @@ class Admission:
                 list(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
         while self._waiting:
-            held = self._waiting.popleft()
+            held = next(iter(self._waiting))
             self._stop_waiting(held)
             await self._replies.fail(held.message, stopping_fault())
         for task in list(self._running):
@@ -217,19 +221,24 @@ class Admission:
         if last := [*self._running, *self._background]:
             await asyncio.wait(last, timeout=2)
 
-    def _may_wait(self, message: Message) -> bool:
+    def _may_start(self, held: _Held) -> bool:
+        most = share(self._worker.max_in_flight, len(self._running))
+        return self._slots[held.caller] < most
+
+    def _may_wait(self, held: _Held) -> bool:
         waiting = len(self._waiting)
-        if waiting >= self._worker.max_waiting:
+        of_caller = sum(other.caller == held.caller for other in self._waiting)
+        if of_caller >= share(self._worker.max_waiting, waiting):
             return False
         expected_s = (waiting + 1) * self._average_s / self._worker.max_in_flight
         try:
-            left_s = Deadline.from_headers(message.headers).remaining_s
+            left_s = Deadline.from_headers(held.message.headers).remaining_s
         except Fault:
             return True  # the handling answers it
         return expected_s < min(MAX_WAIT_S, left_s)
 
     def _start(self, held: _Held) -> None:
-        self._stop_waiting(held)
+        self._slots[held.caller] += 1
         task = asyncio.get_running_loop().create_task(self._run(held))
         self._running[task] = held
         task.add_done_callback(self._finished)
@@ -242,27 +251,33 @@ class Admission:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         held = self._running.pop(task)
+        self._slots[held.caller] -= 1
+        if not self._slots[held.caller]:
+            del self._slots[held.caller]
         if task.cancelled():  # before its first step, so that the handling did not answer it
             fault = cancelled_fault() if held.cancelled else stopping_fault()
             self._background.start(self._replies.fail(held.message, fault))
         elif task.exception() is not None:
             log.error("a request ended without a reply", exc_info=task.exception())
-        if self._waiting and len(self._running) < self._worker.max_in_flight:
-            self._start(self._waiting.popleft())
+        # The first whose caller may have one more: who waits for their share hold nobody up.
+        if (following := next(filter(self._may_start, self._waiting), None)) is not None:
+            self._stop_waiting(following)
+            self._start(following)
 
     def _expire(self, held: _Held) -> None:
         """Refuse a request that has waited too long: the slots are slower than expected."""
-        held.expiry = None
-        if held in self._waiting:
-            self._waiting.remove(held)
-            self._background.start(self._refuse(held))
+        self._stop_waiting(held)
+        self._background.start(self._refuse(held))
 
     async def _refuse(self, held: _Held) -> None:
         self.shed += 1
         telemetry.count_shed(self._worker.service)
+        why = "is at its limit"
+        if len(self._running) < self._worker.max_in_flight:
+            why = "has as many requests of this caller as one may have at once"
         fault = Fault(
             ErrorCode.OVERLOADED,
-            f"The {self._worker.service} service is at its limit. Try again shortly.",
+            f"The {self._worker.service} service {why}. Try again shortly.",
             retry_after_ms=200,
         )
         await self._replies.fail(held.message, fault)
@@ -293,8 +308,25 @@ class Admission:
         again = bool(self._running or self._waiting)
         self._look = loop.call_later(_LOOK_EVERY_S, self._look_for_waiting) if again else None
 
-    @staticmethod
-    def _stop_waiting(held: _Held) -> None:
-        if held.expiry is not None:
-            held.expiry.cancel()
-            held.expiry = None
+    def _stop_waiting(self, held: _Held) -> None:
+        self._waiting.pop(held).cancel()
+
+
+class _Caller(Struct):
+    """The part of an `Actor` header that counts; its roles are not read before they are checked."""
+
+    subject: str = Actor().subject
+
+
+def _caller_of(message: Message) -> str:
+    """Whom a request counts for; those of nobody, or with a header that is refused, count together.
+
+    No signature is checked yet: a request that only says to be another's is refused soon.
+    """
+    header = message.headers.get(ACTOR, "")
+    if not header or len(header) > MAX_ACTOR_CHARS:
+        return ""
+    try:
+        return decode(header.encode("utf-8", "replace"), _Caller).subject
+    except Fault:
+        return ""

@@ -63,7 +63,8 @@ class Server(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ping_timeout_s: for the ping beside a call during which the server is silent; one that does
             not answer it hangs, and its connection is replaced.
         idle_s: without calls for that long a command is ended, until the next call; 0: never.
-        max_in_flight: calls at once; further ones fail with `overloaded`.
+        max_in_flight: calls at once, at most four fifths of them of one caller; further ones fail
+            with `overloaded`.
         memory_mib: that each process of a command may have (RLIMIT_DATA).
         open_files: that each process of a command may have open.
         processes: that a command may have in its session, itself included.

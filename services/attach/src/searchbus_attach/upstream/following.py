@@ -275,6 +275,10 @@ class RunningCalls:
             self._calls.discard(call)
             self.note_use()
 
+    def of(self, caller: str) -> int:
+        """How many are of one caller."""
+        return sum(call.actor.subject == caller for call in self._calls)
+
     def note_use(self) -> None:
         """The server was of use until now."""
         self._used_s = time.monotonic()

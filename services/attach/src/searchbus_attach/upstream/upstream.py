@@ -27,6 +27,7 @@ from mcp import MCPError
 from mcp_types import LoggingMessageNotificationParams
 
 from searchbus_bus import Call
+from searchbus_bus.worker.shares import share
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.attach import ServerState
 
@@ -158,11 +159,13 @@ class Upstream:
             Fault: unavailable, overloaded, or what the server's error becomes.
         """
         with MeasuredCall(self.server.name):
-            if len(self._calls) >= self.server.max_in_flight:
+            most = share(self.server.max_in_flight, len(self._calls))
+            if self._calls.of(call.actor.subject) >= most:
                 raise Fault(
                     ErrorCode.OVERLOADED,
-                    f"{self.server.name} has {self.server.max_in_flight} calls at once already. "
+                    f"{self.server.name} has {len(self._calls)} calls at once already. "
                     "Try again shortly.",
+                    retry_after_ms=200,
                 )
             with self._calls.including(call):
                 await self._context.credentials.check(self.server, self._caller)
