@@ -24,7 +24,7 @@ def nats_cluster(folder: Path, size: int = 3) -> Iterator[list[NatsServer]]:
             peers = ", ".join(f"nats://127.0.0.1:{port}" for port in routes)
             config.write_text(
                 f'server_name: n{number}\nping_interval: "3s"\nping_max: 1\n'
-                f'jetstream {{ max_memory_store: 64MB, store_dir: "{own}/js" }}\n'
+                f'jetstream {{ max_memory_store: 128MB, store_dir: "{own}/js" }}\n'
                 f'cluster {{ name: test, listen: "127.0.0.1:{routes[number]}", routes: [{peers}] }}\n'
             )
             server = NatsServer(own, port=free_port(), arguments=("-c", str(config)))

@@ -105,7 +105,7 @@ def write_locked_configuration(path: Path, store: Path) -> LockedBus:
     for account, seed in bus.witnesses.items():
         found[account]["users"].append({"nkey": public_key(seed)})
     path.write_text(
-        f'jetstream {{ max_memory_store: 64MB, store_dir: "{store}" }}\n'
+        f'jetstream {{ max_memory_store: 128MB, store_dir: "{store}" }}\n'
         f"accounts: {json.dumps(found)}\n"
     )
     return bus

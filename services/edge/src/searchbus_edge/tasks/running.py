@@ -143,8 +143,8 @@ class Run:
                 await asyncio.sleep(BEAT_S)
             except ValueError as error:
                 self._refuse(
-                    f"The result is too large for a task: {error}. Ask for less, or call from a "
-                    "client that does not declare tasks."
+                    f"The result is too large for a task: {error}. Ask for less, wait until "
+                    "others have expired, or call from a client that does not declare tasks."
                 )
 
     def _complete(self, reply: ToolReply) -> None:
@@ -244,6 +244,7 @@ class Tasks:
                 # A call with the responses has the time of a new one.
                 task.deadline_ms = task.updated_ms + self._timeout_ms(request)
                 task.expires_ms = task.deadline_ms + KEEP_MS
+                task.kept_bytes = 0  # it is counted for longer
             return True
 
         changed = await self._change(actor, endpoint, task_id, change)

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from searchbus_bus import NEEDED_TIMEOUT_S, Bus, KeyValue
 from searchbus_bus.store.keyvalue import write_over
+from searchbus_contracts import ErrorCode, Fault
 
 from ..auth.signing import StateKey, StateKeys
 
@@ -51,6 +52,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
         seen_ms: when that edge last wrote.
         message: the last progress message of the tool.
         rounds: how often it asked for input; a part of each key, so that keys never repeat.
+        kept_bytes: what its caller's share has for it; 0: it is to be counted again.
         requests: outstanding requests for input, by key.
         responses: what the client has given so far, by key.
         state: of the tool, for its next call with the responses.
@@ -72,6 +74,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     seen_ms: int = 0
     message: str | None = None
     rounds: int = 0
+    kept_bytes: int = 0
     requests: dict[str, dict[str, Any]] = {}
     responses: dict[str, Any] = {}
     state: str | None = None
@@ -124,12 +127,17 @@ log = logging.getLogger("searchbus.edge")
 _BUCKET = "edge_tasks"
 _BUCKET_TTL_S = 1800.0
 """A task is written again at least every few seconds, and for the last time when it ends."""
-_BUCKET_BYTES = 32 * 2**20
+_BUCKET_BYTES = 64 * 2**20
+"""A full bucket drops what was written longest ago: 32 callers with all of their shares fill it."""
 MAX_TASK_BYTES = 384 * 1024
 """The size of one task with its arguments and its result; a value has at most 512 KiB."""
-_MAX_NEW_BYTES = MAX_TASK_BYTES - 8 * 1024
-"""The rest is reserved for messages of progress."""
+_MARGIN_BYTES = 8 * 1024
+"""For messages of progress, and for the error in place of a result."""
+_LEAST_KEPT_BYTES = 64 * 1024
+"""Counted for each task at least: most results fit, and need no further write to be counted."""
 MAX_PER_CALLER = 32
+_CALLER_BYTES = MAX_PER_CALLER * _LEAST_KEPT_BYTES
+"""All tasks of one caller together: a few callers with large results do not fill the bucket."""
 MAX_ID_CHARS = 128
 _ATTEMPTS = 5
 
@@ -159,11 +167,14 @@ class TaskStore:
         return int(self._clock() * 1000)
 
     async def create(self, caller: str, task: Task) -> int | None:
-        """Keep a new task; its revision. None: it is too large, or its caller has too many."""
-        value = msgspec.json.encode(task)
-        if len(value) > _MAX_NEW_BYTES or not await self._count(caller, task):
+        """Keep a new task; its revision. None: it is too large, or too much for its caller."""
+        size_bytes = len(msgspec.json.encode(task))
+        if size_bytes > MAX_TASK_BYTES - _MARGIN_BYTES:
             return None
-        return await self._bucket.create(self._key(self._keys.issuing(), caller, task.id), value)
+        if not await self._count(caller, task, size_bytes):
+            return None
+        name = self._key(self._keys.issuing(), caller, task.id)
+        return await self._bucket.create(name, msgspec.json.encode(task))
 
     async def get(self, caller: str, task_id: str) -> tuple[Task, int] | None:
         """A task of this caller and its revision; None where there is none, or no more."""
@@ -183,10 +194,14 @@ class TaskStore:
 
     async def update(self, caller: str, task: Task, revision: int) -> int | None:
         """Write a task; its new revision, or None where another edge wrote before. Raises
-        ValueError above `MAX_TASK_BYTES`."""
+        ValueError above `MAX_TASK_BYTES`, and where it is too much for its caller."""
         value = msgspec.json.encode(task)
         if len(value) > MAX_TASK_BYTES:
             raise ValueError(f"it has {len(value) // 1024} KiB of {MAX_TASK_BYTES // 1024}")
+        if len(value) > task.kept_bytes:
+            if not await self._count(caller, task, len(value)):
+                raise ValueError(f"with it your tasks have over {_CALLER_BYTES // 1024} KiB")
+            value = msgspec.json.encode(task)
         for key in self._keys.accepted():
             name = self._key(key, caller, task.id)
             written = await self._bucket.update(name, value, revision)
@@ -194,22 +209,37 @@ class TaskStore:
                 return written
         return None
 
-    async def _count(self, caller: str, task: Task) -> bool:
-        """Add the task to the list of those that its caller has; False where these are too many."""
+    async def _count(self, caller: str, task: Task, size_bytes: int) -> bool:
+        """Count a task of this size in its caller's share; False where that is too small. Raises
+        Fault(unavailable) where others write all the time."""
+        kept_bytes = max(_LEAST_KEPT_BYTES, size_bytes + _MARGIN_BYTES)
         name = self._key(self._keys.issuing(), caller, "")
         for _ in range(_ATTEMPTS):
             entry = await self._bucket.get(name)
-            kept: list[int] = msgspec.json.decode(entry.value) if entry else []
-            kept = [expires_ms for expires_ms in kept if expires_ms > self.now_ms]
-            if len(kept) >= MAX_PER_CALLER:
+            known = _shares(entry.value) if entry else {}
+            shares = {id: share for id, share in known.items() if share[0] > self.now_ms}
+            shares[task.id] = task.expires_ms, kept_bytes
+            if sum(bytes for _, bytes in shares.values()) > _CALLER_BYTES:
                 return False
-            value = msgspec.json.encode([*kept, task.expires_ms])
+            # Before their places are given away: the bucket keeps them for longer.
+            for expired in known.keys() - shares.keys():
+                await self._bucket.delete(self._key(self._keys.issuing(), caller, expired))
+            value = msgspec.json.encode(shares)
             if await write_over(self._bucket, name, value, entry) is not None:
+                task.kept_bytes = kept_bytes
                 return True
-        return False
+        raise Fault(ErrorCode.UNAVAILABLE, "This caller's tasks change too often. Try again.")
 
     @staticmethod
     def _key(key: bytes, caller: str, task_id: str) -> str:
         # No caller has a zero byte, so that the two parts do not run together.
         text = f"{caller}\0{task_id}".encode("utf-8", "replace")
         return hmac.new(key, text, hashlib.sha256).hexdigest()[:40]
+
+
+def _shares(value: bytes) -> dict[str, tuple[int, int]]:
+    """A caller's tasks by id: when each expires, and its bytes."""
+    try:
+        return msgspec.json.decode(value, type=dict[str, tuple[int, int]])
+    except msgspec.MsgspecError:  # of an edge before this form
+        return {}
