@@ -41,7 +41,7 @@ from .lending import Lending
 from .mcp.endpoint import Endpoints
 from .mcp.extensions import Extensions, open_extensions
 from .mcp.running import RunningRequests
-from .mcp.servers import EndpointServers, ListChanges, refuse_own
+from .mcp.servers import EndpointServers, ListChanges, actor_of, refuse_own
 from .plans.running import Plans
 from .search.finder import Finder
 from .search.lazy import Lazy, own_tools
@@ -302,10 +302,13 @@ def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | No
 def _servers(
     tools: _Tools, tracing: Tracing, default_actor: Actor, extensions: Extensions
 ) -> EndpointServers:
-    # State that a client carries for a tool comes back unchanged or not at all.
-    state_boundary = RequestStateBoundary(
-        RequestStateSecurity(codec=StateCodec(tools.key)), default_audience="searchbus"
+    # State that a client carries for a tool comes back unchanged, from the same caller, or not at
+    # all. By default the SDK binds it to a token of its own, which nobody has here.
+    security = RequestStateSecurity(
+        codec=StateCodec(tools.key),
+        bind_principal=lambda ctx: actor_of(ctx, default_actor).subject,
     )
+    state_boundary = RequestStateBoundary(security, default_audience="searchbus")
     refuse = partial(refuse_own, tools.bus)
     return EndpointServers(
         registry=tools.registry,

@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from searchbus_bus import MemoryBroker, Worker, end_task
-from searchbus_contracts import InputRequired
+from searchbus_bus import Call, MemoryBroker, Worker, end_task
+from searchbus_contracts import InputRequired, ToolCall, ToolDescriptor, ToolReply
 from searchbus_contracts.attach import ATTACHED_BY
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
@@ -28,7 +28,7 @@ from searchbus_edge.mcp.servers import ListChanges
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
-from searchbus_testing import until
+from searchbus_testing import known, until
 
 from ..conftest import Dictionary, dictionary_worker
 
@@ -442,6 +442,51 @@ def test_other_clients_get_a_typed_failure(context, revision, capabilities, lack
     assert result.is_error
     assert result.content[0].text.startswith("invalid_argument: ")
     assert f"lacks: {lacks}" in result.content[0].text
+
+
+async def test_state_of_a_tool_comes_back_from_its_caller_only(tmp_path):
+    """Who was handed the sealed text of another's call gets nothing of it."""
+    states = []
+
+    async def ask(call: Call, request: ToolCall) -> ToolReply:
+        states.append(request.state)
+        return ToolReply(input_required=InputRequired(state="of ann"))
+
+    broker, worker = MemoryBroker(), Worker("asking")
+    descriptor = ToolDescriptor(
+        name="ask", toolset="asking", description="Asks.", input_schema={"type": "object"}
+    )
+    worker.add_tool(descriptor, ask)
+    await broker.connect(name="asking").serve(worker)
+    file = KeyFile(tmp_path / "keys.json")
+    keys = {name: file.add(name, ("*",))[0] for name in ("ann", "bob")}
+    settings = EdgeSettings(auth="static", data_dir=tmp_path, keys_file=file.path)
+    async with (
+        open_edge(broker.connect(name="edge"), settings) as edge,
+        HttpServer.serving(build_app(edge, Health())) as server,
+        httpx.AsyncClient(base_url=server.url) as http,
+    ):
+        await known(edge.directory, "asking")
+
+        async def call(caller: str, **given: str) -> dict[str, object]:
+            headers = {
+                "Authorization": f"Bearer {keys[caller]}", "MCP-Protocol-Version": "2026-07-28",
+                "Accept": "application/json, text/event-stream", "Mcp-Method": "tools/call",
+                "Mcp-Name": "ask",
+            }  # fmt: skip
+            meta = {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }
+            params = {"name": "ask", "arguments": {}, "_meta": meta, **given}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            return (await http.post("/mcp", json=body, headers=headers)).json()
+
+        sealed = (await call("ann"))["result"]["requestState"]
+        assert (await call("bob", requestState=sealed))["error"]["code"] == -32602
+        assert "result" in await call("ann", requestState=sealed)
+    assert states == [None, "of ann"]
 
 
 def test_responses_are_dumped_as_json():

@@ -165,9 +165,7 @@ class EndpointServer:
         return self._handlers.registry.view(None).max_request_bytes
 
     def _actor(self, ctx: Context) -> Actor:
-        """The identified caller of an HTTP request; else the default."""
-        found = getattr(ctx.request, "actor", None)
-        return found if isinstance(found, Actor) else self.bound(self._handlers.default_actor)
+        return actor_of(ctx, self.bound(self._handlers.default_actor))
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         listed = self.view.tools.get(name)
@@ -268,6 +266,12 @@ class EndpointServer:
             return self._handlers.search.dump(found, ctx.protocol_version)
 
         return handler
+
+
+def actor_of(ctx: Context, default: Actor) -> Actor:
+    """The identified caller of an HTTP request; else the default."""
+    found = getattr(ctx.request, "actor", None)
+    return found if isinstance(found, Actor) else default
 
 
 MAX_STREAMS = 1024
