@@ -55,6 +55,17 @@ def uncounted(bus: Bus) -> Any:
     return read
 
 
+class UsedUp:
+    """Stands for CountedReads of a caller whose limits are reached; `asked`: what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, what: str, actor: Actor, request: Request[Any], arguments: Any) -> Any:
+        self.asked.append(what)
+        raise Fault(ErrorCode.RATE_LIMITED, "Too many calls. Wait.")
+
+
 class Lookup(Struct, forbid_unknown_fields=True):
     word: Annotated[str, Meta(max_length=100, description="The word.")]
     count: Annotated[int, Meta(ge=1, le=50)] = 5

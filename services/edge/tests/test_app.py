@@ -208,7 +208,7 @@ async def test_error_of_a_page_shows_nothing(running, monkeypatch):
     async def broken(*arguments, **options):
         raise RuntimeError("secret-canary")
 
-    monkeypatch.setattr(type(running.edge.documents), "get", broken)
+    monkeypatch.setattr(type(running.edge.read), "__call__", broken)
     transport = httpx.ASGITransport(build_app(running.edge, Health()), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         response = await http.get("/documents/a/b")

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 
 from searchbus_bus.client.transit import Transit
 from searchbus_contracts import VERSION, Actor, Fault, encode
+from searchbus_contracts.retrieval import Document, GetRequest
 from searchbus_contracts.subjects import is_token
 from searchbus_runtime import Health
 from searchbus_runtime.health import respond
@@ -16,6 +17,7 @@ from searchbus_runtime.protocol import drained
 
 from .auth.authenticator import METADATA_PATH, metadata
 from .bootstrap import ASGI, Edge
+from .composites.documents import documents_request
 from .http.answer import TEXT, PlainAnswer
 from .http.faults import PAGE, HttpError, accepted, count_refused, failed
 from .http.head import Headers, parse_head
@@ -108,9 +110,9 @@ def build_app(edge: Edge, health: Health) -> ASGI:
     async def document(request: Request, collection: str, document_id: str) -> PlainAnswer:
         """A document that has no address of its own, for people who follow a citation."""
         actor = await admit(request, "/mcp/connector")
-        found = await edge.documents.get(
-            collection, document_id, actor=actor, timeout_s=DOCUMENT_TIMEOUT_S
-        )
+        wanted = GetRequest(document_id=document_id, collection=collection)
+        asked = documents_request(edge.bus, "get", wanted, Document, timeout_s=DOCUMENT_TIMEOUT_S)
+        found = await edge.read("documents/get", actor, asked, wanted)
         # The text is not ours: never render it as markup.
         headers = ((b"content-security-policy", b"sandbox"),)
         return _text(f"{found.title}\n\n{found.text}", headers=headers)

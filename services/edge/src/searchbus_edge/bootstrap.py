@@ -69,6 +69,7 @@ class Edge:
 
     Args:
         interfaces: those that are served, by the first segments of their paths.
+        read: reads documents and others' prompts and resources for callers.
         connector: the composites, to be served on the bus like any worker.
         lending: serves toolsets on the buses of other tenants.
     """
@@ -83,7 +84,7 @@ class Edge:
     http_calls: HttpCalls
     interfaces: Mapping[str, ASGI]
     authenticator: Authenticator
-    documents: Documents
+    read: CountedReads
     connector: Worker
     changes: ListChanges
     audit: AuditLog
@@ -163,7 +164,7 @@ async def open_edge(
             await stack.enter_async_context(budgets.keeping())
         tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)
         stack.callback(tools.audit.close)
-        documents = _add_composites(tools, base_url, sources)
+        _add_composites(tools, base_url, sources)
         await tools.directory.start()
         stack.push_async_callback(tools.directory.close)
         running = RunningRequests(bus, key, service=tools.worker.service)
@@ -193,8 +194,8 @@ async def open_edge(
         console = None
         if "console" in settings.http_interfaces:
             console = interfaces["console"] = Console(
-                bus, tools.directory, http_calls, tools.finder, tools.prompts,
-                tools.resources, settings, key, base_url=base_url, signed_in=signed_in,
+                bus, tools.directory, http_calls, tools.finder, tools.prompts, tools.resources,
+                tools.read, settings, key, base_url=base_url, signed_in=signed_in,
             )  # fmt: skip
         yield Edge(
             settings=settings,
@@ -208,7 +209,7 @@ async def open_edge(
             interfaces=interfaces,
             console=console,
             authenticator=authenticator,
-            documents=documents,
+            read=tools.read,
             connector=tools.worker,
             changes=tools.changes,
             audit=tools.audit,
@@ -259,9 +260,9 @@ class _Tools:
         self.search = SearchMethods(finder)
         self.pages = Pages(cursors, page_size=settings.page_size)
         self.audit = AuditLog(arguments=settings.audit_arguments)
-        read = CountedReads(bus, self.limits.call, self.audit, budgets)
-        self.resources = Resources(bus, cursors, read, page_size=settings.page_size)
-        self.prompts = Prompts(bus, read)
+        self.read = CountedReads(bus, self.limits.call, self.audit, budgets)
+        self.resources = Resources(bus, cursors, self.read, page_size=settings.page_size)
+        self.prompts = Prompts(bus, self.read)
         self.registry = Registry(
             self.directory,
             settings.toolset_order,
@@ -285,18 +286,17 @@ class _Tools:
             self.worker.add(Lazy(finder, self.registry, self.calls))
 
 
-def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | None) -> Documents:
-    """Add the composites to the edge's own worker; the source of documents is also a page."""
+def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | None) -> None:
+    """Add the composites to the edge's own worker."""
     ids = Ids(tools.key)
-    documents = Documents(tools.bus, ids, tools.directory, base_url=base_url)
     similarity = Similarity(tools.bus, tools.directory)
     if sources is None:
+        documents = Documents(tools.bus, ids, tools.directory, base_url=base_url)
         sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
     weights = tools.settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
     plans = Plans(tools.registry, tools.calls)
     tools.worker.add(Connector(weighted, similarity), Many(weighted), plans)
-    return documents
 
 
 def _servers(

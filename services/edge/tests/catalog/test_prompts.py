@@ -23,7 +23,7 @@ from searchbus_contracts.resources import CompleteReply, PromptGetReply
 from searchbus_edge.catalog.prompts import MAX_ARGUMENT_CHARS, Prompts, complete, fill
 from searchbus_edge.catalog.registry import Registry
 
-from ..conftest import uncounted
+from ..conftest import UsedUp, uncounted
 
 PROMPT = PromptDescriptor(
     name="compare", toolset="t", description="Compares.",
@@ -201,6 +201,19 @@ async def test_the_worker_suggests_values(far, reader, ref, name):
     (request,) = source.requests
     assert (request.name, request.argument, request.value) == (name, "name", "A")
     assert request.arguments == {"greeting": "Hello"}
+
+
+async def test_suggestions_of_a_worker_count_as_calls(far, reader, bus):
+    """It may look them up anywhere; beyond a caller's limits it is not asked."""
+    _, registry, source = far
+    read = UsedUp()
+    params = types.CompleteRequestParams(
+        ref=types.PromptReference(type="ref/prompt", name="far__greet"),
+        argument=types.CompletionArgument(name="name", value="A"),
+    )
+    with pytest.raises(Fault, match="Too many calls"):
+        await Prompts(bus, read).complete(reader, registry.view(None), params)
+    assert (read.asked, source.requests) == (["completion/complete greet"], [])
 
 
 async def test_nothing_is_suggested_for_an_unknown_template(far):

@@ -20,7 +20,7 @@ from searchbus_edge.auth.signing import UNKNOWN_CURSOR, Cursors
 from searchbus_edge.catalog.resources import Resources
 from searchbus_testing import known
 
-from ..conftest import uncounted
+from ..conftest import UsedUp, uncounted
 
 
 class Books(Toolset, name="books"):
@@ -57,6 +57,16 @@ async def view(registry, directory, broker):
 @pytest.fixture
 def resources(bus):
     return Resources(bus, Cursors(b"k" * 32), uncounted(bus), page_size=2)
+
+
+async def test_lists_of_workers_count_as_calls(bus, reader, view):
+    """They show documents; the fixed resources are known here."""
+    read = UsedUp()
+    resources = Resources(bus, Cursors(b"k" * 32), read, page_size=2)
+    first = await resources.list_page(reader, view, None)
+    with pytest.raises(Fault, match="Too many calls"):
+        await resources.list_page(reader, view, first.next_cursor)
+    assert read.asked == ["resources/list books"]
 
 
 async def walk(resources, actor, view):

@@ -21,6 +21,14 @@ from searchbus_contracts import (
     ToolAnnotations,
 )
 from searchbus_contracts.attach import ManageReply, ManageRequest
+from searchbus_contracts.retrieval import (
+    Document,
+    GetRequest,
+    ListReply,
+    ListRequest,
+    SearchReply,
+    SearchRequest,
+)
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.interfaces.console.access import console_token
@@ -291,6 +299,49 @@ async def test_who_changes_something_is_in_the_audit_log(http, caplog):
         assert answer.status_code == 200
     told = [one.getMessage() for one in caplog.records if one.name == "searchbus.audit"]
     assert told == ["anonymous: attached servers: approve: plain, a_tool"]
+
+
+class Library:
+    """Stands for the service that has the documents."""
+
+    @endpoint
+    async def get(self, call: Call, request: GetRequest) -> Document:
+        return Document(
+            collection="news", document_id=request.document_id, title="t", text="x", chunk_count=1
+        )
+
+    @endpoint
+    async def list(self, call: Call, request: ListRequest) -> ListReply:
+        return ListReply()
+
+    @endpoint
+    async def search(self, call: Call, request: SearchRequest) -> SearchReply:
+        return SearchReply(hits=())
+
+
+@pytest.mark.parametrize(
+    ("what", "method", "path", "given"),
+    [
+        ("get", "GET", "/documents/news/x", {}),
+        ("get", "GET", f"{API}/document", {"params": {"collection": "news", "id": "x"}}),
+        ("list", "GET", f"{API}/documents", {}),
+        ("list", "GET", f"{API}/passages", {"params": {"collection": "news", "id": "x"}}),
+        ("search", "POST", f"{API}/search", {"json": {"query": "x", "parts": ["documents"]}}),
+    ],
+)
+async def test_who_reads_documents_makes_a_call(start, caplog, what, method, path, given):
+    """By no page a caller gets past its limits, and out of the audit log."""
+    caplog.set_level("INFO", logger="searchbus.audit")
+    http = await start(daily_budgets={"caller_calls": 1})
+    worker = Worker("retrieval")
+    worker.add(Library())
+    await http.edge.bus.serve(worker)
+    first, second = [await http.request(method, path, **given) for _ in range(2)]
+    assert first.status_code == 200 and "rate_limited" not in first.text
+    assert "The budget caller_calls of today is used up" in second.text
+    http.edge.audit.flush()
+    for outcome in ("ok", "rate_limited"):
+        assert f"anonymous called documents/{what}: {outcome}" in caplog.text
 
 
 async def test_stream_ends_with_the_key_of_its_reader(start, tmp_path):

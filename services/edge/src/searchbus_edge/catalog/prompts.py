@@ -39,15 +39,13 @@ T = TypeVar("T")
 class Read(Protocol):
     """Sends a request that counts as a call of its actor; raises Fault."""
 
-    async def __call__(
-        self, what: str, actor: Actor, request: Request[T], arguments: Mapping[str, str]
-    ) -> T:
+    async def __call__(self, what: str, actor: Actor, request: Request[T], arguments: Any) -> T:
         """The reply to a request, which the audit log calls `what`."""
 
 
 class Prompts:
     """Fills in and completes the prompts of a view, and completes its resource templates; `read`
-    asks their workers for those that they fill in."""
+    asks their workers for those that they fill in or complete."""
 
     def __init__(self, bus: Bus, read: Read) -> None:
         self._bus = bus
@@ -96,16 +94,17 @@ class Prompts:
             subject = self._bus.subjects.resource(template.toolset, "complete")
             toolset, name = template.toolset, template.uri_template
         known = params.context.arguments if params.context is not None else None
-        reply = await self._bus.request(
+        wanted = CompleteRequest(
+            name=name, argument=argument.name, value=argument.value, arguments=known or {}
+        )
+        request = Request(
             subject,
-            CompleteRequest(
-                name=name, argument=argument.name, value=argument.value, arguments=known or {}
-            ),
+            wanted,
             CompleteReply,
             service=view.services.get(toolset, toolset),
             timeout_s=GET_TIMEOUT_S,
-            actor=actor,
         )
+        reply = await self._read(f"completion/complete {name}", actor, request, wanted)
         return types.CompleteResult(
             completion=types.Completion(
                 values=list(reply.values), total=reply.total, has_more=reply.has_more

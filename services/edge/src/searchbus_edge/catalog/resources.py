@@ -77,14 +77,15 @@ class Resources:
         if toolset not in names:
             raise MCPError(types.INVALID_PARAMS, UNKNOWN_CURSOR)
         at = names.index(toolset)
-        reply = await self._bus.request(
+        wanted = ResourceListRequest(cursor=cursor, limit=min(self._page_size, _WORKER_PAGE))
+        request = Request(
             self._bus.subjects.resource(toolset, "list"),
-            ResourceListRequest(cursor=cursor, limit=min(self._page_size, _WORKER_PAGE)),
+            wanted,
             ResourceListReply,
             service=paged[at][1],
             timeout_s=READ_TIMEOUT_S,
-            actor=actor,
         )
+        reply = await self._read(f"resources/list {toolset}", actor, request, wanted)
         following: dict[str, Any] | None = None
         if reply.next_cursor is not None:
             following = {"s": toolset, "c": reply.next_cursor}

@@ -44,8 +44,20 @@ _SURE = 0.5
 """Below this relevance the documents rarely answer, and count half beside other sources."""
 _WEIGHT_OF_FAR = 0.1
 """The weight of a document without a passage that answers: behind the first pages of the web."""
+_SERVICE = "retrieval"
 _MAX_ID_CHARS = 512
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+def documents_request(
+    bus: Bus, verb: str, message: Struct, reply: type[R], *, timeout_s: float,
+    actor: Actor | None = None,
+) -> Request[R]:  # fmt: skip
+    """A request to an endpoint of the service that has the documents."""
+    return Request(
+        bus.subjects.endpoint(_SERVICE, verb), message, reply,
+        service=_SERVICE, timeout_s=timeout_s, actor=actor,
+    )  # fmt: skip
 
 
 class Documents:
@@ -53,7 +65,6 @@ class Documents:
     address have one below `base_url`."""
 
     name = "documents"
-    _SERVICE = "retrieval"
 
     def __init__(self, bus: Bus, ids: Ids, directory: Directory, *, base_url: str) -> None:
         self._bus = bus
@@ -65,7 +76,7 @@ class Documents:
 
     def absence(self, actor: Actor) -> Failure | None:
         """See Source; collections that the caller may not read look absent."""
-        if self._directory.listed(self._SERVICE):
+        if self._directory.listed(_SERVICE):
             return None
         return Failure(
             code=ErrorCode.UNAVAILABLE,
@@ -138,7 +149,9 @@ class Documents:
         named = self._named(hit_id)
         if named is None:
             return None
-        document = await self.get(*named, actor=actor, timeout_s=timeout_s, start=start, end=end)
+        request = GetRequest(collection=named[0], document_id=named[1], start=start, end=end)
+        asked = self._request("get", request, Document, actor, timeout_s)
+        document = await self._bus.send_hedged(asked, self._hedge_get)
         metadata = {
             key: str(value) for key, value in document.metadata.items() if value is not None
         }
@@ -153,28 +166,10 @@ class Documents:
             content_hash=document.content_hash,
         )
 
-    async def get(
-        self,
-        collection: str | None,
-        document_id: str,
-        *,
-        actor: Actor,
-        timeout_s: float,
-        start: int = 0,
-        end: int | None = None,
-    ) -> Document:
-        """One document, or a part of its text; raises Fault(not_found, invalid_argument)."""
-        request = GetRequest(collection=collection, document_id=document_id, start=start, end=end)
-        asked = self._request("get", request, Document, actor, timeout_s)
-        return await self._bus.send_hedged(asked, self._hedge_get)
-
     def _request(
         self, verb: str, message: Struct, reply: type[R], actor: Actor, timeout_s: float
     ) -> Request[R]:
-        return Request(
-            self._bus.subjects.endpoint(self._SERVICE, verb), message, reply,
-            service=self._SERVICE, timeout_s=timeout_s, actor=actor,
-        )  # fmt: skip
+        return documents_request(self._bus, verb, message, reply, timeout_s=timeout_s, actor=actor)
 
     async def quote(
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -136,8 +135,9 @@ class AuditLog:
 
 
 class CountedReads:
-    """Reads prompts and resources of services for callers, who could read by them what tools give:
-    each counts as a call for limits, budgets and the audit log.
+    """Asks services for callers beside the tools: for documents, prompts, resources, lists of these
+    and completions, by which a caller could read what tools give. Each counts as a call for limits,
+    budgets and the audit log.
 
     Args:
         limiter: of the calls of one caller.
@@ -152,9 +152,7 @@ class CountedReads:
         self._audit = audit
         self._budgets = budgets
 
-    async def __call__(
-        self, what: str, actor: Actor, request: Request[T], arguments: Mapping[str, str]
-    ) -> T:
+    async def __call__(self, what: str, actor: Actor, request: Request[T], arguments: Any) -> T:
         """Send a request, which the log calls `what`; raises Fault."""
         started_s = time.perf_counter()
         outcome, size_bytes = "cancelled", 0

@@ -21,7 +21,7 @@ from searchbus_runtime.pins import PinFile
 
 from ...auth.signing import StateKey
 from ...catalog.pinning import HeldChanges
-from ...catalog.prompts import Prompts
+from ...catalog.prompts import Prompts, Read
 from ...catalog.resources import Resources
 from ...http.answer import PlainAnswer
 from ...http.faults import PROBLEM, HttpError, failed
@@ -80,6 +80,7 @@ class Console:
         finder: Finder,
         prompts: Prompts,
         resources: Resources,
+        read: Read,
         settings: EdgeSettings,
         key: StateKey,
         *,
@@ -97,10 +98,10 @@ class Console:
             app = plain_app(calls, PROBLEM)
             self._add_pages(app)
             add_catalogue(app, self._access, prompts, resources)
-            add_searching(app, self._access, finder, bus, settings.data_dir)
+            add_searching(app, self._access, finder, bus, read, settings.data_dir)
             add_tracing(app, self._access, settings.trace_file)
             add_attached(app, self._access, bus, directory, settings.data_dir)
-            add_documents(app, self._access, bus, settings.data_dir)
+            add_documents(app, self._access, bus, read, settings.data_dir)
             add_connecting(app, self._access, settings, base_url)
             return app
 

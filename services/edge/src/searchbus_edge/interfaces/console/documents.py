@@ -24,10 +24,11 @@ from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.retrieval import Document, GetRequest, ListReply, ListRequest
 from searchbus_runtime.files import write_atomically
 
+from ...catalog.prompts import Read
+from ...composites.documents import documents_request
 from ...http.answer import INERT, PlainAnswer
 from .access import API, Access, Visitor, audit
 
-_RETRIEVAL = "retrieval"
 _TIMEOUT_S = 30.0
 _INGEST_S = 300.0
 _SHOWN_CHARS = 50_000
@@ -53,15 +54,13 @@ class Deletion(Struct, frozen=True):
     ids: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
 
 
-def add_documents(app: FastAPI, access: Access, bus: Bus, data: Path | None) -> None:
+def add_documents(app: FastAPI, access: Access, bus: Bus, read: Read, data: Path | None) -> None:
     """Add the requests of this module; `data` is the folder for the command that reads files."""
     reading = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(verb: str, message: Any, reply: type[Any], actor: Actor) -> PlainAnswer:
-        found = await bus.request(
-            bus.subjects.endpoint(_RETRIEVAL, verb), message, reply,
-            service=_RETRIEVAL, timeout_s=_TIMEOUT_S, actor=actor,
-        )  # fmt: skip
+        asked = documents_request(bus, verb, message, reply, timeout_s=_TIMEOUT_S)
+        found = await read(f"documents/{verb}", actor, asked, message)
         return PlainAnswer(encode(found), headers=INERT)
 
     @app.get(f"{API}/documents")

@@ -24,7 +24,9 @@ from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.retrieval import SearchReply, SearchRequest
 from searchbus_runtime.files import locked, write_atomically
 
+from ...catalog.prompts import Read
 from ...catalog.view import View
+from ...composites.documents import documents_request
 from ...http.answer import INERT, PlainAnswer
 from ...http.faults import HttpError, problem_of
 from ...search.finder import Finder
@@ -32,7 +34,6 @@ from ..calls import failure_of
 from .access import API, Access, Visitor
 
 Part = Literal["tools", "documents", "web"]
-_RETRIEVAL = "retrieval"
 _WEB_TOOL = "web_search"
 _TIMEOUT_S = 20.0
 _MAX_BYTES = 4 * 2**20
@@ -77,7 +78,7 @@ class Judged(Struct):
 
 
 def add_searching(
-    app: FastAPI, access: Access, finder: Finder, bus: Bus, data: Path | None
+    app: FastAPI, access: Access, finder: Finder, bus: Bus, read: Read, data: Path | None
 ) -> None:
     """Add the requests of this module; judgements are kept in `data`."""
 
@@ -97,16 +98,12 @@ def add_searching(
         return {"hits": hits, "texts": list(found.texts) if found is not None else []}
 
     async def documents(visitor: Visitor, asked: Question) -> _Line:
-        await finder.admit(visitor.actor)
-        reply = await bus.request(
-            bus.subjects.endpoint(_RETRIEVAL, "search"),
-            SearchRequest(
-                query=asked.query, collections=asked.collections, limit=asked.limit, explain=True,
-                where=asked.where, per_document=asked.per_document,
-                relevant_only=asked.relevant_only,
-            ),
-            SearchReply, service=_RETRIEVAL, timeout_s=_TIMEOUT_S, actor=visitor.actor,
+        wanted = SearchRequest(
+            query=asked.query, collections=asked.collections, limit=asked.limit, explain=True,
+            where=asked.where, per_document=asked.per_document, relevant_only=asked.relevant_only,
         )  # fmt: skip
+        request = documents_request(bus, "search", wanted, SearchReply, timeout_s=_TIMEOUT_S)
+        reply = await read("documents/search", visitor.actor, request, wanted)
         found: _Line = msgspec.to_builtins(reply)
         for hit in found["hits"]:
             hit["id"] = f"{hit['collection']}/{hit['document_id']}/{hit['chunk_id']}"
