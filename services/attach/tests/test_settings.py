@@ -27,16 +27,17 @@ async def test_people_sign_in_where_there_is_a_key_and_an_address(tmp_path):
         assert AttachSettings(data_dir=tmp_path, **keys).credentials().logins is None
     settings = AttachSettings(data_dir=tmp_path, attach_vault_key=KEY, attach_login_port=8080)
     logins = settings.credentials().logins
-    assert logins.redirect_uri == "http://127.0.0.1:8080/callback"
+    assert logins.redirect_uri("a") == "http://127.0.0.1:8080/servers/a/callback"
     assert logins.vault.path == tmp_path / "attach-logins.json"
     behind = AttachSettings(
         attach_vault_key=KEY,
         attach_login_port=8080,
         attach_login_url="https://x.example/signin",
-        attach_client_metadata_url="https://y.example/client.json",
+        attach_client_metadata_url="https://y.example/{server}.json",
     )
-    assert behind.credentials().logins.redirect_uri == "https://x.example/signin/callback"
-    assert behind.credentials().logins.document == "https://y.example/client.json"
+    logins = behind.credentials().logins
+    assert logins.redirect_uri("a") == "https://x.example/signin/servers/a/callback"
+    assert logins.document("a") == "https://y.example/a.json"
 
 
 def test_callers_are_stated_where_there_is_a_key():
@@ -53,9 +54,10 @@ def test_callers_are_stated_where_there_is_a_key():
         {"attach_identity_key": "word"},
         {"attach_login_url": "https://x.example/?a=word"},
         {"attach_login_port": 0},
-        {"attach_client_metadata_url": "http://x.example/client.json"},
-        {"attach_client_metadata_url": "https://x.example/"},
-        {"attach_client_metadata_url": "https://user@x.example/client.json"},
+        {"attach_client_metadata_url": "http://x.example/{server}.json"},
+        {"attach_client_metadata_url": "https://x.example/client.json"},
+        {"attach_client_metadata_url": "https://{server}.example/client.json"},
+        {"attach_client_metadata_url": "https://user@x.example/{server}.json"},
     ],
 )
 def test_wrong_settings_are_refused(keys):

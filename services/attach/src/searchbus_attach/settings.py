@@ -44,9 +44,12 @@ class AttachSettings(ServiceSettings):
     """Port of the pages where people sign in to servers."""
     attach_login_url: Annotated[str, Field(pattern=r"^(https?://[^?#]*[^/?#])?$")] = ""
     """Address of these pages as browsers reach it. Default: the port on 127.0.0.1."""
-    attach_client_metadata_url: Annotated[str, Field(pattern=r"^(https://[^/?#@]+/[^?#]+)?$")] = ""
-    """Address of the client metadata document, which is the client's id. Default: client.json below
-    ATTACH_LOGIN_URL, where that is https."""
+    attach_client_metadata_url: Annotated[
+        str, Field(pattern=r"^(https://[^/?#@]+/[^?#]*\{server\}[^?#]*)?$")
+    ] = ""
+    """Address of the client metadata documents, which are the client's ids, with `{server}` in the
+    place of a server's name. Default: servers/{server}/client.json below ATTACH_LOGIN_URL, where
+    that is https."""
     attach_identity_key: SecretStr | None = None
     """Private key (P-256, PEM) that states callers in token exchange."""
     attach_identity_issuer: str = "searchbus"
@@ -92,10 +95,11 @@ class AttachSettings(ServiceSettings):
         return f"http://127.0.0.1:{self.attach_login_port}"
 
     @property
-    def client_document(self) -> str:
-        """The address of the client metadata document; empty where no https address leads here."""
+    def client_documents(self) -> str:
+        """The address of the client metadata documents, with `{server}`; empty where no https
+        address leads here."""
         public = self.attach_login_url.startswith("https://")
-        default = f"{self.attach_login_url}/client.json" if public else ""
+        default = f"{self.attach_login_url}/servers/{{server}}/client.json" if public else ""
         return self.attach_client_metadata_url or default
 
     @property
@@ -120,7 +124,7 @@ class AttachSettings(ServiceSettings):
         key = self.secret("attach_vault_key", key_from_text)
         if key is not None and self.login_address:
             vault = Vault(self.logins, Sealer(key))
-            logins = Logins(http, vault, self.login_address, self.client_document)
+            logins = Logins(http, vault, self.login_address, self.client_documents)
         return Credentials(http, logins=logins, identity=self.identity)
 
 

@@ -57,7 +57,9 @@ class Provider:
         pause_s: before a token is issued.
         registers: whether it registers clients.
         reads_documents: whether it takes the address of a client metadata document as client_id.
-        document_at: where that document is found in place of its address.
+        documents_at: where documents are found in place of `https://bus.example`.
+        sends_iss: whether its answers name it (RFC 9207).
+        asked: what browsers came with.
         keys: of those whose statements it exchanges.
         forms: of the requests to its token endpoint, with their Authorization.
     """
@@ -70,7 +72,9 @@ class Provider:
     pause_s: float = 0.0
     registers: bool = True
     reads_documents: bool = False
-    document_at: str = ""
+    documents_at: str = ""
+    sends_iss: bool = True
+    asked: list[dict[str, str]] = field(default_factory=list)
     challenge_methods: tuple[str, ...] | None = ("S256",)
     keys: dict[str, Any] | None = None
     person: str = "ann"
@@ -103,7 +107,7 @@ class Provider:
             "token_endpoint": f"{self.issuer}/token",
             "revocation_endpoint": f"{self.issuer}/revoke",
             "code_challenge_methods_supported": self.challenge_methods,
-            "authorization_response_iss_parameter_supported": True,
+            "authorization_response_iss_parameter_supported": self.sends_iss,
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "none"],
         }
         if self.registers:
@@ -125,19 +129,24 @@ class Provider:
     async def authorize(self, request: Request) -> Response:
         """The person says yes at once."""
         asked = dict(request.query_params)
+        self.asked.append(asked)
         if self.reads_documents and asked["client_id"].startswith("https://"):
             await self._read_document(asked["client_id"])
-        assert asked["redirect_uri"] in self.clients[asked["client_id"]]["redirect_uris"]
+        if asked["redirect_uri"] not in self.clients[asked["client_id"]]["redirect_uris"]:
+            return JSONResponse({"error": "invalid_request"}, status_code=400)
         assert asked["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe()
         self.codes[code] = {**asked, "person": self.person}
         self.secrets.add(code)
-        back = {"code": code, "state": asked["state"], "iss": self.stated_issuer or self.issuer}
+        back = {"code": code, "state": asked["state"]}
+        if self.sends_iss:
+            back["iss"] = self.stated_issuer or self.issuer
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", status_code=302)
 
     async def _read_document(self, client_id: str) -> None:
         async with httpx.AsyncClient() as http:
-            found = (await http.get(self.document_at)).json()
+            at = client_id.replace("https://bus.example", self.documents_at)
+            found = (await http.get(at)).json()
         assert found["client_id"] == client_id
         assert found["token_endpoint_auth_method"] == "none"
         self.clients[client_id] = found
@@ -207,6 +216,32 @@ class Provider:
 
 
 @dataclass
+class MixingProvider(Provider):
+    """One that sends browsers on to another one, as the client that searchbus is there, and takes
+    the code that comes back to the other's token endpoint (RFC 9700, 4.4).
+
+    Attributes:
+        other: the honest one.
+        seen: what searchbus asked there before; its values take the place of those asked here.
+        stolen: the answers to the codes.
+    """
+
+    other: Provider = field(default_factory=Provider)
+    seen: dict[str, str] = field(default_factory=dict)
+    stolen: list[httpx.Response] = field(default_factory=list)
+
+    async def authorize(self, request: Request) -> Response:
+        query = urlencode({**request.query_params, **self.seen})
+        return RedirectResponse(f"{self.other.issuer}/authorize?{query}", status_code=302)
+
+    async def token(self, request: Request) -> Response:
+        form = {**(await request.form()), **self.seen}
+        async with httpx.AsyncClient() as http:
+            self.stolen.append(await http.post(f"{self.other.issuer}/token", data=form))
+        return JSONResponse(self.stolen[-1].json(), status_code=self.stolen[-1].status_code)
+
+
+@dataclass
 class Protected:
     """The MCP server, and what a test changes of it.
 
@@ -253,9 +288,9 @@ class Protected:
 
 
 @asynccontextmanager
-async def protected_server() -> AsyncIterator[Protected]:
+async def protected_server(provider: Provider | None = None) -> AsyncIterator[Protected]:
     """Serve both, each on a free port."""
-    provider = Provider()
+    provider = provider or Provider()
     world = Protected(provider)
     server = MCPServer("safe", version="3.0")
 

@@ -20,8 +20,10 @@ from searchbus_runtime.server import HttpServer, bind
 from .authorization_server import SECRET, Protected, protected_server
 
 KEY = bytes(range(32))
-DOCUMENT = "https://bus.example/attach/client.json"
-"""Address of the client metadata document; the pages of `sign_ins` serve it."""
+DOCUMENTS = "https://bus.example/attach/servers/{server}/client.json"
+"""Address of the client metadata documents; the pages of `sign_ins` serve them."""
+DOCUMENT = "https://bus.example/attach/servers/safe/client.json"
+"""The one of `safe`."""
 
 
 @pytest.fixture
@@ -68,24 +70,28 @@ def declared_keys(protected: Protected, kind: str, **keys: Any) -> dict[str, Any
 
 @dataclass
 class SignIns:
-    """The pages of sign-ins on a free port, for one server.
+    """The pages of sign-ins on a free port, for one server or more.
 
     Attributes:
         server: that `login_app` finds.
+        others: more of them.
     """
 
     logins: Logins
+    origin: str
     server: Server | None = None
+    others: tuple[Server, ...] = ()
 
 
 @pytest.fixture
 async def sign_ins(http: AuthHttp, vault: Vault) -> AsyncIterator[SignIns]:
     listener = bind("127.0.0.1", 0)
-    address = f"http://127.0.0.1:{listener.getsockname()[1]}/attach"
-    found = SignIns(Logins(http, vault, address, DOCUMENT))
+    origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    found = SignIns(Logins(http, vault, f"{origin}/attach", DOCUMENTS), origin)
 
     def named(name: str) -> Server | None:
-        return found.server if found.server is not None and found.server.name == name else None
+        known = (found.server, *found.others)
+        return next((one for one in known if one is not None and one.name == name), None)
 
     server = await HttpServer.start(login_app(found.logins, named), listener=listener)
     yield found

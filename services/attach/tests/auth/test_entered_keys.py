@@ -9,7 +9,7 @@ from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.errors import LoginRequiredError, ServerDeclarationError
 from searchbus_attach.settings import AttachSettings
 
-from .conftest import DOCUMENT
+from .conftest import DOCUMENTS
 
 KEY = "sk-secret.Key_1"
 
@@ -71,12 +71,12 @@ def test_the_header_is_one_that_carries_keys():
             declare(key_header=wrong)
 
 
-def test_the_document_of_the_client_is_served_below_a_public_address():
-    """It is used first wherever an authorization server takes it."""
+def test_the_documents_of_the_client_are_served_below_a_public_address():
+    """They are used first wherever an authorization server takes them."""
     public = AttachSettings(attach_login_url="https://bus.example/login")
-    assert public.client_document == "https://bus.example/login/client.json"
-    assert AttachSettings(attach_login_port=1234).client_document == ""
+    assert public.client_documents == "https://bus.example/login/servers/{server}/client.json"
+    assert AttachSettings(attach_login_port=1234).client_documents == ""
     given = AttachSettings(
-        attach_login_url="https://a.example", attach_client_metadata_url=DOCUMENT
+        attach_login_url="https://a.example", attach_client_metadata_url=DOCUMENTS
     )
-    assert given.client_document == DOCUMENT
+    assert given.client_documents == DOCUMENTS

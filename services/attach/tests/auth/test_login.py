@@ -64,7 +64,7 @@ async def test_the_answer_of_another_authorization_server_is_refused(
         (pending, "https://evil.example"), (pending, None), (elsewhere, protected.provider.issuer),
     ):  # fmt: skip
         with pytest.raises(AuthError, match="another authorization server"):
-            await sign_ins.logins.finish(server, begun, code="x", issuer=issuer)
+            await sign_ins.logins.finish(server, begun, came_to="safe", code="x", issuer=issuer)
     assert protected.provider.forms == []
     monkeypatch.setattr(login, "_STATE_S", -1)
     late = await sign_ins.logins.begin(server, "ann", "nonce")
@@ -232,12 +232,20 @@ async def client_id(logins, server) -> str:
 
 
 async def test_a_client_is_registered_once_for_each_address(protected, http, vault):
-    """And kept; for another address of the pages it is of no use."""
+    """And kept; for another address of the pages, or of what a browser comes back to, it is of no
+    use."""
     server = declared(protected, "authorization_code")
     first, second = (Logins(http, vault, f"http://127.0.0.1:{n}/a") for n in (5, 6))
     assert await client_id(first, server) == await client_id(first, server) == "c1"
     assert await client_id(second, server) == "c2"
-    assert protected.provider.clients["c1"]["redirect_uris"] == ["http://127.0.0.1:5/a/callback"]
+    before = msgspec.structs.replace(
+        vault.client("safe"), redirect_uri="http://127.0.0.1:6/a/callback"
+    )
+    vault.put_client("safe", before)
+    assert await client_id(second, server) == "c3"
+    assert protected.provider.clients["c1"]["redirect_uris"] == [
+        "http://127.0.0.1:5/a/servers/safe/callback"
+    ]
 
 
 async def test_sign_ins_that_begin_together_have_one_client(protected, http, vault):
@@ -263,7 +271,9 @@ async def test_a_sign_in_ends_as_the_client_that_began_it(protected, sign_ins, s
     pending = sign_ins.logins.pending(state_of(page), "nonce")
     vault.remove_client("safe")
     with pytest.raises(LoginRequiredError, match="not known any more"):
-        await sign_ins.logins.finish(server, pending, code="x", issuer=protected.provider.issuer)
+        await sign_ins.logins.finish(
+            server, pending, came_to="safe", code="x", issuer=protected.provider.issuer
+        )
     assert protected.provider.forms == []
 
 
@@ -281,7 +291,9 @@ async def test_a_registered_client_that_is_refused_is_forgotten(protected, sign_
     del protected.provider.clients["c2"]
     pending = sign_ins.logins.pending(state_of(page), "nonce")
     with pytest.raises(TokenRefusedError):
-        await sign_ins.logins.finish(server, pending, code="x", issuer=protected.provider.issuer)
+        await sign_ins.logins.finish(
+            server, pending, came_to="safe", code="x", issuer=protected.provider.issuer
+        )
     assert vault.client("safe") is None
 
 
@@ -298,9 +310,7 @@ async def test_a_client_whose_secret_expired_is_registered_anew(protected, sign_
 async def test_the_client_metadata_document_comes_before_registration(protected, sign_ins, vault):
     """A whole sign-in and a refresh without a secret (SEP-991)."""
     protected.provider.reads_documents = True
-    protected.provider.document_at = (
-        f"{sign_ins.logins.ticket('', '').partition('/login/')[0]}/client.json"
-    )
+    protected.provider.documents_at = sign_ins.origin
     sign_ins.server = server = declared(protected, "authorization_code")
     page = await sign_in(sign_ins.logins.ticket("safe", "ann"))
     assert page.status_code == 200, page.text

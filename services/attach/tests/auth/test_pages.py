@@ -10,6 +10,7 @@ import pytest
 
 from searchbus_attach.auth import pages
 
+from .authorization_server import MixingProvider, protected_server
 from .browser import sign_in
 from .conftest import DOCUMENT, declared
 
@@ -93,7 +94,7 @@ async def test_the_request_has_pkce_state_and_resource(protected, sign_ins, serv
     }
     assert asked["code_challenge_method"] == "S256"
     assert (asked["resource"], asked["scope"]) == (protected.url, "read")
-    assert asked["redirect_uri"] == sign_ins.logins.redirect_uri
+    assert asked["redirect_uri"] == f"{sign_ins.origin}/attach/servers/safe/callback"
     cookie = first.headers["set-cookie"].lower()
     assert {"httponly", "samesite=lax", "path=/attach"} <= set(cookie.split("; "))
 
@@ -107,11 +108,38 @@ async def test_a_page_of_another_site_cannot_press_the_button(protected, sign_in
     assert protected.provider.clients.keys() == {"searchbus"}
 
 
+@pytest.mark.parametrize("by_document", [False, True])
+@pytest.mark.parametrize("issuer", [{}, {"issuer": ""}])
+@pytest.mark.parametrize("names", [("client_id",), ("client_id", "redirect_uri")])
+async def test_a_provider_that_sends_on_to_another_gets_no_code_of_it(
+    protected, sign_ins, server, vault, by_document, issuer, names
+):
+    """RFC 9700, 4.4; the other one sends no `iss` and knows us as a client without a secret."""
+    honest = protected.provider
+    honest.sends_iss, honest.reads_documents = False, by_document
+    honest.documents_at = sign_ins.origin
+    assert (await sign_in(sign_ins.logins.ticket("safe", "caller-1"))).status_code == 200
+    for client in honest.clients.values():
+        client["token_endpoint_auth_method"] = "none"
+    seen = {name: honest.asked[-1][name] for name in names}
+    mixing = MixingProvider(other=honest, sends_iss=False, seen=seen)
+    async with protected_server(mixing) as attacker:
+        other = declared(attacker, "authorization_code", **issuer)
+        sign_ins.others = (msgspec.structs.replace(other, name="other"),)
+        page = await sign_in(sign_ins.logins.ticket("other", "caller-1"))
+    assert len(honest.asked) == 2
+    assert mixing.stolen == []
+    # Either honest refuses the address, or it sends the browser to that of its own server.
+    assert ("sent you on to the one of another server" in page.text) == ("redirect_uri" in names)
+    assert page.status_code == 400
+    assert vault.logins() == [("safe", "caller-1")]
+
+
 @pytest.mark.parametrize("query", ["", "?state=x&code=y", "?error=access_denied"])
 async def test_a_callback_that_began_nowhere_is_refused(sign_ins, server, query):
     """Without a word about why in detail."""
     async with httpx.AsyncClient() as browser:
-        page = await browser.get(f"{sign_ins.logins.redirect_uri}{query}")
+        page = await browser.get(f"{sign_ins.logins.redirect_uri('safe')}{query}")
     assert page.status_code == 400
     assert "not the end of a sign-in" in page.text
 
@@ -146,12 +174,14 @@ async def test_sign_ins_are_counted_by_their_outcome(protected, sign_ins, server
     assert counted == [("logins", "safe", "ok"), ("logins", "safe", "failed")]
 
 
-async def test_the_client_metadata_document_names_its_own_address(protected, sign_ins):
+async def test_a_client_metadata_document_names_its_own_address_and_server(sign_ins, server):
     """An authorization server compares them; without a configured address there is none."""
     async with httpx.AsyncClient() as http:
-        where = sign_ins.logins.redirect_uri.replace("/callback", "/client.json")
-        found = (await http.get(where)).json()
+        found = (await http.get(f"{sign_ins.origin}/attach/servers/safe/client.json")).json()
+        unknown = await http.get(f"{sign_ins.origin}/attach/servers/other/client.json")
     assert found["client_id"] == DOCUMENT
-    assert found["redirect_uris"] == [sign_ins.logins.redirect_uri]
+    assert found["client_name"] == "searchbus (safe)"
+    assert found["redirect_uris"] == [f"{sign_ins.origin}/attach/servers/safe/callback"]
+    assert unknown.status_code == 400
     assert found["grant_types"] == ["authorization_code", "refresh_token"]
     assert "client_secret" not in found

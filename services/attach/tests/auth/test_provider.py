@@ -21,7 +21,7 @@ from .authorization_server import SECRET
 from .conftest import declared
 
 FORM = {"grant_type": "client_credentials", "resource": "r", "scope": ""}
-REDIRECT = "http://127.0.0.1:5/callback"
+REDIRECT = "http://127.0.0.1:5/servers/safe/callback"
 
 
 def named_by_server(protected):
@@ -168,14 +168,14 @@ async def test_where_no_registration_is_offered_an_id_must_be_declared(protected
     protected.provider.registers = False
     provider = await discover(http, named_by_server(protected))
     with pytest.raises(AuthError, match="set 'client_id' and 'issuer'"):
-        await provider.register(REDIRECT)
+        await provider.register("safe", REDIRECT)
 
 
 async def test_a_refused_registration_has_no_text_of_others(protected, http):
     """The endpoint answers with its secret."""
     provider = await discover(http, named_by_server(protected))
     with pytest.raises(AuthError, match=r"refuses to register a client$") as error:
-        await provider.register("http://127.0.0.1:5/refused-word")
+        await provider.register("safe", "http://127.0.0.1:5/refused-word")
     assert SECRET not in str(error.value)
 
 

@@ -5,6 +5,11 @@
 Nothing is kept between the steps. The ticket, and later `state`, hold all of it, sealed with the
 vault's key: any replica can take the next step, and requests without end fill no memory. `state`
 is bound to the browser by a cookie, so that nobody can finish a sign-in in another's browser.
+
+Each server has a redirect URI and a client metadata document of its own (RFC 9700, 4.4.2): an
+authorization server that sends the browser on to another one, as the client that we are there, gets
+no code, also where that other one sends no `iss`. No such address lies below the one of another
+server, for providers that allow what lies below an address that they know.
 """
 
 from __future__ import annotations
@@ -38,6 +43,8 @@ from .provider import (
 )
 from .vault import Registered, Tokens, Vault
 
+NAME_PLACE = "{server}"
+"""Stands for a server's name in the address of its client metadata document."""
 TICKET_S = 15 * 60
 _STATE_S = 10 * 60
 _MAX_KEY_CHARS = 4096
@@ -69,26 +76,37 @@ class Logins:
 
     Args:
         address: of the pages, as browsers reach it, without a slash at the end.
-        document: the address of searchbus's client metadata document, which is its `client_id`
-            where an authorization server supports that; empty: there is none.
+        documents: the address of a server's client metadata document, with NAME_PLACE. It is the
+            `client_id` where an authorization server supports that; empty: there is none.
     """
 
-    def __init__(self, http: AuthHttp, vault: Vault, address: str, document: str = "") -> None:
+    def __init__(self, http: AuthHttp, vault: Vault, address: str, documents: str = "") -> None:
         self._http = http
         self.vault = vault
-        self._address = address
-        self.redirect_uri = f"{address}/callback"
-        self.document = document
+        self.address = address
+        self._documents = documents
 
-    def client_document(self) -> dict[str, object]:
-        """The client metadata document, whose place is `document`."""
-        stated = client_metadata(self.redirect_uri).model_dump(mode="json", exclude_none=True)
-        return {"client_id": self.document, **stated, "token_endpoint_auth_method": "none"}
+    def redirect_uri(self, server: str) -> str:
+        """Where an authorization server sends the browser back to, after a sign-in to a server."""
+        return f"{self.address}/servers/{server}/callback"
+
+    def document(self, server: str) -> str:
+        """The address of a server's client metadata document; empty where there is none."""
+        return self._documents.replace(NAME_PLACE, server)
+
+    def client_document(self, server: str) -> dict[str, object]:
+        """The client metadata document of a server, whose place is `document`."""
+        stated = client_metadata(server, self.redirect_uri(server))
+        return {
+            "client_id": self.document(server),
+            **stated.model_dump(mode="json", exclude_none=True),
+            "token_endpoint_auth_method": "none",
+        }
 
     def ticket(self, server: str, caller: str) -> str:
         """The address where a caller signs in to a server."""
         made = Ticket(server=server, caller=caller, until_s=time.time() + TICKET_S)
-        return f"{self._address}/login/{self.vault.sealer.seal('ticket', made)}"
+        return f"{self.address}/login/{self.vault.sealer.seal('ticket', made)}"
 
     def read(self, text: str) -> Ticket:
         """A ticket from its address.
@@ -130,7 +148,7 @@ class Logins:
         asked = {
             "response_type": "code",
             "client_id": client.client_id,
-            "redirect_uri": self.redirect_uri,
+            "redirect_uri": self.redirect_uri(server.name),
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
             "state": self.vault.sealer.seal("state", pending),
@@ -156,17 +174,23 @@ class Logins:
         return found
 
     async def finish(
-        self, server: Server, pending: PendingLogin, *, code: str, issuer: str | None
+        self, server: Server, pending: PendingLogin, *, came_to: str, code: str, issuer: str | None
     ) -> None:
         """End a sign-in; its tokens are in the vault then.
 
         Args:
             server: the one that the sign-in names.
+            came_to: the server whose redirect URI the browser came back to.
             issuer: that the callback names (RFC 9207); None where it names none.
 
         Raises:
             AuthError: something does not fit, or the code is refused.
         """
+        if came_to != server.name:
+            raise AuthError(
+                "its authorization server sent you on to the one of another server; ask who "
+                f"attached {server.name} before you sign in to it again"
+            )
         provider = await discover(self._http, server)
         try:
             validate_authorization_response_iss(issuer, provider.metadata)
@@ -177,7 +201,7 @@ class Logins:
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": self.redirect_uri,
+            "redirect_uri": self.redirect_uri(server.name),
             "code_verifier": pending.verifier,
             "resource": provider.resource,
         }
@@ -265,20 +289,21 @@ class Logins:
         """
         if provider.auth.client_id:
             return provider.declared_client()
-        if should_use_client_metadata_url(provider.metadata, self.document):
-            return create_client_info_from_metadata_url(self.document)
+        document, redirect_uri = self.document(server.name), self.redirect_uri(server.name)
+        if should_use_client_metadata_url(provider.metadata, document):
+            return create_client_info_from_metadata_url(document)
         async with self.vault.asking(server.name):
             known = self.vault.client(server.name)
-            if known is not None and known.redirect_uri == self.redirect_uri:
+            if known is not None and known.redirect_uri == redirect_uri:
                 registered = _registered(known, provider)
                 # Until its secret expires; 0 is the end of none (RFC 7591, 3.2.1).
                 ends_s = (registered and registered.client_secret_expires_at) or math.inf
                 if registered is not None and ends_s >= time.time():
                     return registered
-            found = await provider.register(self.redirect_uri)
+            found = await provider.register(server.name, redirect_uri)
             record = Registered(
                 issuer=provider.issuer,
-                redirect_uri=self.redirect_uri,
+                redirect_uri=redirect_uri,
                 information=found.model_dump(mode="json", exclude_none=True),
             )
             self.vault.put_client(server.name, record)
@@ -289,11 +314,11 @@ class Logins:
     ) -> OAuthClientInformationFull:
         """The client that began a sign-in, or to which tokens were issued: no other can use them.
         Raises LoginRequiredError where it is not known any more."""
-        known = self.vault.client(server.name)
+        known, document = self.vault.client(server.name), self.document(server.name)
         for client in (
             provider.declared_client() if provider.auth.client_id else None,
             _registered(known, provider) if known is not None else None,
-            create_client_info_from_metadata_url(self.document) if self.document else None,
+            create_client_info_from_metadata_url(document) if document else None,
         ):
             if client is not None and client_id == client.client_id:
                 return client

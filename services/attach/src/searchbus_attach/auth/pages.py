@@ -4,8 +4,8 @@
 | --- | --- |
 | GET `/login/<ticket>` | which server, for which caller; a button; sets a cookie |
 | POST `/login/<ticket>` | goes to the authorization server; or keeps the key that was entered |
-| GET `/callback` | back from there |
-| GET `/client.json` | searchbus's client metadata document, for authorization servers |
+| GET `/servers/<server>/callback` | back from there |
+| GET `/servers/<server>/client.json` | its client metadata document, for authorization servers |
 
 The first page asks, so that nobody who only follows a link signs in for another caller. Its cookie
 is needed for the other two: a page of another site cannot press the button (SameSite), and no other
@@ -51,14 +51,15 @@ def login_app(logins: Logins, server_named: Callable[[str], Server | None]) -> S
             Raises DeclarationError.
     """
     pages = _Pages(logins, server_named)
-    base = urlsplit(logins.redirect_uri).path.removesuffix("/callback")
+    base = urlsplit(logins.address).path
+    of_server = f"{base}/servers/{{server}}"
     routes = [
         Route(f"{base}/login/{{ticket}}", pages.ask, methods=["GET"]),
         Route(f"{base}/login/{{ticket}}", pages.begin, methods=["POST"]),
-        Route(f"{base}/callback", pages.finish, methods=["GET"]),
+        Route(f"{of_server}/callback", pages.finish, methods=["GET"]),
     ]
-    if logins.document:
-        routes.append(Route(f"{base}/client.json", pages.client_document, methods=["GET"]))
+    if logins.document("any"):
+        routes.append(Route(f"{of_server}/client.json", pages.client_document, methods=["GET"]))
     return Starlette(routes=routes, exception_handlers={AuthError: _failed})
 
 
@@ -66,9 +67,9 @@ class _Pages:
     def __init__(self, logins: Logins, server_named: Callable[[str], Server | None]) -> None:
         self._logins = logins
         self._server_named = server_named
-        parts = urlsplit(logins.redirect_uri)
+        parts = urlsplit(logins.address)
         self._secure = parts.scheme == "https"
-        self._path = parts.path.removesuffix("/callback") or "/"
+        self._path = parts.path or "/"
 
     async def ask(self, request: Request) -> Response:
         ticket = self._logins.read(request.path_params["ticket"])
@@ -117,13 +118,17 @@ class _Pages:
         server = self._server(pending.server, request)
         if not query.get("code"):
             raise LoginRequiredError("The authorization server did not sign you in.")
-        await self._logins.finish(server, pending, code=query["code"], issuer=query.get("iss"))
+        came_to = request.path_params["server"]
+        await self._logins.finish(
+            server, pending, came_to=came_to, code=query["code"], issuer=query.get("iss")
+        )
         count("logins", server=server.name, outcome="ok")
         log.info("%s: %s signed in", server.name, pending.caller or "the operator")
         return _page("Signed in", f"You are signed in to {server.name}. Repeat the call now.")
 
-    async def client_document(self, _: Request) -> Response:
-        return JSONResponse(self._logins.client_document())
+    async def client_document(self, request: Request) -> Response:
+        server = self._server(request.path_params["server"])
+        return JSONResponse(self._logins.client_document(server.name))
 
     def _server(self, name: str, request: Request | None = None) -> Server:
         """The server that is signed in to; a failure of this request counts as its failure."""

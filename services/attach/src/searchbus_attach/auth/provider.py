@@ -168,8 +168,8 @@ class AuthorizationProvider:
             token_endpoint_auth_method=method,
         )
 
-    async def register(self, redirect_uri: str) -> OAuthClientInformationFull:
-        """A new client (RFC 7591).
+    async def register(self, server: str, redirect_uri: str) -> OAuthClientInformationFull:
+        """A new client for a server of this name (RFC 7591).
 
         Raises:
             AuthError: the authorization server offers no registration, or refuses it.
@@ -179,7 +179,7 @@ class AuthorizationProvider:
             raise AuthError(
                 f"{shown(self.issuer)} registers no clients; set 'client_id' and 'issuer'"
             )
-        wanted = client_metadata(redirect_uri)
+        wanted = client_metadata(server, redirect_uri)
         request = create_client_registration_request(self.metadata, wanted, self.issuer)
         try:
             found = await handle_registration_response(await self.http.send(request))
@@ -231,11 +231,11 @@ class AuthorizationProvider:
         return await self.http.send(_authenticated(address, client, form))
 
 
-def client_metadata(redirect_uri: str) -> OAuthClientMetadata:
-    """What searchbus says of itself as a client."""
+def client_metadata(server: str, redirect_uri: str) -> OAuthClientMetadata:
+    """What searchbus says of itself as a client; people read for which server, when they agree."""
     return OAuthClientMetadata(
         redirect_uris=[AnyUrl(redirect_uri)],
-        client_name="searchbus",
+        client_name=f"searchbus ({server})",
         application_type="native" if redirect_uri.startswith("http://") else "web",
     )
 
