@@ -167,7 +167,7 @@ async def test_where_no_registration_is_offered_an_id_must_be_declared(protected
     """The message names the keys."""
     protected.provider.registers = False
     provider = await discover(http, named_by_server(protected))
-    with pytest.raises(AuthError, match="set 'client_id' and 'issuer'"):
+    with pytest.raises(AuthError, match=f"{REDIRECT}, and set 'client_id' and 'issuer'"):
         await provider.register("safe", REDIRECT)
 
 

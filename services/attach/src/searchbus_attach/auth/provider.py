@@ -177,7 +177,8 @@ class AuthorizationProvider:
         address = self.metadata.registration_endpoint
         if address is None:
             raise AuthError(
-                f"{shown(self.issuer)} registers no clients; set 'client_id' and 'issuer'"
+                f"{shown(self.issuer)} registers no clients; register one there, with the redirect "
+                f"URI {redirect_uri}, and set 'client_id' and 'issuer'"
             )
         wanted = client_metadata(server, redirect_uri)
         request = create_client_registration_request(self.metadata, wanted, self.issuer)
