@@ -200,8 +200,10 @@ class Admission:
             if req_id_of(held.message) == req_id:
                 held.cancelled = True
                 task.cancel()
-        for held in [h for h in self._waiting if req_id_of(h.message) == req_id]:
+        waiting = [held for held in self._waiting if req_id_of(held.message) == req_id]
+        for held in waiting:  # before the first answer, during which another could start
             self._stop_waiting(held)
+        for held in waiting:
             await self._replies.fail(held.message, cancelled_fault())
 
     async def drain(self, timeout_s: float) -> None:
