@@ -63,6 +63,17 @@ async def test_results_are_in_the_order_of_their_score(call, query):
     assert all(0 < result["cosine_similarity"] <= 1 for result in results)
 
 
+async def test_no_score_is_below_the_least_of_the_contract(call, fomc_library):
+    """A short passage loses more than it has: clients that check the schema would lose all."""
+    closing = document("closing", "Adjourned.", collection="fomc", metadata={"date": "2019-01-01"})
+    await fomc_library.store("fomc", closing)
+    query = "raise the target range in March 2022"
+    hits = await fomc_library.search("fomc", query, limit=10)
+    assert hits[-1].score < 0
+    results = (await call("search_fomc", query=query, top_k=10))["results"]
+    assert (results[-1]["chunk_text"], results[-1]["relevance_score"]) == ("Adjourned.", 0)
+
+
 async def test_explained_results_have_one_field_more(fomc_library):
     """What was left out stands in `_meta`, beside the array that the specification shows."""
     tools = FomcTools(fomc_library)

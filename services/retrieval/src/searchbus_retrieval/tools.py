@@ -151,7 +151,7 @@ class FomcPassage(Struct):
         Annotated[
             Explanation,
             Meta(description="With `explain`; shares and boosts are those before `relevance_score` "
-                 "was brought to 1 at most"),
+                 "was brought between 0 and 1"),
         ]
         | UnsetType
     ) = UNSET  # fmt: skip
@@ -313,7 +313,8 @@ def _passage(hit: SearchHit, best: float) -> FomcPassage:
         document_id=hit.document_id,
         section_header=hit.section,
         chunk_text=hit.text,
-        relevance_score=round(hit.score / max(1.0, best), 4),
+        # What lowers a passage may leave it less than nothing.
+        relevance_score=round(max(0.0, hit.score) / max(1.0, best), 4),
         cosine_similarity=round(hit.cosine, 4),
         relevance_probability=hit.relevance or 0.0,
         start=UNSET if hit.start is None else hit.start,
