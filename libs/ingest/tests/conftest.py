@@ -49,6 +49,7 @@ class Retrieval:
     batches: list[int] = field(default_factory=list)
     staged: list[bool] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
     failure: Fault | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -74,6 +75,7 @@ class Retrieval:
         return IngestResult(
             document_id=document.document_id, outcome="replaced" if known else "stored",
             chunks=len(document.chunks),
+            reason="A value is not found." if "odd value" in document.text else None,
         )  # fmt: skip
 
     @endpoint
@@ -102,6 +104,7 @@ class Retrieval:
     @endpoint
     async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
         self.steps.append(request.step)
+        self.declared |= request.fields
         if request.step == "end":
             self.documents, self.copy = self.copy, {}
         return RebuildReply(documents=len(self.documents))

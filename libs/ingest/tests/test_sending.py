@@ -55,6 +55,13 @@ async def test_problems_and_refusals_are_reported_and_skipped(bus):
     assert summary.reasons == {"unreadable": 1, "refused by the service": 1}
 
 
+async def test_what_no_filter_finds_is_said_once(bus):
+    """Of documents that are stored, however many of them have it."""
+    summary = await send(bus, "c", items("a", "b", text="{name} has an odd value"))
+    assert (summary.stored, summary.skipped) == (2, [])
+    assert summary.notes == ["A value is not found."]
+
+
 async def test_prune_deletes_what_the_source_lacks(bus, retrieval):
     """And nothing without it."""
     await send(bus, "c", items("a", "b"))
@@ -158,7 +165,9 @@ async def test_rebuild_fills_a_copy_and_puts_it_in_place(bus, retrieval):
     """Also what an interrupted rebuild left in the copy, and neither has now, is deleted."""
     await send(bus, "c", items("a"))
     retrieval.copy = {d.document.document_id: d.document for d in items("stale")}
-    summary = await send(bus, "c", items("a", "b"), rebuild=True)
+    fields = {"day": "datetime"}
+    summary = await send(bus, "c", items("a", "b"), fields=fields, rebuild=True)
+    assert retrieval.declared == fields
     assert (summary.stored, summary.deleted) == (2, 1)
     assert retrieval.staged[1:] == [True]
     assert retrieval.steps == ["begin", "end"]

@@ -207,6 +207,8 @@ async def test_filter_applies_to_both_searches(store, name):
         (IsIn("year", (2001, 2003)), [1, 3]),
         (NumberRange("year", gt=2001, lte=2003), [2, 3]),
         (NumberRange("weight", gte=0.5, lte=0.5), [1]),
+        (NumberRange("weight", gt=0.6), [2, 3]),
+        (NumberRange("weight", gte=1, lte=1), [3]),
         (DateRange("day", gte="2024-01-31", lt="2024-03-01"), [1, 2]),
         (DateRange("day", gt="2024-01-31"), [2, 3]),
         (DateRange("day", gte="2024-01-31", lte="2024-01-31"), [1]),
@@ -228,7 +230,7 @@ async def test_filters_mean_the_same_in_every_engine(store, name, where, expecte
         [
             point(1, kind="a", year=2001, weight=0.5, day="2024-01-31", live=True),
             point(2, kind="b", year=2002, weight=0.7, day="2024-02-29", live=True),
-            point(3, kind="a", year=2003, weight=0.9, day="2024-03-01", live=False),
+            point(3, kind="a", year=2003, weight=1, day="2024-03-01", live=False),
             point(4),
         ],
     )

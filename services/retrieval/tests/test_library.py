@@ -155,7 +155,7 @@ async def test_collection_that_another_process_deleted_is_made_again(store, embe
     new = document("v", "Dolphins whistle.", metadata={"year": 2025})
     assert (await here.store("c", new)).outcome == "stored"
     (info,) = await here.list_collections()
-    assert (info.documents, info.fields) == (1, {"year": "integer"})
+    assert (info.documents, info.fields) == (1, {"year": "float"})
     assert [hit.text for hit in await here.search("c", "whistle")] == ["Dolphins whistle."]
 
 
@@ -322,3 +322,10 @@ async def test_copy_of_another_model_is_begun_anew(library, embedder, store):
     other.model = "other"
     again = await Library.open(store, other)
     assert await again.begin_rebuild("c") == 0
+
+
+async def test_copy_with_another_type_of_a_declared_field_is_begun_anew(library):
+    """An interrupted rebuild may have been without the declaration."""
+    await library.store("c~next", document("w", "Whales sing.", metadata={"day": "soon"}))
+    assert await library.begin_rebuild("c", {"day": "keyword"}) == 1
+    assert await library.begin_rebuild("c", {"day": "datetime"}) == 0

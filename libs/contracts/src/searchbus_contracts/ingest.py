@@ -46,7 +46,11 @@ class IngestRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     collection: Name
     documents: Annotated[tuple[NewDocument, ...], Meta(min_length=1, max_length=256)]
     fields: Annotated[
-        dict[str, FieldType], doc("Filterable metadata fields to add to the collection.")
+        dict[str, FieldType],
+        doc(
+            "Types of metadata fields, for filters; the values tell those of others. A field that "
+            "the collection has with another type is refused with invalid_argument."
+        ),
     ] = {}
     staged: Annotated[
         bool, doc("Store into the copy that `retrieval.rebuild` puts in the collection's place.")
@@ -59,7 +63,9 @@ class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     document_id: DocumentId
     outcome: Literal["stored", "replaced", "unchanged", "refused"]
     chunks: int = 0
-    reason: str | None = None
+    reason: Annotated[
+        str | None, doc("Why it was refused; else which of its values no filter finds, and why.")
+    ] = None
 
 
 class IngestReply(Struct, frozen=True, kw_only=True):
@@ -85,13 +91,17 @@ class DeleteReply(Struct, frozen=True, kw_only=True):
 class RebuildRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Make a collection anew while it is searched: begin, ingest with `staged`, end.
 
-    A copy that was begun before is continued, unless new collections have another model now.
+    A copy that was begun before is continued, unless new collections have another model now, or it
+    has one of the `fields` with another type.
     """
 
     collection: Name
     step: Annotated[
         Literal["begin", "end"], doc("end: the copy takes the place of the collection.")
     ]
+    fields: Annotated[
+        dict[str, FieldType], doc("With begin: those that `retrieval.ingest` will declare.")
+    ] = {}
 
 
 class RebuildReply(Struct, frozen=True, kw_only=True):

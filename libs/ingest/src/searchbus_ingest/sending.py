@@ -115,7 +115,7 @@ async def send(
     summary = Summary() if summary is None else summary
     service = Retrieval(bus, summary, on_progress)
     if rebuild:
-        await service.rebuild(collection, "begin")
+        await service.rebuild(collection, "begin", fields)
     if present is None:
         present = {
             d.document_id: d.revision
@@ -147,6 +147,9 @@ async def send(
                 )
             else:
                 setattr(summary, result.outcome, getattr(summary, result.outcome) + 1)
+                # Many documents have the same one.
+                if result.reason is not None and result.reason not in summary.notes:
+                    summary.notes.append(result.reason)
         on_progress(summary)
 
     try:
@@ -253,9 +256,14 @@ class Retrieval:
                 await self._wait(pause_s)
                 pause_s = min(MAX_PAUSE_S, 2 * pause_s)
 
-    async def rebuild(self, collection: str, step: Literal["begin", "end"]) -> None:
-        """Begin a copy, or put it in the collection's place; raises Fault."""
-        request = RebuildRequest(collection=collection, step=step)
+    async def rebuild(
+        self,
+        collection: str,
+        step: Literal["begin", "end"],
+        fields: dict[str, FieldType] | None = None,
+    ) -> None:
+        """Begin a copy with declared fields, or put it in the collection's place; raises Fault."""
+        request = RebuildRequest(collection=collection, step=step, fields=fields or {})
         await self.ask("rebuild", request, RebuildReply, timeout_s=DELETE_TIMEOUT_S)
 
     async def _wait(self, seconds: float) -> None:

@@ -187,8 +187,11 @@ class RetrievalEndpoints:
     async def rebuild(self, call: Call, request: RebuildRequest) -> RebuildReply:
         """Begin a copy of a collection, or put it in its place."""
         self._access.require(call.actor, request.collection)
-        step = {"begin": self._library.begin_rebuild, "end": self._library.end_rebuild}
-        return RebuildReply(documents=await step[request.step](request.collection))
+        if request.step == "begin":
+            documents = await self._library.begin_rebuild(request.collection, request.fields)
+        else:
+            documents = await self._library.end_rebuild(request.collection)
+        return RebuildReply(documents=documents)
 
     @endpoint(required_roles=WRITERS)
     async def export(self, call: Call, request: ExportRequest) -> ExportReply:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from searchbus_contracts import ErrorCode, Fault
@@ -25,6 +26,7 @@ from searchbus_vectors import AllOf, CollectionMissingError, Embedder, Filter, V
 from .documents.collections import (
     Models,
     Schemas,
+    contradictions,
     is_staged,
     origin_of,
     staged,
@@ -327,7 +329,7 @@ class Library:
 
         Raises:
             Fault: storage_full; unavailable, where the collection is damaged or holds vectors of
-                another model.
+                another model; invalid_argument, where it has a declared field with another type.
         """
         with typed(collection):
             try:
@@ -341,11 +343,15 @@ class Library:
                 self._backgrounds.changed(collection, embedder)
             return result
 
-    async def begin_rebuild(self, collection: str) -> int:
-        """Begin a copy of a collection, or continue one; returns how many documents it has."""
+    async def begin_rebuild(
+        self, collection: str, fields: Mapping[str, FieldType] = MappingProxyType({})
+    ) -> int:
+        """Begin a copy of a collection whose documents will have these declared fields, or continue
+        one that has no other types of them; returns how many documents it has."""
         copy = staged(collection)
         schema = await self._schemas.find(copy)
-        if schema is not None and schema.model != self._models.of_new(collection):
+        model = self._models.of_new(collection)
+        if schema is not None and (schema.model != model or contradictions(schema, fields)):
             await self.delete(copy, ())
         return await self.count_documents(copy)
 

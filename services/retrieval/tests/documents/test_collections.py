@@ -33,6 +33,20 @@ async def test_fields_are_added_and_never_change_their_type(store, embedder):
     assert (await Schemas(store).get("c")).fields == {"year": "integer", "day": "datetime"}
 
 
+async def test_declared_type_that_contradicts_is_refused(store, embedder):
+    """Also one that another process has stored meanwhile; nothing is added then."""
+    own, other = Schemas(store), Schemas(store)
+    await own.ensure("c", {"day": "keyword"}, embedder)
+    for schemas in (own, other):
+        with pytest.raises(
+            Fault, match=r"field day of collection 'c' is keyword, not datetime.*--rebuild"
+        ) as caught:
+            await schemas.ensure("c", {"n": "float"}, embedder, declared={"day": "datetime"})
+        assert caught.value.code == "invalid_argument"
+    schema = await own.ensure("c", {}, embedder, declared={"day": "keyword", "n": "float"})
+    assert schema.fields == {"day": "keyword", "n": "float"}
+
+
 async def test_another_process_finds_the_schema(store, embedder):
     """It is read from the store when it is first wanted."""
     reader, writer = Schemas(store), Schemas(store)

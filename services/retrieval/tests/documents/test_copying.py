@@ -64,7 +64,7 @@ async def test_copy_on_either_engine_gives_the_same_answers(library, embedder, u
         )
         await library.store("c", new)
     copy, points = await copied(library)
-    assert copy.fields == {"n": "integer", "day": "datetime"}
+    assert copy.fields == {"n": "float", "day": "datetime"}
 
     async def never(texts):
         raise AssertionError("embedded")

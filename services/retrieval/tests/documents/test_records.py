@@ -12,6 +12,7 @@ from searchbus_contracts.ingest import hash_of_text
 from searchbus_retrieval.documents.records import (
     field_specs,
     infer_fields,
+    not_found_in,
     point_id,
     record_payload,
     store_fields,
@@ -35,12 +36,39 @@ def test_ids_never_change():
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [(True, "bool"), (1, "integer"), (1.5, "float"), ("x", "keyword"), ("2024-01-31", "datetime"),
+    [(True, "bool"), (1, "float"), (1.5, "float"), (-(2**53), "float"), (2**53 + 1, "integer"),
+     ("x", "keyword"), ("2024-01-31", "datetime"),
      ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword")],
 )  # fmt: skip
 def test_types_of_fields_come_from_values(value, kind):
-    """A boolean is not an integer; only a valid date is a date."""
+    """A boolean is not a number; only a valid date is a date."""
     assert infer_fields({"f": value}) == {"f": kind}
+
+
+@pytest.mark.parametrize("value", ["", " \n", None])
+def test_nothing_says_no_type(value):
+    """A later document may have a value; nor does it contradict any."""
+    assert infer_fields({"f": value}) == {}
+    assert not_found_in({"f": value}, {"f": "datetime"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("of", "found", "not_found"),
+    [
+        ("integer", [1, 2**60], [1.5, "1", True, "2024-01-31"]),
+        ("float", [1, 1.5, 2**60], ["1", True]),
+        ("keyword", ["x", "2024-01-31"], [1, 1.5, True]),
+        ("datetime", ["2024-01-31"], ["soon", 2024]),
+        ("bool", [True], [1, "true"]),
+    ],
+)
+def test_values_of_another_type_than_their_field_are_named(of, found, not_found):
+    """A whole number is found in a field of floats, a date in one of texts."""
+    for value in found:
+        assert not_found_in({"f": value}, {"f": of}) == {}
+    for value in not_found:
+        assert not_found_in({"f": value}, {"f": of}).keys() == {"f"}
+    assert not_found_in({"f": 1}, {}) == {}
 
 
 def test_metadata_cannot_hide_a_field_of_the_document():

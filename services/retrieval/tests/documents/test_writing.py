@@ -208,8 +208,42 @@ async def test_field_types_come_from_the_values_unless_declared(library):
     new = document("w", "Whales.", metadata={"day": "2024-01-31", "code": "2024-01-31", "n": 1})
     await library.store("c", new, {"code": "keyword"})
     (info,) = await library.list_collections()
-    assert info.fields == {"day": "datetime", "code": "keyword", "n": "integer"}
+    assert info.fields == {"day": "datetime", "code": "keyword", "n": "float"}
     assert (info.documents, info.chunks) == (1, 1)
+
+
+async def test_every_number_of_a_field_is_found(library):
+    """Whatever number, or blank text, the first document has."""
+    for name, price, day in (("a", 10, ""), ("b", 12.5, "2024-01-31"), ("c", 30, "2024-02-01")):
+        metadata = {"price": price, "day": day}
+        result = await library.store("c", document(name, f"Price of {name}.", metadata=metadata))
+        assert result.reason is None
+
+    async def found(where):
+        hits = await library.search("c", "price", limit=9, where=where)
+        return sorted(hit.title[-1] for hit in hits)
+
+    assert await found({"price": {"$gt": 11}}) == ["b", "c"]
+    assert await found({"price": {"$lt": 20}}) == ["a", "b"]
+    assert await found({"price": {"$gte": 12.5}}) == ["b", "c"]
+    assert await found({"price": 10}) == ["a"]
+    assert await found({"price": {"$in": [12.5, 30]}}) == ["b", "c"]
+    assert await found({"price": {"$nin": [12.5, 30]}}) == ["a"]
+    assert await found({"day": {"$gte": "2024-01-31"}}) == ["b", "c"]
+
+
+async def test_whole_numbers_of_an_older_collection_are_found(library):
+    """Its field is of whole numbers; a fraction in it is named where it is stored."""
+    for number in (1, 2, 3):
+        new = document(str(number), f"Whale {number}.", metadata={"n": number})
+        assert (await library.store("c", new, {"n": "integer"})).reason is None
+    hits = await library.search("c", "whale", where={"n": {"$in": [1, 3]}})
+    assert sorted(hit.metadata["n"] for hit in hits) == [1, 3]
+    assert len(await library.search("c", "whale", where={"n": 2})) == 1
+    result = await library.store("c", document("4", "Whale.", metadata={"n": 1.5, "m": "x"}))
+    assert result.outcome == "stored"
+    assert "n is integer, a value of it float" in result.reason
+    assert "--rebuild" in result.reason
 
 
 def test_title_date_and_section_are_embedded_with_a_passage():

@@ -172,19 +172,28 @@ class Schemas:
         fields: Mapping[str, FieldType],
         embedder: Embedder,
         facts: Mapping[str, FieldType] = MappingProxyType({}),
-    ) -> None:
+        declared: Mapping[str, FieldType] = MappingProxyType({}),
+    ) -> Schema:
         """Create the collection, or add new fields to it. The type of a field never changes.
 
         Args:
+            fields: where the collection has them, its types stay.
             embedder: makes the vectors of a collection that does not exist.
             facts: fields that are read of its documents.
+            declared: fields that must have these types.
+
+        Raises:
+            Fault: invalid_argument; the collection has a declared field with another type.
         """
+        fields = {**fields, **declared}
         known = self._known.get(collection)
+        _check_declared(collection, known, declared)
         if known and fields.keys() <= known.fields.keys() and facts.keys() <= known.facts.keys():
-            return
+            return known
         async with self._lock:
             await self._load(collection)  # another replica may have added fields
             known = self._known.get(collection) or Schema({}, embedder.model)
+            _check_declared(collection, known, declared)
             schema = Schema({**fields, **known.fields}, known.model, {**facts, **known.facts})
             with typed(collection):
                 await self._store.ensure_collection(
@@ -193,6 +202,7 @@ class Schemas:
                     dimensions=embedder.dimensions,
                 )
             await self.write(collection, schema)
+            return schema
 
     async def write(self, collection: str, schema: Schema) -> None:
         """Store the schema of a collection that exists."""
@@ -231,6 +241,23 @@ class Schemas:
             self._keep(collection, convert(found[0].payload, Schema))
         else:  # without a record of its own it belongs to another program
             self.forget(collection)
+
+
+def contradictions(schema: Schema, declared: Mapping[str, FieldType]) -> list[str]:
+    """The declared fields that have another type."""
+    return [name for name, kind in declared.items() if schema.fields.get(name, kind) != kind]
+
+
+def _check_declared(
+    collection: str, schema: Schema | None, declared: Mapping[str, FieldType]
+) -> None:
+    if schema is not None and (names := contradictions(schema, declared)):
+        name = names[0]
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"The field {name} of collection '{origin_of(collection)}' is {schema.fields[name]}, "
+            f"not {declared[name]}. Ingest with --rebuild to change its type.",
+        )
 
 
 def _record_of(collection: str, schema: Schema) -> Point:

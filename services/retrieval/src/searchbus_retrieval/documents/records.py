@@ -34,6 +34,12 @@ OWN_FIELDS: dict[str, FieldType] = {
 }  # fmt: skip
 """Indexed in every collection."""
 _KINDS: dict[type, FieldType] = {bool: "bool", int: "integer", float: "float"}
+_TAKES: dict[FieldType, tuple[FieldType, ...]] = {
+    "float": ("float", "integer"), "keyword": ("keyword", "datetime"),
+}  # fmt: skip
+"""Types of values that filters find in a field of another type."""
+_EXACT_UP_TO = 2**53
+"""A float has all digits of a whole number."""
 
 
 is_live: Filter = Equals("live", True)
@@ -84,12 +90,34 @@ def fact_path(name: str) -> str:
 
 
 def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
-    """Field types from one document's values; ISO dates are dates."""
-    kinds = {name: _KINDS[type(value)] for name, value in metadata.items() if type(value) in _KINDS}
+    """Field types from one document's values; ISO dates are dates.
+
+    A number gives a float, since the next one may have a fraction, unless a float would lose digits
+    of it. A blank text gives nothing.
+    """
+    kinds: dict[str, FieldType] = {}
     for name, value in metadata.items():
-        if isinstance(value, str):
-            kinds[name] = "datetime" if _is_date(value) else "keyword"
+        kind = _kind_of(value)
+        if kind is not None:
+            exact = isinstance(value, int) and abs(value) <= _EXACT_UP_TO
+            kinds[name] = "float" if kind == "integer" and exact else kind
     return kinds
+
+
+def not_found_in(metadata: Metadata, fields: Mapping[str, FieldType]) -> dict[str, FieldType]:
+    """The values that no filter finds, since their field has another type: name → their type."""
+    return {
+        name: kind
+        for name, value in metadata.items()
+        if (kind := _kind_of(value)) and (of := fields.get(name))
+        and kind not in _TAKES.get(of, (of,))
+    }  # fmt: skip
+
+
+def _kind_of(value: str | int | float | bool | None) -> FieldType | None:
+    if isinstance(value, str):
+        return ("datetime" if _is_date(value) else "keyword") if value.strip() else None
+    return _KINDS.get(type(value))
 
 
 def _is_date(text: str) -> bool:

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from searchbus_bus import telemetry
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.ingest import (
@@ -45,6 +47,7 @@ from .records import (
     chunk_payload,
     infer_fields,
     is_record,
+    not_found_in,
     of_document,
     point_id,
     record_payload,
@@ -78,7 +81,12 @@ class Writer:
         self, collection: str, document: NewDocument, fields: dict[str, FieldType]
     ) -> IngestResult:
         """Store one document, with declared types of its fields; others come from the values.
-        Repeating it changes nothing. Raises Fault(unavailable) without the collection's model."""
+        Repeating it changes nothing.
+
+        Raises:
+            Fault: unavailable, without the collection's model; invalid_argument, where it has a
+                declared field with another type.
+        """
         reason = _refusal(document)
         if reason is not None:
             return IngestResult(document_id=document.document_id, outcome="refused", reason=reason)
@@ -86,12 +94,15 @@ class Writer:
         origin = origin_of(collection)
         model = self._models.of_new(origin) if schema is None else schema.model
         embedder = await self._models.embedder(collection, model)
-        fields = {**infer_fields(document.metadata), **fields}
         profile = self._profiles.get(origin, Profile())
-        await self._schemas.ensure(collection, fields, embedder, fact_fields(profile))
+        schema = await self._schemas.ensure(
+            collection, infer_fields(document.metadata), embedder, fact_fields(profile), fields
+        )
         async with AsyncExitStack() as locked:
             await locked.enter_async_context(self._lock(collection, document.document_id))
-            return await self._store_locked(collection, document, profile, locked)
+            result = await self._store_locked(collection, document, profile, locked)
+        lost = not_found_in(document.metadata, schema.fields)
+        return replace(result, reason=_not_found(lost, schema.fields)) if lost else result
 
     def _lock(self, collection: str, document_id: str) -> asyncio.Lock:
         return self._locks.setdefault((collection, document_id), asyncio.Lock())
@@ -309,6 +320,15 @@ def embedded_text(document: NewDocument, section: str | None, passage: str) -> s
             head = f"{head} ({value})"
             break
     return f"{head}. {section}. {passage}" if section else f"{head}. {passage}"
+
+
+def _not_found(values: Mapping[str, FieldType], fields: Mapping[str, FieldType]) -> str:
+    """What is said of values that no filter finds."""
+    said = "; ".join(f"{name} is {fields[name]}, a value of it {values[name]}" for name in values)
+    return (
+        f"Filters do not find some values, for their field has another type: {said}. Declare one "
+        "type for all, with --field NAME=TYPE and --rebuild."
+    )
 
 
 def _refusal(document: NewDocument) -> str | None:
