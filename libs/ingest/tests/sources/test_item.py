@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_contracts.ingest import document_id
+from searchbus_contracts import decode, encode
+from searchbus_contracts.ingest import NewDocument, document_id
 from searchbus_ingest.sources import item
 from searchbus_ingest.sources.item import make_document
 
@@ -23,8 +24,15 @@ def test_text_becomes_a_document_with_passages():
 
 
 def test_lone_surrogate_is_replaced():
-    """It could be neither sent nor stored."""
-    assert make("Whales \ud800 sing.").document.text == "Whales ? sing."
+    """It could be neither sent nor stored: of each string of the document."""
+    made = make(
+        "Whales \ud800 sing.", source_id="s\ud83d", title="Launch \ud83d",
+        url="https://example.org/\udc00", metadata={"by\ud83d": "A \ud83d", "year": 2024},
+    ).document  # fmt: skip
+    assert made.document_id == document_id("c", "s?")
+    assert (made.text, made.title) == ("Whales ? sing.", "Launch ?")
+    assert (made.url, made.metadata) == ("https://example.org/?", {"by?": "A ?", "year": 2024})
+    assert decode(encode(made), NewDocument) == made
 
 
 @pytest.mark.parametrize("text", ["", " \n "])

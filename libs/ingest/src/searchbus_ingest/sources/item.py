@@ -94,6 +94,11 @@ def cut(text: str, *, markdown: bool = False, code_suffix: str | None = None) ->
     return [Chunk(start=p.start, end=p.end, section=p.section) for p in pieces]
 
 
+def _encodable(text: str) -> str:
+    """The text with "?" for each lone surrogate, which could be neither stored nor sent."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def make_document(
     origin: str,
     *,
@@ -108,8 +113,12 @@ def make_document(
     note: str | None = None,
 ) -> Item:
     """Cut a text into a document; an empty or too large text gives an item with a problem."""
-    # A lone surrogate cannot be encoded, so it could be neither stored nor sent.
-    text = text.encode("utf-8", "replace").decode()
+    source_id, title, text = map(_encodable, (source_id, title, text))
+    url = None if url is None else _encodable(url)
+    metadata = {
+        _encodable(name): _encodable(value) if isinstance(value, str) else value
+        for name, value in (metadata or {}).items()
+    }
     if not text.strip():
         problem = "it contains no text"
         return Item(origin, problem=problem, reason=Reason.EMPTY, source_id=source_id)
@@ -123,6 +132,6 @@ def make_document(
         text=text,
         chunks=tuple(cut(text, markdown=markdown, code_suffix=code_suffix)),
         url=url,
-        metadata=metadata or {},
+        metadata=metadata,
     )
     return Item(origin, document=document, note=note)
