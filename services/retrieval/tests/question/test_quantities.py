@@ -52,6 +52,7 @@ def test_numbers_with_a_unit_are_quantities(query, text):
         ("twenty-five basis points", "by 1/4 percentage point"), ("two per cent", "2 percent"),
         ("cut by half a point", "by 50 basis points"), ("a quarter of a point", "by 1/4 percentage point"),
         ("Three-quarters of a percentage point", "by 3/4 percentage point"),
+        ("S\u0130X PERCENT", "6 percent"), ("\u017f\u0131x percent", "6 percent"),
     ],
 )  # fmt: skip
 def test_numbers_of_a_query_may_be_words(query, text):

@@ -286,6 +286,14 @@ def test_number_of_dissents_is_preferred_to_others(question):
     assert asked.preference.instead.lift == VOTES_LIFT
 
 
+def test_number_in_other_letters_is_that_number():
+    """A pattern without regard to case takes the letter without a dot for an i."""
+    asked, plain = (
+        AskedFacts.of(FOMC, FACTS, f"Which f{i}ve members voted against it?") for i in "\u0131i"
+    )
+    assert asked == plain
+
+
 @pytest.mark.parametrize(
     ("question", "conditions"),
     [

@@ -13,6 +13,7 @@ from functools import lru_cache
 from .date_offsets import at_a_distance, later_on, published_after, quotes_the_old
 from .date_words import MONTHS, spelled_out
 from .periods import Limit, NextTo, Period, months
+from .words import plain_letters
 
 _NAMES = "|".join([*MONTHS, *(m[:3] for m in MONTHS), "sept"])
 _MONTH = rf"(?P<month>{_NAMES})\.?"
@@ -174,7 +175,7 @@ class Dates:
 @lru_cache(1_000)
 def dates_of(question: str) -> Dates:
     """The dates of a question."""
-    spelled = spelled_out(question)
+    spelled = spelled_out(plain_letters(question))
     found, held, range_end, counts_on = _scan(spelled)
     periods = [one for one in found if isinstance(one, Period)]
     compared = range_end or (max(periods, key=lambda one: one.start) if periods[1:] else None)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from .words import undamaged
+from .words import plain_letters, undamaged
 
 _HYPHENS = "-\u2010\u2011\u2012\u2013\u2212"
 _VULGAR = {
@@ -160,7 +160,7 @@ class Quantities:
 
 def with_digits(query: str) -> str:
     """The query with its amounts in digits: "six and a half percent" becomes "6-1/2 percent"."""
-    return _IN_WORDS.sub(_in_digits, query)
+    return _IN_WORDS.sub(_in_digits, plain_letters(query))
 
 
 def _in_digits(match: re.Match[str]) -> str:

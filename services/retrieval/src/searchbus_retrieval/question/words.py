@@ -44,6 +44,18 @@ def _decoded(match: re.Match[str]) -> str:
         return match[0]
 
 
+_LOOKALIKES = str.maketrans("\u0130\u0131\u017f\u212a", "IisK")
+"""The letters beyond ASCII that a pattern without regard to case takes for letters of ASCII."""
+
+
+def plain_letters(query: str) -> str:
+    """The query, of the same length, with these letters in ASCII: "SPR\u0130NG" becomes "SPRING".
+
+    What such a pattern finds can then be looked up in a table by its small letters.
+    """
+    return query if query.isascii() else query.translate(_LOOKALIKES)
+
+
 class Phrase:
     """The query without the stopwords and the punctuation around it ("What is the … ?").
 

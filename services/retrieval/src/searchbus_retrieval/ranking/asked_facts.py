@@ -13,7 +13,7 @@ from ..documents.records import fact_path
 from ..question.dates import dates_of
 from ..question.profiles import Profile
 from ..question.quantities import Quantities
-from ..question.words import Directions, name_words, opening_words
+from ..question.words import Directions, name_words, opening_words, plain_letters
 from .preferences import Preference, shortly_beside, within
 
 NAMED_LIFT, VOTES_LIFT = 0.7, 0.5
@@ -155,7 +155,7 @@ def _votes(question: str) -> AskedFacts:
     is_vote = Equals("fact", "votes")
     anybody = AllOf((is_vote, NumberRange(fact_path("dissents"), gte=1)))
     preference = Preference(anybody, VOTES_LIFT, "votes")
-    if number := _NUMBER_AGAINST.search(question):
+    if number := _NUMBER_AGAINST.search(plain_letters(question)):
         counted = AllOf((is_vote, _is("dissents", _NUMBERS[number["number"].lower()])))
         preference = Preference(counted, NAMED_LIFT, "votes of so many", preference)
     said = dict.fromkeys([*name_words(question), *opening_words(question)])
