@@ -38,6 +38,8 @@ from searchbus_vectors import Sparse
         ('the "neutral" rate', "its \u201cneutral\u201d rate"),
         ("Growth slowed. Inflation rose.", "Growth slowed. Inflation rose. Trade fell."),
         ("C++ (2023)", "It is written in C++ (2023)."),
+        ("What is C++?", "It is written in C++."),
+        ("C#", "C#: a language"),
         ("to be or not to be", "To be, or not: to be or not to be."),
         ("range of 3-1/2 percent", "the range of 3\u00e2\u0080\u00911/2 percent"),
     ],
@@ -56,6 +58,10 @@ def test_phrase_is_found(query, text):
         ("", "anything"),
         ("?!", "anything ?!"),
         ("a.c", "abc"),
+        ("C++", "Vitamin C"),
+        ("C#", "Vitamin C"),
+        ("C", "C++ and C#"),
+        ("C+", "C++"),
     ],
 )
 def test_other_text_is_not(query, text):

@@ -18,6 +18,8 @@ _LEAST_PART = 4
 """Words of a quotation in one passage, where it goes on in the next one."""
 
 _WORD = re.compile(r"\w+")
+_SIGNS = re.compile(r"[+#]+")
+"""They belong to the word before them: C++, C#."""
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
@@ -104,8 +106,8 @@ class Phrase:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Whole words only, so that "cook" is not found in "cookie"."""
-        return re.compile(rf"(?<!\w){_pattern_of(self._core)}(?!\w)")
+        """Whole words only: "cook" is not found in "cookie", nor "C" in "C++"."""
+        return re.compile(rf"(?<!\w){_pattern_of(self._core)}(?![\w+#])")
 
 
 def _core(query: str) -> str:
@@ -113,7 +115,9 @@ def _core(query: str) -> str:
     if not words:
         return ""
     telling = [word for word in words if word[0] not in STOPWORDS] or words
-    return query[telling[0].start() : telling[-1].end()]
+    end = telling[-1].end()
+    signs = _SIGNS.match(query, end)
+    return query[telling[0].start() : signs.end() if signs else end]
 
 
 def _pattern_of(core: str) -> str:
