@@ -17,6 +17,11 @@ def test_white_space_is_normalised_before_the_length_is_checked(text, query):
     assert check_query(text, max_chars=10) == query
 
 
+def test_letters_are_composed():
+    """As most texts have them; the length is that of what is searched for."""
+    assert check_query("cafe\u0301", max_chars=4) == "caf\u00e9"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

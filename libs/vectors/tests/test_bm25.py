@@ -43,6 +43,12 @@ def test_a_longer_passage_counts_each_term_less():
     assert weight("rate rate") > weight("rate once")
 
 
+def test_accent_behind_its_letter_is_of_the_word():
+    """PDFs and file names write it so; queries have one letter."""
+    for of in (terms, different_terms, document_vector, query_vector):
+        assert of("Cafe\u0301 Zu\u0308rich") == of("caf\u00e9 z\u00fcrich")
+
+
 @pytest.mark.parametrize("text", ["", " \n", "the of and", "_", "🙂", "x" * 41])
 def test_texts_without_terms_have_empty_vectors(text):
     """Stopwords, signs and words of more than 40 characters are no terms."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from .errors import ErrorCode, Fault
@@ -13,9 +14,12 @@ MAX_TOKENS = 1_000_000
 
 
 def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
-    """The query with every run of white space replaced by one space; raises Fault(invalid_query),
-    naming its field, where it is empty or then has more than `max_chars`."""
-    query = " ".join(text.split())
+    """The query with every run of white space replaced by one space, and composed letters (NFC).
+
+    Raises:
+        Fault: invalid_query, which names the field; it is empty, or then has more than `max_chars`.
+    """
+    query = unicodedata.normalize("NFC", " ".join(text.split()))
     if not query:
         raise Fault(ErrorCode.INVALID_QUERY, f"{field} is empty. Say what to search for.")
     if len(query) > max_chars:

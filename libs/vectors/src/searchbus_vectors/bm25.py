@@ -7,6 +7,7 @@ with it stay valid. A query's terms weigh by their frequency (Robertson et al.: 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
@@ -61,12 +62,18 @@ def query_vector(text: str) -> Sparse:
 
 def terms(text: str) -> list[str]:
     """Stems in order, without stopwords."""
-    return _stems(_WORD.findall(text.lower()))
+    return _stems(_words(text))
 
 
 def different_terms(text: str) -> set[str]:
     """The different stems, without stopwords; in less time than `terms`."""
-    return set(_stems(set(_WORD.findall(text.lower()))))
+    return set(_stems(set(_words(text))))
+
+
+def _words(text: str) -> list[str]:
+    """The words in small letters; an accent after its letter, as in PDFs, would end the word."""
+    composed = text if text.isascii() else unicodedata.normalize("NFC", text)
+    return _WORD.findall(composed.lower())
 
 
 def _stems(words: Iterable[str]) -> list[str]:

@@ -40,6 +40,8 @@ from searchbus_vectors import Sparse
         ("C++ (2023)", "It is written in C++ (2023)."),
         ("What is C++?", "It is written in C++."),
         ("C#", "C#: a language"),
+        ("caf\u00e9 cr\u00e8me", "A cafe\u0301 cre\u0300me."),
+        ("cafe\u0301 cre\u0300me", "A caf\u00e9 cr\u00e8me."),
         ("to be or not to be", "To be, or not: to be or not to be."),
         ("range of 3-1/2 percent", "the range of 3\u00e2\u0080\u00911/2 percent"),
     ],
@@ -224,6 +226,7 @@ def test_question_without_one_direction_excludes_nothing(question):
     ("text", "read"),
     [
         ("3\u00e2\u0080\u00911/2 to\u00e2\u0080\u00af4", "3\u20111/2 to\u202f4"),
+        ("na\u00efve caf\u00e9", "na\u00efve caf\u00e9"),
         ("\u00c2\u00a35", "\u00c2\u00a35"),
         ("\u00e2\u0080", "\u00e2\u0080"),
     ],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Generic, TypeVar
@@ -61,12 +62,12 @@ def plain_letters(query: str) -> str:
 class Phrase:
     """The query without the stopwords and the punctuation around it ("What is the … ?").
 
-    White space, case, and the many forms of dashes and quotes make no difference.
+    White space, case, and the many forms of dashes, quotes and accents make no difference.
     """
 
     def __init__(self, query: str) -> None:
         self.text = query
-        core = _core(query.casefold())
+        core = _core(_composed(query.casefold()))
         self._sequence = _WORD.findall(core)
         self.is_long = len(self._sequence) >= _LONG
         self.has_words = len(self._sequence) > 1
@@ -84,7 +85,10 @@ class Phrase:
             return 0.0
         wanted, count = self._sequence, len(self._sequence)
         least = max(_LEAST_PART, count // 2)
-        end, start = text[-self._read_chars :].casefold(), text[: self._read_chars].casefold()
+        end, start = (
+            _composed(part.casefold())
+            for part in (text[-self._read_chars :], text[: self._read_chars])
+        )
         # Hardly any text has these words there; splitting it takes longer than looking for them.
         ends = all(word in end for word in wanted[:least])
         begins = all(word in start for word in wanted[-least:])
@@ -98,6 +102,8 @@ class Phrase:
 
     def _stands_in(self, text: str) -> bool:
         text = undamaged(text).casefold()
+        if not self._core.isascii():
+            text = _composed(text)
         # Hardly any text has all the words; a pattern takes a hundred times as long to say so.
         for word in self._words:
             if word not in text:
@@ -108,6 +114,11 @@ class Phrase:
     def _pattern(self) -> re.Pattern[str]:
         """Whole words only: "cook" is not found in "cookie", nor "C" in "C++"."""
         return re.compile(rf"(?<!\w){_pattern_of(self._core)}(?![\w+#])")
+
+
+def _composed(text: str) -> str:
+    """The text with each accent in its letter (NFC); texts of PDFs have it behind the letter."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _core(query: str) -> str:
