@@ -17,6 +17,15 @@ def test_white_space_is_normalised_before_the_length_is_checked(text, query):
     assert check_query(text, max_chars=10) == query
 
 
+def test_lines_can_be_kept():
+    """Those that have a character; the length is that of one line."""
+    text = " a\t b \r\n \n\u2028 c "
+    assert check_query(text, max_chars=5, keep_lines=True) == "a b\nc"
+    assert check_query(text, max_chars=5) == "a b c"
+    with pytest.raises(Fault, match="empty"):
+        check_query(" \n ", max_chars=5, keep_lines=True)
+
+
 def test_letters_are_composed():
     """As most texts have them; the length is that of what is searched for."""
     assert check_query("cafe\u0301", max_chars=4) == "caf\u00e9"

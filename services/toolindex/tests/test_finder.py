@@ -62,6 +62,26 @@ def test_nearest_entries_are_given_in_place_of_none_where_they_are_asked_for():
     assert (operators.found, operators.uncertain) == ((), False)
 
 
+@pytest.mark.parametrize("name", ["n8n", "k8s", "s3", "e2b", "4k", "x", "42"])
+def test_name_without_a_word_is_found_by_those_who_see_it(name):
+    """Others learn nothing of it."""
+    index = index_of(
+        tool(name, "run a workflow", required_roles=("A",)), tool("b", "draw charts"),
+        tool("c", "count money"),
+    )  # fmt: skip
+    assert [f.name for f in find(index, f" {name} ", actor=EVERY_ROLE).found][:1] == [name]
+    assert find(index, name, actor=Actor(subject="r"), nearest=2).found == ()
+
+
+def test_lines_are_searched_by_themselves():
+    """They say where a sentence ends."""
+    index = index_of(tool("a", "send mail"))
+    query = "  Send a mail to Anna \n\n then draw a chart "
+    found = find(index, query, actor=EVERY_ROLE, explain=True).explanation
+    lines = ("Send a mail to Anna", "then draw a chart")
+    assert found.texts[:3] == ("\n".join(lines), *lines)
+
+
 def test_hidden_change_keeps_a_cursor_valid():
     """A caller does not learn that something it may not see has changed."""
     reader = Actor(subject="r")
@@ -230,7 +250,7 @@ async def test_query_is_checked(query):
 @pytest.mark.parametrize("query", ["a", "7", "..", "???!!!", "{}", "$ne", "AND OR NOT", "🙂🙂"])
 async def test_query_without_a_word_is_empty_at_once(query):
     """Nothing is embedded; the generation is that of any other page."""
-    embedder, index = RecordingEmbedder(), index_of(tool("a", "send a mail"))
+    embedder, index = RecordingEmbedder(), index_of(tool("mail", "send a mail"))
     finder = IndexFinder(index, embedder)
     reply = await finder.find(FindRequest(query=query), EVERY_ROLE)
     assert (reply.found, reply.total, embedder.embedded) == ((), 0, [])

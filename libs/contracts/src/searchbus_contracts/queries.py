@@ -13,13 +13,19 @@ MAX_TOKENS = 1_000_000
 """Bounds of what a caller may name as `max_tokens` of an answer."""
 
 
-def check_query(text: str, *, max_chars: int, field: str = "query") -> str:
+def check_query(
+    text: str, *, max_chars: int, field: str = "query", keep_lines: bool = False
+) -> str:
     """The query with every run of white space replaced by one space, and composed letters (NFC).
+
+    Args:
+        keep_lines: keep the lines apart; those without a character are left out.
 
     Raises:
         Fault: invalid_query, which names the field; it is empty, or then has more than `max_chars`.
     """
-    query = unicodedata.normalize("NFC", " ".join(text.split()))
+    lines = (" ".join(line.split()) for line in (text.splitlines() if keep_lines else [text]))
+    query = unicodedata.normalize("NFC", "\n".join(filter(None, lines)))
     if not query:
         raise Fault(ErrorCode.INVALID_QUERY, f"{field} is empty. Say what to search for.")
     if len(query) > max_chars:

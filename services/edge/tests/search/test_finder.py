@@ -108,13 +108,24 @@ async def test_search_is_offered_while_an_index_is_listed(bus, directory, broker
 async def test_tools_are_mapped_to_listed_and_visible_ones(finder, index, registry, reader):
     """In the order of the index; the endpoint's toolset goes along."""
     index.names = ["say", "absent", "secret", "look_up"]
-    found, cursor = await finder.tools(reader, registry.view("dictionary"), " a\n query ", None)
+    found, cursor = await finder.tools(reader, registry.view("dictionary"), " a  query ", None)
     assert [tool.name for tool in found] == ["say", "look_up"]
     assert cursor is None
     assert (index.requests[0].query, index.requests[0].toolsets) == ("a query", ("dictionary",))
     best, _ = await finder.best_tools(reader, registry.view(None), "q", 1)
     assert [tool.name for tool in best] == ["say"]
     assert index.requests[1].toolsets == ()
+
+
+async def test_lines_of_a_request_for_tools_stay(finder, index, books, registry, reader):
+    """Each is searched by itself, and the explanation is of what is ranked."""
+    view, query = registry.view(None), " Send a mail. \n\n  draw\ta chart \n"
+    await finder.tools(reader, view, query, None)
+    await finder.best_tools(reader, view, query, 1)
+    await finder.explain_tools(reader, view, query)
+    await finder.resources(reader, view, query, None)
+    lines = "Send a mail.\ndraw a chart"
+    assert [r.query for r in index.requests] == [lines, lines, lines, "Send a mail. draw a chart"]
 
 
 async def test_pages_follow_each_other(finder, index, registry, reader):

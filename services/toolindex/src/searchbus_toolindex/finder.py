@@ -62,11 +62,10 @@ class IndexFinder:
 
     async def find(self, request: FindRequest, actor: Actor) -> FindReply:
         """One page of the matches; raises Fault(invalid_query; invalid_argument after a change)."""
-        # Lines stay: each is a sentence.
-        check_query(request.query, max_chars=MAX_FIND_CHARS)
-        query = request.query.strip()
-        if not is_searchable(query):
-            scope = self.index.scope(actor, request.kind, request.toolsets)
+        # Each line is a sentence.
+        query = check_query(request.query, max_chars=MAX_FIND_CHARS, keep_lines=True)
+        scope = self.index.scope(actor, request.kind, request.toolsets)
+        if not (is_searchable(query) or self.index.literal.has_name(query, scope.mask)):
             return FindReply(generation=scope.fingerprint)
         ranking, now = await self._rank(query, request, actor)
         if request.generation is not None and request.generation != now:

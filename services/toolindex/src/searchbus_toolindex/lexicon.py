@@ -183,6 +183,10 @@ class LiteralMatches:
         """Remove the names of an entry."""
         self._names.remove(slot, {phrase(name) for name in entry.names})
 
+    def has_name(self, query: str, visible: Mask) -> bool:
+        """Whether the query is the name of a visible entry."""
+        return any(visible[slot] for slot in self._names.slots(phrase(query)))
+
     def bonuses(
         self, query: str, entries: Sequence[IndexEntry | None], coverage: Floats, visible: Mask
     ) -> dict[int, float]:

@@ -85,7 +85,7 @@ class Finder:
     async def explain_tools(self, actor: Actor, view: View, query: str) -> FindExplanation | None:
         """What decided about the best tools of the actor; the search itself was admitted before."""
         request = FindRequest(
-            query=query, kind="tool", limit=1, explain=True, toolsets=view.members
+            query=_checked(query), kind="tool", limit=1, explain=True, toolsets=view.members
         )
         reply = await self._find(actor, request)
         found = reply.explanation
@@ -136,7 +136,7 @@ class Finder:
         """
         bound = ("resources/search", query, actor.subject, sorted(actor.roles), view.toolset)
         state = self._open(cursor, bound)
-        query = await self._admit(actor, query)
+        query = await self._admit(actor, query, keep_lines=False)
         ranked, coverage = await self._ranked_resources(actor, view, query)
         start = int(state.get("o", 0))
         if state and state.get("g") != _fingerprint(ranked[:start]):
@@ -218,11 +218,16 @@ class Finder:
         except CursorError:
             raise Fault(ErrorCode.INVALID_ARGUMENT, _UNKNOWN_CURSOR) from None
 
-    async def _admit(self, actor: Actor, query: str) -> str:
-        """The query with its white space normalised, counted against the caller's limit."""
-        checked = check_query(query, max_chars=MAX_FIND_CHARS)
+    async def _admit(self, actor: Actor, query: str, *, keep_lines: bool = True) -> str:
+        """The checked query, counted against the caller's limit."""
+        checked = _checked(query, keep_lines=keep_lines)
         await self._limiter.admit(actor.subject)
         return checked
+
+
+def _checked(query: str, *, keep_lines: bool = True) -> str:
+    """The query with its white space normalised; of lines, the index searches each."""
+    return check_query(query, max_chars=MAX_FIND_CHARS, keep_lines=keep_lines)
 
 
 _UNKNOWN_CURSOR = "Unknown cursor for this query. Omit it to start from the first page."
