@@ -322,7 +322,10 @@ class Searcher:
             path = f"m.{name}"
             near = AllOf((is_live, shortly_beside(path, periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
-            dated = Dated(name, periods, outside=not there)
+            # Where no profile names the field, it need not have the dates that the texts tell of,
+            # and a number need not be a year: "RFC 2046".
+            if there or question.date_field is not None:
+                dated = Dated(name, periods, outside=not there)
         held_months = [period for period in said.held if period.is_month]
         if held_months and question.date_field is not None:
             held = AllOf((is_live, held_in(question.date_path, held_months)))

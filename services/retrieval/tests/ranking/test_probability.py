@@ -243,6 +243,23 @@ async def test_a_month_without_a_meeting_has_no_probable_hit(fomc_library):
         assert await best(question) > 0.1
 
 
+async def test_a_field_that_no_profile_names_denies_no_date(library):
+    """It says when a document was changed, not of what it tells; nor is each number a year."""
+    text = "Jane Roe led the company in 1998. The service listens on port 2049, see RFC 2046."
+    for name, more in (("old", {}), ("new", {"updated": "2024-05-01"})):
+        await library.store(name, document("a", text, collection=name, metadata=more))
+    for question in (
+        "Who led the company in 1998?",
+        "which service listens on port 2049",
+        "RFC 2046",
+    ):
+        (undated,), (dated,) = [await library.search(name, question) for name in ("old", "new")]
+        assert dated.relevance == pytest.approx(undated.relevance, abs=0.01)
+    (hit,) = await library.search("new", "What is new in May 2024?")
+    (other,) = await library.search("old", "What is new in May 2024?")
+    assert hit.relevance > other.relevance  # that it has the date speaks for it
+
+
 def test_date_at_which_no_document_is_lowers_it():
     """Less where the passage names the year."""
     query = "pears in March 1985"
