@@ -19,6 +19,7 @@ from .tools import Name
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """UTF-8 size of a document's text; a larger one is refused with invalid_argument."""
+MAX_URL_CHARS = 4096
 
 
 class Chunk(Struct, frozen=True, kw_only=True, omit_defaults=True, array_like=True):
@@ -36,7 +37,7 @@ class NewDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: Annotated[str, Meta(min_length=1, max_length=1000)]
     text: str
     chunks: Annotated[tuple[Chunk, ...], Meta(min_length=1)]
-    url: Annotated[str, Meta(max_length=4096)] | None = None
+    url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] | None = None
     metadata: Metadata = {}
 
 

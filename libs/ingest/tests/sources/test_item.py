@@ -35,6 +35,14 @@ def test_lone_surrogate_is_replaced():
     assert decode(encode(made), NewDocument) == made
 
 
+def test_address_that_no_document_may_have_is_left_out():
+    """The service would refuse the documents that are sent with it."""
+    made = make("Whales sing.", url="https://example.org/" + "x" * 4096, note="A page is lost")
+    assert (made.document.url, made.document.text) == (None, "Whales sing.")
+    assert "A page is lost; its address has more than 4096" in str(made)
+    assert decode(encode(made.document), NewDocument) == made.document
+
+
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_text_without_a_word_is_a_problem(text):
     """Not an exception: the next document is read."""

@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES, Chunk, NewDocument, document_id
+from searchbus_contracts.ingest import (
+    MAX_DOCUMENT_BYTES,
+    MAX_URL_CHARS,
+    Chunk,
+    NewDocument,
+    document_id,
+)
 from searchbus_contracts.retrieval import Metadata
 from searchbus_pages import TooComplexError
 from searchbus_passages import chunking
@@ -115,6 +121,9 @@ def make_document(
     """Cut a text into a document; an empty or too large text gives an item with a problem."""
     source_id, title, text = map(_encodable, (source_id, title, text))
     url = None if url is None else _encodable(url)
+    if url is not None and len(url) > MAX_URL_CHARS:  # the service would refuse its whole batch
+        lost = f"its address has more than {MAX_URL_CHARS} characters and is left out"
+        url, note = None, f"{note}; {lost}" if note else lost
     metadata = {
         _encodable(name): _encodable(value) if isinstance(value, str) else value
         for name, value in (metadata or {}).items()
