@@ -8,6 +8,7 @@ from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.question.profiles import Profile
+from searchbus_retrieval.searching import Searcher
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import load_embedder, open_store
 from searchbus_vectors.embedded import EmbeddedStore
@@ -200,6 +201,40 @@ async def test_per_document_gives_each_document_once(library):
         await library.store("c", document(name, f"Whales of sea {name} sing. " * 150))
     hits = await library.search("c", "whales", limit=3, per_document=True)
     assert len({hit.document_id for hit in hits}) == 3
+
+
+async def test_long_document_leaves_places_for_others(library, monkeypatch):
+    """All its passages are better; a question for which others were found is searched once."""
+    searches = []
+    ranked = Searcher._ranked
+
+    async def counted(self, *args):
+        searches.append(args)
+        return await ranked(self, *args)
+
+    monkeypatch.setattr(Searcher, "_ranked", counted)
+    manual = "The pump of the whales sings. " * 7_000
+    await library.store("c", document("manual", manual, title="Whales: the pump that sings"))
+    for name in range(5):
+        await library.store("c", document(f"note{name}", f"A note {name} on harbours. Whales?"))
+    hits = await library.search("c", "pump of the whales", limit=10, per_document=True)
+    assert len(hits) == len({hit.document_id for hit in hits}) == 6
+    assert hits[0].document_id == document_id("c", "manual")
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len(searches) == 2
+    answer = await library.searcher.answer(
+        "c", "pump of the whales", limit=10, per_document=True, explain=True
+    )
+    assert [hit.document_id for hit in answer.hits] == [hit.document_id for hit in hits]
+    for hit in answer.hits:
+        why = hit.explanation
+        words = why.words.share if why.words else 0.0
+        total = why.meaning.share + words + sum(why.boosts.values())
+        assert total == pytest.approx(hit.score, abs=0.001)
+    searches.clear()
+    assert len(await library.search("c", "pump of the whales", limit=1, per_document=True)) == 1
+    assert len(await library.search("c", "pump of the whales", limit=10)) == 10
+    assert len(searches) == 2
 
 
 async def test_unknown_collection_is_not_found(library):

@@ -17,7 +17,9 @@ from searchbus_vectors import (
     Embedder,
     Filter,
     Hit,
+    IsIn,
     Match,
+    Not,
     QueryCache,
     QueryVectors,
     Sparse,
@@ -57,6 +59,8 @@ from .ranking.question import Question
 _MOST_BEYOND, _READ_BEYOND = 6, 20
 """Searches for a passage that is earlier than the first one found, or later than the latest, as
 long as that moves; and the passages of each that are read."""
+_MOST_CROWDED = 2
+"""Further searches where fewer documents than wanted have all the best passages."""
 _MOST_BESIDE = 4
 """Dates of one question beside which it looks: each takes nine counts."""
 
@@ -134,6 +138,15 @@ class Searcher:
                 ))  # fmt: skip
                 question.take_days([day for day in days if day is not None])
             ranked = await self._ranked(collection, queries, question, condition, wanted, explain)
+            for _ in range(_MOST_CROWDED if per_document else 0):
+                crowd = {hit.payload["document_id"] for hit in ranked.hits}
+                if ranked.is_all or len(crowd) >= limit:
+                    break
+                # A long document has the best passages, and leaves no place for others.
+                others = AllOf((condition, Not(IsIn("document_id", tuple(sorted(crowd))))))
+                more = await self._ranked(collection, queries, question, others, wanted, explain)
+                ranked = ranked.followed_by(more)
+                wanted = len(ranked.hits)
         found = [
             _to_hit(collection, hit, question, ranked.why.get(hit.id))
             for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
@@ -236,7 +249,8 @@ class Searcher:
             hits = question.ordered(rank(overall, pairs, payloads, question.lift))
             why = explanations(question, overall, pairs, hits) if explain else {}
             of_dates = [bool(found) for wanted, found in pairs if wanted.name in DATE_NAMES]
-            return RankedHits(hits, best, any(of_dates) and all(of_dates), why)
+            is_all = len(overall) < question.candidates and len(overall) <= len(payloads)
+            return RankedHits(hits, best, is_all, any(of_dates) and all(of_dates), why)
 
         # It reads the text of a hundred passages or more, which would hold the event loop.
         hits = await asyncio.to_thread(ranked)
@@ -322,8 +336,7 @@ class Searcher:
             path = f"m.{name}"
             near = AllOf((is_live, shortly_beside(path, periods)))
             there = ranked.has_dates or await self._store.count(collection, near)
-            # Where no profile names the field, it need not have the dates that the texts tell of,
-            # and a number need not be a year: "RFC 2046".
+            # Without a profile it need not be the date that texts tell of, nor "RFC 2046" a year.
             if there or question.date_field is not None:
                 dated = Dated(name, periods, outside=not there)
         held_months = [period for period in said.held if period.is_month]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -32,14 +33,31 @@ class RankedHits:
 
     Args:
         best: word id → the best BM25 score that any passage has for it.
+        is_all: whether there are no other passages.
         has_dates: whether there are documents of all dates that the question names, or near them.
         why: id → explanation, where one was asked for.
     """
 
     hits: list[Hit]
     best: Mapping[int, float]
+    is_all: bool = True
     has_dates: bool = False
     why: Mapping[str, Explanation] = field(default_factory=dict)
+
+    def followed_by(self, others: RankedHits) -> RankedHits:
+        """These hits, then those of a later search, none of which has a better score."""
+        least = self.hits[-1].score if self.hits else math.inf
+        lowered = [hit.scored(min(hit.score, least)) for hit in others.hits]
+        why = {**self.why}
+        for hit, now in zip(others.hits, lowered, strict=True):
+            if (reason := others.why.get(hit.id)) is not None:
+                order = _round(reason.boosts.get("order", 0.0) + now.score - hit.score)
+                why[hit.id] = msgspec.structs.replace(
+                    reason,
+                    rank=reason.rank + len(self.hits),
+                    boosts={**reason.boosts, "order": order},
+                )
+        return replace(self, hits=[*self.hits, *lowered], is_all=others.is_all, why=why)
 
 
 @dataclass(frozen=True, slots=True)
