@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from urllib.parse import urlsplit
 
@@ -197,3 +198,45 @@ def test_attached_servers_are_reached_and_hardened():
         (network,) = container["networks"]
         assert added["networks"][network]["internal"]
         assert network in added["services"]["attach"]["networks"]
+
+
+FAKE_DOCKER = """#!/bin/sh
+echo "$*" >>"$CALLS"
+case $1 in
+    inspect) printf '%s\\n' "$RUNNING" ;;
+    config) printf 'services:\\n  edge:\\n    environment:\\n%s\\n' "$NEW" ;;
+    ps) echo one ;;
+esac
+"""
+"""Plays both `docker` and `docker compose`."""
+
+
+@pytest.mark.parametrize(
+    ("running", "new", "lost"),
+    [
+        ("SEARCHBUS_AUTH=static", "SEARCHBUS_AUTH: none", "SEARCHBUS_AUTH"),
+        ("SEARCHBUS_AUTH=none", "SEARCHBUS_AUTH: static", "SEARCHBUS_AUTH"),
+        ('SEARCHBUS_TAVILY_API_KEYS=["a=b"]', 'SEARCHBUS_TAVILY_API_KEYS: ""', "SEARCHBUS_TAVILY_API_KEYS"),
+        ("SEARCHBUS_ISSUER=", 'SEARCHBUS_ISSUER: ""', ""),
+        ("SEARCHBUS_LOG_LEVEL=info", "SEARCHBUS_LOG_LEVEL: debug", ""),
+        ("SEARCHBUS_AUTH=static", "SEARCHBUS_AUTH: static", ""),
+    ],
+)  # fmt: skip
+def test_an_upgrade_that_would_lose_settings_starts_nothing(tmp_path, running, new, lost):
+    """The shell that started the containers had them, and the one of the upgrade does not."""
+    fake, calls = tmp_path / "docker", tmp_path / "calls"
+    fake.write_text(FAKE_DOCKER)
+    fake.chmod(0o755)
+    (tmp_path / "sleep").symlink_to("/bin/true")
+    done = subprocess.run(
+        [str(ROOT / "deploy" / "compose" / "upgrade"), "edge"], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "COMPOSE": str(fake), "CALLS": str(calls),
+             "RUNNING": f"PATH=/bin\nSEARCHBUS_HOST=::\n{running}",
+             "NEW": f"      SEARCHBUS_HOST: '::'\n      {new}"},
+    )  # fmt: skip
+    begun = {line.split()[0] for line in calls.read_text().splitlines()}
+    assert done.returncode == bool(lost), done.stderr
+    assert begun == {"ps", "config", "inspect", *(() if lost else ("up", "stop", "rm"))}
+    if lost:
+        assert f"would lose {lost}," in done.stderr
+        assert ".env" in done.stderr
