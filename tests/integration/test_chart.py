@@ -164,6 +164,26 @@ def test_clients_reach_every_path_that_the_edge_serves():
         assert len(rule["matches"]) <= 8
 
 
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["ingress.enabled=true", "ingress.host=a.example"], ["a.example"]),
+        (["httpRoute.enabled=true", "httpRoute.hostnames={a.example,b.example}"], ["a.example", "b.example"]),
+        (["ingress.enabled=true", "ingress.host=a.example", "httpRoute.enabled=true",
+          "httpRoute.hostnames={a.example,b.example}"], ["a.example", "b.example"]),
+        (["ingress.host=a.example", "httpRoute.hostnames={b.example}"], None),
+        (["ingress.enabled=true", "ingress.host=a.example",
+          r"settings.edge.SEARCHBUS_ALLOWED_HOSTS=[\"c.example\"]"], ["c.example"]),
+    ],
+)  # fmt: skip
+def test_the_edge_accepts_the_host_names_of_its_routes(options, names):
+    """What the notes of a release tell clients to connect to."""
+    others = ("settings.edge.SEARCHBUS_AUTH=static", "httpRoute.parentRefs[0].name=public")
+    documents = rendered_chart("defaults", *(f"--set={option}" for option in (*others, *options)))
+    found = of(documents, "ConfigMap", "edge")["data"].get("SEARCHBUS_ALLOWED_HOSTS")
+    assert (json.loads(found) if found else None) == names
+
+
 def test_a_route_leads_browsers_to_the_pages_of_attached_servers():
     """As the Ingress does."""
     files = [f"-f={ROOT / 'deploy/helm/values' / name}.yaml" for name in ("attached", "gateway")]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from searchbus_edge.http.head import Head
 from searchbus_edge.settings import EdgeSettings
+from searchbus_edge.tools.admission import AddressRules
 
 
 def settings(**options) -> EdgeSettings:
@@ -50,6 +52,7 @@ def test_rates_follow_the_mode():
     [
         ({}, "http://127.0.0.1:81"),
         ({"host": "::1"}, "http://[::1]:81"),
+        ({"host": "0.0.0.0", "auth": "none"}, "http://127.0.0.1:81"),
         ({"public_url": "https://x.example/"}, "https://x.example"),
     ],
 )
@@ -64,3 +67,17 @@ def test_hosts_and_origins_include_loopback_with_any_port():
     assert {"localhost", "127.0.0.1:*", "[::1]:*", "x.example"} <= set(found.hosts)
     assert {"http://localhost:*", "https://x.example"} <= set(found.origins)
     assert "*" not in found.hosts
+
+
+@pytest.mark.parametrize("host", ["192.168.1.5", "fd00::1", "::1", "::", "0.0.0.0", "box.lan", ""])
+def test_an_edge_accepts_the_address_that_it_tells_its_clients(host):
+    """No setting is needed for what `searchbus up --host` prints, nor for a page of that address."""
+    found = settings(host=host, auth="none")
+    url = found.base_url(81)
+    rules = AddressRules(found.hosts, found.origins)
+    assert rules.check(Head((), host=url.removeprefix("http://"), origin=url)) is None
+    for other in ("", "evil.example", "0.0.0.0:81", "[::]:81", "192.168.1.6"):
+        refusal = rules.check(Head((), host=other))
+        assert refusal is not None
+        assert refusal.status == 421
+        assert "Set SEARCHBUS_ALLOWED_HOSTS" in refusal.message

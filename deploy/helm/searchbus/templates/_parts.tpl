@@ -59,6 +59,11 @@ capabilities: {drop: [ALL]}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_URL" (replace "http://" "https://" $settings.SEARCHBUS_QDRANT_URL) -}}
 {{- $_ := set $settings "SEARCHBUS_QDRANT_CA_FILE" "/etc/searchbus-tls/qdrant/ca.crt" -}}
 {{- end -}}
+{{- if and (eq .name "edge") (not (hasKey $settings "SEARCHBUS_ALLOWED_HOSTS")) -}}
+{{- $hosts := .root.Values.httpRoute.enabled | ternary .root.Values.httpRoute.hostnames list -}}
+{{- if .root.Values.ingress.enabled }}{{ $hosts = prepend $hosts .root.Values.ingress.host }}{{ end -}}
+{{- if $hosts }}{{ $_ := set $settings "SEARCHBUS_ALLOWED_HOSTS" ($hosts | uniq | toJson) }}{{ end -}}
+{{- end -}}
 {{- if $settings }}{{ toYaml $settings }}{{ end -}}
 {{- end }}
 

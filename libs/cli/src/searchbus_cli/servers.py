@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from searchbus_runtime.addresses import url_of
 from searchbus_runtime.files import write_atomically
 
 from .children import Child, Processes
@@ -193,7 +194,7 @@ class Edges:
             self._start(label)
         for label in others:
             await self._port_of(label)
-        url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+        url = url_of(self._host, int(port))
         await self._wait(lambda: asyncio.to_thread(_is_ready, url), first)
         return url
 

@@ -24,10 +24,11 @@ from searchbus_bus import Bus, Serving, Worker, connect
 from searchbus_bus.loop_watch import LoopWatch
 from searchbus_contracts import Fault
 
+from .addresses import url_of
 from .connection import bus_options
 from .health import Health, health_app
 from .logs import configure_logging
-from .server import HttpServer, url_of
+from .server import HttpServer
 from .settings import ServiceSettings
 from .telemetry import configure_telemetry
 

@@ -17,6 +17,7 @@ import uvicorn
 
 from searchbus_bus.tasks import wait_for_event
 
+from .addresses import url_of
 from .protocol import Connection, ConnectionLimits, ConnectionWatch
 
 _BACKLOG = 2048
@@ -56,11 +57,6 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
     # does not: a response of two writes waited 40 ms for the client's delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def url_of(host: str, port: int) -> str:
-    """The URL of a server; an address of IPv6 is in brackets."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class _Server(uvicorn.Server):

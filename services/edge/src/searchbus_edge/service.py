@@ -6,10 +6,11 @@ import logging
 
 from searchbus_contracts.services import toolset_owners
 from searchbus_runtime import Process
+from searchbus_runtime.addresses import url_of
 from searchbus_runtime.files import write_atomically
 from searchbus_runtime.process import keep_freed_memory
 from searchbus_runtime.protocol import ConnectionLimits
-from searchbus_runtime.server import bind, url_of
+from searchbus_runtime.server import bind
 from searchbus_runtime.services import known_services
 
 from .app import build_app

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, SecretStr, field_validator, model_validat
 
 from searchbus_contracts import is_token
 from searchbus_runtime import FollowingSettings, SigningSettings
+from searchbus_runtime.addresses import url_host, url_of
 from searchbus_runtime.loans import Loan
 from searchbus_runtime.settings import each_value
 
@@ -69,9 +70,9 @@ class EdgeSettings(SigningSettings, FollowingSettings):
     audit_arguments: bool = False
     """Whether the audit log holds arguments."""
     allowed_hosts: tuple[str, ...] = ()
-    """Accepted Host headers besides loopback; 'name:*' allows any port."""
+    """Accepted Host headers besides loopback and HOST; 'name:*' allows any port."""
     allowed_origins: tuple[str, ...] = ()
-    """Accepted Origin headers besides loopback."""
+    """Accepted Origin headers besides loopback and HOST."""
     toolset_order: tuple[str, ...] = ("connector", "web", "fomc", "ddg")
     """The toolsets that get a shared tool name on /mcp first; the others in alphabetical order."""
     body_limit_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
@@ -235,8 +236,7 @@ class EdgeSettings(SigningSettings, FollowingSettings):
 
     def base_url(self, port: int) -> str:
         """Where clients reach this edge, by the bound port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return (self.public_url or f"http://{host}:{port}").rstrip("/")
+        return (self.public_url or url_of(self.host, port)).rstrip("/")
 
     @property
     def mode(self) -> Literal["jwt", "static", "none"]:
@@ -280,18 +280,22 @@ class EdgeSettings(SigningSettings, FollowingSettings):
             return False
 
     @property
+    def _own_names(self) -> tuple[str, ...]:
+        """Loopback, and the one address to listen on: no page of others can give itself that."""
+        return (*_LOOPBACK_NAMES, url_host(self.host))
+
+    @property
     def hosts(self) -> list[str]:
         """Allowed Host headers, with and without a port."""
-        return [form for name in _LOOPBACK_NAMES for form in (name, f"{name}:*")] + [
-            *self.allowed_hosts
-        ]
+        own = [form for name in self._own_names for form in (name, f"{name}:*")]
+        return [*own, *self.allowed_hosts]
 
     @property
     def origins(self) -> list[str]:
         """Allowed Origin headers."""
         return [
             form
-            for name in _LOOPBACK_NAMES
+            for name in self._own_names
             for scheme in ("http", "https")
             for form in (f"{scheme}://{name}", f"{scheme}://{name}:*")
         ] + [*self.allowed_origins]

@@ -96,6 +96,12 @@ class HttpPolicy:
         return HttpRefusal(429, message, -31429, headers)
 
 
+_UNKNOWN_HOST = (
+    "Invalid Host header: this edge does not know the name or address that it names. "
+    "Set SEARCHBUS_ALLOWED_HOSTS to those that clients use."
+)
+
+
 class AddressRules:
     """Allowed values of Host and Origin, against DNS rebinding; `name:*` allows any port."""
 
@@ -106,7 +112,7 @@ class AddressRules:
     def check(self, head: Head) -> HttpRefusal | None:
         """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
         if not self._hosts.allows(head.host):
-            return HttpRefusal(421, "Invalid Host header")
+            return HttpRefusal(421, _UNKNOWN_HOST)
         if head.origin and not self._origins.allows(head.origin):
             return HttpRefusal(403, "Invalid Origin header")
         return None
