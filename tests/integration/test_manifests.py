@@ -18,8 +18,10 @@ import yaml
 from searchbus_cli.nats_config import nats_config
 from searchbus_contracts import VERSION
 from searchbus_runtime.services import bus_users
+from searchbus_toolindex.vector_file import MOST_RECORDS, VectorFile
+from searchbus_vectors import DIMENSIONS
 
-from .documents import name_of, parsed
+from .documents import name_of, parsed, pod_of
 from .engine import ROOT, SERVICES
 from .manifests import VERSIONS, Manifests, render, renderer, schema_faults
 from .pod_rules import MADE_ELSEWHERE
@@ -244,6 +246,26 @@ def test_an_edge_without_sign_in_is_reached_from_its_namespace_only():
     """A policy that admits every pod of the cluster is for edges that check who calls."""
     (policy,) = (d for d in render("dev") if (d["kind"], name_of(d)) == ("NetworkPolicy", "edge"))
     assert [rule["from"] for rule in policy["spec"]["ingress"]] == [[{"podSelector": {}}]]
+
+
+def test_pods_reach_an_edge_without_sign_in_by_the_name_of_its_service():
+    """As docs/deploy.md says; an edge answers no other host."""
+    (settings,) = (
+        d["data"] for d in render("dev") if d.get("data", {}).get("SEARCHBUS_ALLOWED_HOSTS")
+    )
+    names = json.loads(settings["SEARCHBUS_ALLOWED_HOSTS"])
+    assert {"edge:8080", "edge.searchbus:8080"} <= set(names)
+
+
+def test_the_index_has_room_for_its_vectors_twice():
+    """A pod that fills its volume is evicted; a large file is written anew beside the old one."""
+    (pod,) = (
+        pod_of(d) for d in render("prod") if (d["kind"], name_of(d)) == ("Deployment", "toolindex")
+    )
+    (data,) = (v["emptyDir"]["sizeLimit"] for v in pod["volumes"] if v["name"] == "data")
+    # The tool index has a vector of each of two models.
+    record_bytes = VectorFile(None, 2 * DIMENSIONS).record_bytes
+    assert int(data.removesuffix("Mi")) * 2**20 > 2 * MOST_RECORDS * record_bytes
 
 
 def test_prometheus_reads_the_same_alerts_everywhere():

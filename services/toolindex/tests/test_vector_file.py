@@ -38,7 +38,7 @@ def test_large_file_keeps_only_what_is_indexed(tmp_path, monkeypatch):
     wanted = list(vectors)[:2]
     file.keep_only(wanted)
     assert len(VectorFile(path)) == 5
-    monkeypatch.setattr(vector_file, "_MAX_RECORDS", 4)
+    monkeypatch.setattr(vector_file, "MOST_RECORDS", 4)
     file.keep_only(wanted)
     again = VectorFile(path)
     assert len(again) == 2

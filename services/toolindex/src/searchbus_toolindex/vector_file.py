@@ -23,7 +23,8 @@ from .embedding import unit
 log = logging.getLogger("searchbus.toolindex")
 
 _KEY_BYTES = 16
-_MAX_RECORDS = 200_000
+MOST_RECORDS = 200_000
+"""Beyond this a file is written anew, with the vectors of now alone."""
 _READ_AT_ONCE = 4096
 SHIPPED = Path(str(files(__package__).joinpath("shipped.npz")))
 
@@ -66,6 +67,11 @@ class VectorFile:
                 return
             except OSError as error:
                 log.warning("vectors could not be read from %s: %s", path, error)
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of one vector with its key."""
+        return self._record.itemsize
 
     def __len__(self) -> int:
         return len(self._numbers) + len(self._kept)
@@ -110,7 +116,7 @@ class VectorFile:
 
     def keep_only(self, keys: Iterable[bytes]) -> None:
         """Remove all other vectors once the file is large; call it after the index is built."""
-        if self._path is None or len(self) <= _MAX_RECORDS:
+        if self._path is None or len(self) <= MOST_RECORDS:
             return
         found = ((key, self.get(key)) for key in dict.fromkeys(keys))
         wanted = [(key, vector) for key, vector in found if vector is not None]
