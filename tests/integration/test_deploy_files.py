@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from types import ModuleType
 
 import pytest
 import yaml
 
+from searchbus_contracts import VERSION
 from searchbus_contracts.services import Container, Service
 
-from .engine import ROOT
+from .documents import pod_of
+from .engine import ROOT, SERVICES
+from .manifests import render, renderer
 
 HEAD = (ROOT / "docker-compose.yml").read_text()
 
@@ -122,3 +127,38 @@ def test_a_name_that_kubernetes_or_compose_cannot_have_is_refused(generate, name
     with pytest.raises(SystemExit, match="needs"):
         generate.check_names([Service(name=name)], head)
     generate.check_names([Service(name="toy-box2")], head)
+
+
+FAKE_COMMANDS = {
+    "searchbus": f"echo searchbus {VERSION}",
+    "make": 'echo "$*" >made',
+    "docker": """case $1 in
+    image) [ "$4" != "reference=searchbus/*:$(sed s/.*TAG=// made)" ] || printf 'searchbus/%s\\n' $BUILT ;;
+    push) echo "$2" >>pushed ;;
+    esac""",
+}
+"""As if images with the tag that `make` was given were there."""
+
+
+@pytest.mark.skipif(renderer() is None, reason="neither kustomize nor kubectl")
+def test_the_images_that_the_handbook_pushes_are_those_that_pods_pull(tmp_path):
+    """`make images` alone makes images that only kind and Compose use."""
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    (block,) = (part for part in text.split("```sh\n") if part.startswith("TAG="))
+    for name, script in FAKE_COMMANDS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    built = " ".join(f"{service}:{VERSION}" for service in SERVICES)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(
+        ["sh", "-euc", block.split("```")[0]],
+        cwd=tmp_path,
+        env={"PATH": path, "BUILT": built},
+        check=True,
+        timeout=60,
+    )
+    pulled = {
+        pod_of(d)["containers"][0]["image"] for d in render("prod") if d["kind"] == "Deployment"
+    }
+    pushed = (tmp_path / "pushed").read_text().split()
+    assert pulled == set(pushed)
