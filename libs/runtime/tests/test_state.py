@@ -71,6 +71,22 @@ def test_start_of_a_process_is_its_own_and_empty_after_its_end(monkeypatch, tmp_
     assert process_started(other.pid) == ""
 
 
+def test_start_of_a_process_is_the_same_in_every_zone_and_language(monkeypatch, tmp_path):
+    """The stack wrote it in another shell; `ps` writes a time of day."""
+    ps = tmp_path / "ps"
+    ps.write_text('#!/bin/sh\necho "$LC_ALL $TZ"\n')
+    ps.chmod(0o755)
+    monkeypatch.setattr("searchbus_runtime.state._OWN_STAT", tmp_path / "missing")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    found = set()
+    for zone, language in (("Asia/Tokyo", "C"), ("America/Lima", "de_DE.UTF-8")):
+        monkeypatch.setenv("TZ", zone)
+        monkeypatch.setenv("LC_ALL", language)
+        found.add(process_started(os.getpid()))
+    assert len(found) == 1
+    assert found != {""}
+
+
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"url": "x"}', '{"unknown": 1}'])
 def test_missing_or_damaged_file_is_no_stack(tmp_path, content):
     """Commands then say how to start one."""

@@ -124,10 +124,13 @@ def _started_by_ps(pid: int) -> str:
     import subprocess  # here: Linux does not need it
 
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    # A time of day: another shell may have another zone or language.
+    same = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=same)
     except OSError:
         return ""
+    return done.stdout.strip()
 
 
 def no_stack(data: Path) -> str:
