@@ -16,7 +16,7 @@ from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from ssl import create_default_context
+from ssl import SSLError, create_default_context
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -53,6 +53,9 @@ def http_address(url: str) -> SplitResult:
         address = urlsplit(url if url.isprintable() and url.isascii() else "")
         is_http = address.scheme in ("http", "https") and address.hostname and address.port != 0
         if is_http and "@" not in address.netloc:
+            (address.hostname or "").encode(
+                "idna"
+            )  # as a connection does: of a..b it makes nothing
             return address
     raise McpError(f"{url} is not an address of an edge. Write it like http://127.0.0.1:8080.")
 
@@ -61,15 +64,17 @@ def post(url: str, message: Any, headers: Mapping[str, str], timeout_s: float) -
     """Send a message to an endpoint.
 
     Raises:
-        McpError: see `http_address`.
+        McpError: see `http_address`; or the certificate of the endpoint is not accepted.
         OSError, HTTPException: there is no answer.
     """
     address = http_address(url)
     assert address.hostname is not None
     connection = HTTPConnection(address.hostname, address.port, timeout=timeout_s)
     if address.scheme == "https":
-        # Python of python.org on macOS has no certificates of its own.
-        trusted = create_default_context(cafile=certifi.where())
+        # The system's authorities, or those of SSL_CERT_FILE.
+        trusted = create_default_context()
+        # Python of python.org on macOS has none of its own.
+        trusted.load_verify_locations(certifi.where())
         connection = HTTPSConnection(
             address.hostname, address.port, timeout=timeout_s, context=trusted
         )
@@ -79,6 +84,12 @@ def post(url: str, message: Any, headers: Mapping[str, str], timeout_s: float) -
         connection.request("POST", target, json.dumps(message).encode(), {**sent, **headers})
         response = connection.getresponse()
         return Answer(response.status, response.headers, response.read())
+    except SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "the connection was cut"
+        raise McpError(
+            f"{url} makes no secure connection ({why}). Name the certificate of your own authority "
+            "in SSL_CERT_FILE, or write http:// where the server has none."
+        ) from None
     finally:
         connection.close()
 
