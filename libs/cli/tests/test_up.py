@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 
 import pytest
 
@@ -159,6 +160,25 @@ def test_start_says_what_a_person_needs_in_ten_lines(monkeypatch, tmp_path):
     for part in ("http://127.0.0.1:5000/mcp", str(tmp_path), "--verbose", "Ctrl-C",
                  f"searchbus tools list --data {tmp_path}", "searchbus doctor"):  # fmt: skip
         assert part in text
+
+
+@pytest.mark.parametrize("is_ignored", [True, False])
+def test_a_terminal_that_closes_ends_the_stack_but_for_nohup(monkeypatch, tmp_path, is_ignored):
+    """As a shell starts `nohup searchbus up &`."""
+    found = []
+
+    class Started(module.Stack):
+        async def start(self) -> None:
+            found.append(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
+            raise StackError("Enough.")
+
+    monkeypatch.setattr(module, "Stack", Started)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+    try:
+        run_command("up", "--data", tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert found == [is_ignored]
 
 
 class Followed:

@@ -132,7 +132,9 @@ async def _run(stack: Stack, clients: ClientPipe | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+        # `nohup` has it ignored: the stack outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
 
     follower = ClientFollower(stack, clients, stop) if clients is not None else None
     tell(f"starting on {stack.data}; logs: {stack.logs}")
