@@ -79,6 +79,24 @@ def test_taken_port_is_a_failure(tmp_path):
     assert "Choose another --port" in row["message"]
 
 
+def test_the_address_of_the_settings_is_checked(tmp_path, monkeypatch):
+    """That is where `searchbus up` would listen."""
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("SEARCHBUS_PORT", str(port))
+        (tmp_path / "searchbus.toml").write_text('[edge]\nhost = "127.0.0.2"\n')
+        done = run_command("doctor", "--json", "--data", tmp_path)
+    (row,) = [row for row in json.loads(done.stdout) if row["check"] == "port"]
+    assert row["message"].startswith(f"127.0.0.2:{port} cannot be used")
+
+
+def test_data_folder_that_cannot_be_looked_at_is_a_row(tmp_path, monkeypatch):
+    """Below a folder that this user may not enter. Root may, so a name that is too long stands for it."""
+    code, found = checks(tmp_path / ("a" * 300) / "data")
+    assert code == 0, found
+    assert found["data folder"][1].startswith(str(tmp_path))
+
+
 @pytest.mark.parametrize("inside", ["", "folder"])
 def test_data_folder_that_is_a_file_is_a_failure(tmp_path, inside):
     """Also where a part of its path is one."""

@@ -45,6 +45,7 @@ from .errors import StackError
 from .output import echo, out
 from .servers import check_port, nats_server_binary, readiness
 from .stack_services import find_services
+from .up import edge_settings
 
 Check = tuple[str, bool, str]
 LEAST_FREE_BYTES = 500 * 1024 * 1024
@@ -55,8 +56,13 @@ LATE_S = 5.0
 def doctor(
     data: Annotated[Path | None, typer.Option(help="Data folder to look at.")] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port that `searchbus up` will use; 0: any.")
-    ] = 8080,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port that `searchbus up` will use; 0: any (default: $SEARCHBUS_PORT or 8080).",
+        ),
+    ] = None,
     config: Config = None,
     secrets: Annotated[
         Path | None,
@@ -101,7 +107,8 @@ def _machine(folder: Path) -> Iterator[Check]:
             yield "services", bool(services), ", ".join(services) or "none; pip install one"
         except StackError as error:
             yield "services", False, str(error)
-    existing = next((p for p in (folder, *folder.parents) if p.exists()), folder)
+    # Not `Path.exists`: below a folder that this user may not enter it raises.
+    existing = next((p for p in (folder, *folder.parents) if os.access(p, os.F_OK)), folder)
     fault = _fault_of(existing)
     advice = f": {existing} {fault}; choose another with --data" if fault else ""
     yield "data folder", not fault, f"{folder}{advice}"
@@ -144,11 +151,13 @@ def _plugins(folder: Path) -> Iterator[Check]:
             yield entry.name, False, f"the check itself failed: {error}"
 
 
-def _stack(folder: Path, port: int) -> Iterator[Check]:
+def _stack(folder: Path, port: int | None) -> Iterator[Check]:
     state, address = read_state(folder), find_bus(folder)
     if address is None:
+        host, set_port, _ = edge_settings(folder, find_config(folder))
+        port = set_port if port is None else port
         try:
-            check_port("127.0.0.1", port)
+            check_port(host, port)
             yield "port", True, f"{port} is free" if port else "any"
         except StackError as error:
             yield "port", False, str(error)

@@ -96,7 +96,7 @@ def up(
         _tell_settings_of(extra)
     found = find_config(folder)
     sources = check_config(Sources(SHARED, found), folder)
-    set_host, set_port, auth = _edge_settings(folder, found)
+    set_host, set_port, auth = edge_settings(folder, found)
     host = host or set_host
     # What a launcher imports for the services reads these two.
     preloaded = {f"{PREFIX}{n.upper()}": sources.text(n) for n in ("embedder", "model_dir")}
@@ -183,22 +183,23 @@ def _signs_in(host: str, auth: str | None) -> bool:
     return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
 
 
-def _edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, str | None]:
-    """The edge's settings HOST, PORT and AUTH."""
+def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, str | None]:
+    """The edge's settings HOST, PORT and AUTH; raises WrongSettingsError."""
     sources = Sources("edge", config)
     if not any(map(sources.find, ("host", "port", "auth"))):
         return _HOST, _PORT, None
     # Imported here: it takes long, and few have such settings.
     from pydantic import Field
 
-    from searchbus_runtime import ServiceSettings, load_settings
+    from searchbus_runtime import ServiceSettings
+    from searchbus_runtime.settings import read_settings
 
     class EdgeSettings(ServiceSettings):
         host: str = _HOST
         port: int = Field(_PORT, ge=0, le=65535)
         auth: str | None = None
 
-    read = load_settings(EdgeSettings, "edge", data_dir=folder)
+    read = read_settings(EdgeSettings, "edge", data_dir=folder)
     return read.host, read.port, read.auth
 
 
