@@ -140,6 +140,15 @@ def test_purge_removes_what_searchbus_wrote_and_nothing_else(folder):
     assert [path.name for path in folder.iterdir()] == ["my-notes.txt"]
 
 
+def test_a_file_that_a_stack_removes_meanwhile_has_no_size(folder, monkeypatch):
+    """One that runs rotates its logs while they are listed."""
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda top: [(p, d, [*f, "gone"]) for p, d, f in walk(top)])
+    done = run_command("down", "--purge", "--yes", data=folder)
+    assert done.returncode == 0, done.stderr
+    assert "qdrant  1 KB" in done.stdout
+
+
 def test_purge_ends_the_stack_first(folder, stack):
     """A folder in which nothing else is goes away."""
     (folder / "my-notes.txt").unlink()

@@ -149,6 +149,7 @@ def test_configuration_file_elsewhere_is_written_and_named_in_the_entry(home, da
         (["--yes"], "sets nothing up"),
         (["--yes", "--client", "cursr"], "cursor"),
         (["--yes", "--documents", "/no/such/folder"], "no such file or folder"),
+        (["--yes", "--documents", "/tmp/" + "a" * 300], "no such file or folder"),
         (["--yes", "--web-key", "tavil"], "tavily"),
         (["--yes", "--web-key", "tavily"], "is empty"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import socket
 import stat
@@ -156,6 +158,24 @@ def test_address_of_ipv6_is_checked():
         pytest.skip("this machine has no IPv6")
     with taken, pytest.raises(StackError, match="in use"):
         check_port("::1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["::", "::1"])
+def test_a_kernel_without_ipv6_has_every_address_of_ipv4_alone(monkeypatch, host):
+    """As the edge takes `::` there; another address is refused, with the remedy."""
+    made = socket.socket
+
+    def without_ipv6(family: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+        return made(family)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(socket, "socket", without_ipv6)
+        reason = "in use" if host == "::" else "not supported"
+        with pytest.raises(StackError, match=rf"{reason}.* --host is an address of this machine"):
+            check_port(host, port)
 
 
 class Recorded(Processes):

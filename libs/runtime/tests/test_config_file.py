@@ -184,6 +184,15 @@ def test_wrong_forms_are_named(tmp_path, text, said):
     assert said in fault
 
 
+@pytest.mark.parametrize("setting", ["keys_file", "data_dir"])
+def test_a_home_that_is_not_there_is_named_with_its_line(tmp_path, monkeypatch, setting):
+    """Of no user, or of one whom the system does not know."""
+    path = write(tmp_path, f'port = 1\n{setting} = "~no-such-user/keys"\n')
+    monkeypatch.setenv("SEARCHBUS_CONFIG", str(path))
+    with pytest.raises(WrongSettingsError, match=rf"{path}:2: ~no-such-user/keys: .* whole path"):
+        read_settings(EdgeLike, "edge", data_dir=None if setting == "data_dir" else tmp_path)
+
+
 def test_file_of_thousands_of_faults_names_the_first(tmp_path):
     """And says that there are more."""
     found = faults(tmp_path, "".join(f"name_{number} = 1\n" for number in range(5_000)))

@@ -87,6 +87,17 @@ def test_start_of_a_process_is_the_same_in_every_zone_and_language(monkeypatch, 
     assert found != {""}
 
 
+def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
+    """As a container runs with a number that no file knows."""
+    for name in ("HOME", "XDG_DATA_HOME", "SEARCHBUS_DATA_DIR", "SEARCHBUS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(
+        UnusableFolderError, match=r"no home folder\. Name a data folder with --data"
+    ):
+        data_folder()
+
+
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"url": "x"}', '{"unknown": 1}'])
 def test_missing_or_damaged_file_is_no_stack(tmp_path, content):
     """Commands then say how to start one."""

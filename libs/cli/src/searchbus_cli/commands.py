@@ -66,11 +66,15 @@ class CommandGroup(TyperGroup):
 
             raise fail(f"{ascii(error.object)[:80]} is not UTF-8. Type it in UTF-8.", 2) from None
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno == errno.ENOSPC:
+                said = f"{error.strerror}. Free some, then run the command again."
+            elif isinstance(error.filename, str):
+                said = f"{error.filename}: {error.strerror}. Correct it, or give this user access."
+            else:  # of a socket or a process: a fault of the program
                 raise
             from .output import fail
 
-            raise fail(f"{error.strerror}. Free some, then run the command again.") from None
+            raise fail(said) from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
             errors = sys.modules.get("searchbus_contracts.errors")

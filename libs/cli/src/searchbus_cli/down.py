@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -131,16 +131,23 @@ def _left(folder: Path, removed: list[Path]) -> list[str]:
 
 def _size(path: Path) -> str:
     """The size of a file, or of all files of a folder; links are not followed."""
-    size: float = path.lstat().st_size
+    paths: Iterable[Path] = [path]
     if path.is_dir() and not path.is_symlink():
-        size = sum(
-            Path(inner, name).lstat().st_size for inner, _, names in os.walk(path) for name in names
-        )
+        paths = (Path(inner, name) for inner, _, names in os.walk(path) for name in names)
+    size = float(sum(map(_bytes, paths)))
     for unit in ("B", "KB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def _bytes(path: Path) -> int:
+    """The size of a file; 0 where a stack that runs has just removed it."""
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _remove(folder: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated
@@ -31,7 +31,7 @@ from searchbus_runtime.config_file import (
     read_config_file,
     use_config,
 )
-from searchbus_runtime.files import write_atomically
+from searchbus_runtime.files import expanded, write_atomically
 from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest
@@ -46,6 +46,7 @@ _KEYS = "_api_keys"
 _START_S = 600.0
 _LOOK_S = 0.2
 _SELF = (sys.executable, "-m", "searchbus_cli")
+_NOTHING_THERE = "there is no such file or folder that you may read. Correct the path."
 
 
 @dataclass
@@ -112,18 +113,18 @@ def init(
 
 
 def _documents(given: Path | None, *, asks: bool) -> Path | None:
-    if given is not None and not given.exists():
-        raise fail(f"--documents {given}: there is no such file or folder.", 2)
+    if given is not None and not os.access(given, os.R_OK):
+        raise fail(f"--documents {given}: {_NOTHING_THERE}", 2)
     if given is not None or not asks:
         return given.resolve() if given is not None else None
     while True:
         answer = typer.prompt("1. Folder of documents to search (empty: none)", "", False)
-        path = Path(answer.strip()).expanduser()
-        if not answer.strip():
+        if not (answer := answer.strip()):
             return None
-        if path.exists():
-            return path.resolve()
-        echo(f"   {path}: there is no such file or folder.")
+        with suppress(FileNotFoundError):
+            if os.access(path := expanded(answer), os.R_OK):
+                return path.resolve()
+        echo(f"   {answer}: {_NOTHING_THERE}")
 
 
 def _web_key(given: str | None, *, asks: bool) -> dict[str, str]:

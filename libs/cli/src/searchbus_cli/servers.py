@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from searchbus_runtime.addresses import url_of
+from searchbus_runtime.addresses import NO_IPV6, url_of
 from searchbus_runtime.files import write_atomically
 
 from .children import Child, Processes
@@ -130,15 +130,18 @@ def check_port(host: str, port: int) -> None:
     StackError."""
     if not port:
         return
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError as error:
-            raise StackError(
-                f"{host}:{port} cannot be used ({error.strerror}). Choose another --port, where 0 "
-                "takes a free one, or stop the program that uses it."
-            ) from None
+    except OSError as error:
+        if host == "::" and error.errno in NO_IPV6:
+            return check_port("0.0.0.0", port)  # noqa: S104 - as the edge does then
+        raise StackError(
+            f"{host}:{port} cannot be used ({error.strerror}). Choose another --port, where 0 "
+            "takes a free one, or stop the program that uses it; --host is an address of this "
+            "machine."
+        ) from None
 
 
 class Edges:

@@ -83,7 +83,7 @@ def test_kind_is_in_the_address_or_seen(tmp_path):
     "text",
     ["git+http://a.example/x", "folder+https://a.example", "ftp://a.example", "feed+./x",
      "git+ssh://a.example/x", "git+ext::sh://x", "sitemap+file:///etc/passwd",
-     "https://user:password@a.example/feed"],
+     "https://user:password@a.example/feed", "~no-such-user/x"],
 )  # fmt: skip
 def test_other_addresses_are_refused(text, tmp_path):
     """With the ones that are read."""

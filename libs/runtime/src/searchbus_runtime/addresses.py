@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
+NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""Errors of a kernel without IPv6; `::` is then every address of IPv4."""
 _EVERY = ("0.0.0.0", "::", "")  # noqa: S104 - not bound here
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .files import expanded
+
 NAME = "searchbus"
 
 
@@ -43,16 +45,16 @@ class Client:
     @property
     def is_used(self) -> bool:
         """Whether the program has settings on this machine."""
-        return self.path.exists() if self.folder() == Path.home() else self.folder().is_dir()
+        return self.path.exists() if self.folder() == expanded("~") else self.folder().is_dir()
 
 
 def _programs_folder() -> Path:
     """Where programs with windows keep their settings."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
+        return expanded("~") / "Library" / "Application Support"
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        return Path(os.environ.get("APPDATA") or expanded("~") / "AppData" / "Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or expanded("~") / ".config")
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -64,11 +66,11 @@ CLIENTS: Mapping[str, Client] = {
     ),
     "claude-code": Client(
         "Claude Code",
-        lambda: Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()),
+        lambda: Path(os.environ.get("CLAUDE_CONFIG_DIR") or expanded("~")),
         ".claude.json",
         typed=True,
     ),
-    "cursor": Client("Cursor", lambda: Path.home() / ".cursor", "mcp.json"),
+    "cursor": Client("Cursor", lambda: expanded("~") / ".cursor", "mcp.json"),
     "vscode": Client(
         "VS Code", lambda: _programs_folder() / "Code" / "User", "mcp.json", "servers", typed=True
     ),

@@ -18,6 +18,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from .files import expanded
 from .setting_list import PREFIX, SHARED, Setting, Settings, listed_settings
 from .wording import CommandError, printable
 
@@ -52,7 +53,8 @@ class ConfigFile:
     is_public: bool = False
 
     def values(self, service: str, settings: Settings) -> dict[str, Any]:
-        """Name → value of what it sets for a service (SHARED: for all), paths made absolute."""
+        """Name → value of what it sets for a service (SHARED: for all), paths made absolute.
+        Raises WrongSettingsError (a home folder that is not there)."""
         return {way[-1]: value for way, value in self._entries(service, settings)}
 
     def place(self, service: str, name: str) -> str:
@@ -73,29 +75,37 @@ class ConfigFile:
         known = {name: one for table in settings.values() for name, one in table.items()}
         for name, value in self.content.items():
             if not (isinstance(value, dict) and name in settings):
-                yield (name,), self._absolute(value, known.get(name))
+                yield (name,), self._absolute((name,), value, known.get(name))
         if service:
             for name, value in self._table(service).items():
-                yield (service, name), self._absolute(value, known.get(name))
+                way = (service, name)
+                yield way, self._absolute(way, value, known.get(name))
 
     def data_folder(self) -> Path | None:
-        """The data folder that it names."""
-        value = self._absolute(self.content.get("data_dir"), Setting(name="data_dir", kind="path"))
+        """The data folder that it names; raises WrongSettingsError, as `values`."""
+        setting = Setting(name="data_dir", kind="path")
+        value = self._absolute(("data_dir",), self.content.get("data_dir"), setting)
         return Path(value) if isinstance(value, str) and value else None
 
-    def _absolute(self, value: Any, setting: Setting | None) -> Any:
+    def _absolute(self, way: tuple[str, ...], value: Any, setting: Setting | None) -> Any:
         if setting is None:
             return value
         if setting.kind == "path" and isinstance(value, str) and value:
-            return str(self.path.parent / Path(value).expanduser())
+            return self._path(way, value)
         if setting.kind == "table of paths" and isinstance(value, dict):
             return {
-                name: str(self.path.parent / Path(path).expanduser())
-                if isinstance(path, str)
-                else path
+                name: self._path(way, path) if isinstance(path, str) else path
                 for name, path in value.items()
             }
         return value
+
+    def _path(self, way: tuple[str, ...], path: str) -> str:
+        try:
+            return str(self.path.parent / expanded(path))
+        except FileNotFoundError as error:
+            raise WrongSettingsError(
+                f"{self.at(*way)}: {path}: {error.strerror}. Write the whole path."
+            ) from None
 
     @cached_property
     def _lines(self) -> dict[tuple[str, ...], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -10,6 +11,18 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def expanded(path: str) -> Path:
+    """A path whose `~` is the home of this user, or of the one that it names.
+
+    Raises:
+        FileNotFoundError: the system knows no such home.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "There is no such home folder", path) from None
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int | None = None) -> None:

@@ -6,7 +6,6 @@ uvicorn would install signal handlers of its own and end the process in its own 
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -17,11 +16,10 @@ import uvicorn
 
 from searchbus_bus.tasks import wait_for_event
 
-from .addresses import url_of
+from .addresses import NO_IPV6, url_of
 from .protocol import Connection, ConnectionLimits, ConnectionWatch
 
 _BACKLOG = 2048
-_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 _POLL_S = 0.01
 _ACCEPTS_PER_TURN = 8
 """uvloop accepts one connection of each listening handle in a turn of the loop. With one handle,
@@ -50,7 +48,7 @@ def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
             dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
         )
     except OSError as error:
-        if host != "::" or error.errno not in _NO_IPV6:
+        if host != "::" or error.errno not in NO_IPV6:
             raise
         return bind("0.0.0.0", port, reuse_port=reuse_port)  # noqa: S104 - `::` asks for it
     # Connections inherit it. asyncio sets it only where the socket names its protocol, and this one

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .config_file import named_config, read_config_file
-from .files import write_atomically
+from .files import expanded, write_atomically
 from .wording import CommandError
 
 STATE_FILE = "state.json"
@@ -50,7 +50,7 @@ class StackState:
 
 def data_folder(given: Path | None = None) -> Path:
     """The data folder: `given`, else SEARCHBUS_DATA_DIR, else what the file of SEARCHBUS_CONFIG
-    names, else the one in the user's home. Raises WrongSettingsError."""
+    names, else the one in the user's home. Raises WrongSettingsError, UnusableFolderError."""
     if given is not None:
         return given.resolve()
     named = os.environ.get("SEARCHBUS_DATA_DIR")
@@ -59,8 +59,15 @@ def data_folder(given: Path | None = None) -> Path:
     config = named_config()
     if config is not None and (folder := read_config_file(config).data_folder()):
         return folder.resolve()
-    home = os.environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "searchbus"
+    if home := os.environ.get("XDG_DATA_HOME"):
+        return Path(home) / "searchbus"
+    try:
+        return expanded("~") / ".local" / "share" / "searchbus"
+    except FileNotFoundError:
+        raise UnusableFolderError(
+            "This user has no home folder. Name a data folder with --data or SEARCHBUS_DATA_DIR.",
+            code=2,
+        ) from None
 
 
 class UnusableFolderError(CommandError):

@@ -27,6 +27,7 @@ from searchbus_contracts import ErrorCode, Fault, is_token
 from searchbus_runtime import open_bus
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.config_sources import Sources
+from searchbus_runtime.files import expanded
 
 from ..sending import Summary
 from ..sources.fetching import SiteClient
@@ -119,7 +120,10 @@ def address_of(text: str, base: Path) -> tuple[str, str]:
             f"{text[:200]}: use a path, git+https://, feed+https:// or sitemap+https://."
         )
     path, _, branch = rest.partition("#") if kind == "git" else (rest, "", "")
-    absolute = (base / Path(path).expanduser()).resolve()
+    try:
+        absolute = (base / expanded(path)).resolve()
+    except FileNotFoundError as error:
+        raise _invalid(f"{text[:200]}: {error.strerror}; use the whole path.") from None
     if not kind:
         kind = "git" if (absolute / ".git").exists() else "folder"
     return kind, f"{absolute}#{branch}" if branch else str(absolute)

@@ -25,6 +25,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from searchbus_runtime.files import expanded
+
 from ..declare.servers import Server
 from ..errors import ServerDeclarationError
 
@@ -119,7 +121,7 @@ def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) 
             found.allow(path, ~0)
     for text in (*filter(None, [server.cwd]), *server.paths):
         try:
-            found.allow(Path(text).expanduser(), ~0)
+            found.allow(expanded(text), ~0)
         except OSError as error:
             raise ServerDeclarationError(
                 f"{text} cannot be opened for the command ({error.strerror}); make it, or correct "
