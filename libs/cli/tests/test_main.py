@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from searchbus_cli.commands import CommandGroup
+from searchbus_cli.commands import FLAG, CommandGroup
 from searchbus_cli.main import COMMANDS, PANELS, app
 from searchbus_contracts import VERSION
 from searchbus_testing import run_command
@@ -165,6 +165,13 @@ def test_help_of_options_has_no_brackets():
         for parameter in command.params:
             text = getattr(parameter, "help", None) or ""
             assert "[" not in text, f"{command.name} {parameter.name}"
+
+
+def test_every_command_with_a_flag_for_json_has_the_option_too():
+    """Also those of a group in a group, such as `searchbus attach view`."""
+    for command in _loaded(get_command(app)):
+        names = {parameter.name for parameter in command.params}
+        assert FLAG not in names or "output" in names, command.name
 
 
 def _loaded(group: Any) -> Iterator[Any]:

@@ -137,9 +137,7 @@ class _Deferred(TyperCommand):
                 f"Install {package} again."
             ) from None
         if isinstance(found, typer.Typer):
-            for registered in found.registered_commands:
-                if registered.callback is not None:
-                    registered.callback = with_output_option(registered.callback)
+            _give_output_option(found)
             command: Any = get_group(found)
             command.format_help = lambda ctx, _: print_help(command, ctx, {})
         else:
@@ -150,6 +148,16 @@ class _Deferred(TyperCommand):
         for one in (command, *getattr(command, "commands", {}).values()):
             one.help = _flowing(one.help)
         return command
+
+
+def _give_output_option(app: typer.Typer) -> None:
+    """Give the option to the commands of a group, and of the groups in it."""
+    for registered in app.registered_commands:
+        if registered.callback is not None:
+            registered.callback = with_output_option(registered.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _give_output_option(group.typer_instance)
 
 
 def _flowing(text: str | None) -> str | None:
