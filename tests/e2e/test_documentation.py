@@ -6,10 +6,12 @@ A block of `sh` is run, one of `text` behind it is what it prints (`…` stands 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -110,6 +112,20 @@ def test_page_does_what_it_shows(own_stack, folder, page):
         elif language == "json":
             (server,) = json.loads(text)["mcpServers"].values()
             assert (Path(server["command"]).name, server["args"]) == ("searchbus", ["stdio"])
+
+
+def test_the_key_of_sign_ins_is_made_where_nothing_is_yet(tmp_path):
+    """Readable by its owner alone, and found by commands in other folders."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    (block,) = (text for _, text in blocks("docs/attach.md") if "openssl rand" in text)
+    look = 'cd /; stat -c %a "$SEARCHBUS_SECRETS_DIR"/*; cat "$SEARCHBUS_SECRETS_DIR"/SEARCHBUS_ATTACH_VAULT_KEY'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{block}\n{look}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    mode, key = done.stdout.split()
+    assert (mode, len(base64.b64decode(key))) == ("600", 32)
 
 
 def test_every_page_has_blocks_that_are_run():
