@@ -10,6 +10,7 @@ import yaml
 
 from searchbus_edge.auth.authenticator import METADATA_PATH
 from searchbus_edge.interfaces.api import SEGMENTS
+from searchbus_edge.interfaces.server_card import CATALOG_PATH
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime.services import installed_services
 
@@ -149,7 +150,7 @@ def test_older_kubernetes_is_refused():
 
 def test_clients_reach_every_path_that_the_edge_serves():
     """The interfaces of the code, by Ingress, by Gateway, and in the overlay."""
-    served = {"/mcp", "/documents", METADATA_PATH, *(f"/{name}" for name in SEGMENTS)}
+    served = {"/mcp", "/documents", METADATA_PATH, CATALOG_PATH, *(f"/{name}" for name in SEGMENTS)}
     interfaces = EdgeSettings.model_fields["http_interfaces"].default
     served |= {f"/{name}" for name in interfaces}
     ingress = of(rendered_chart("prod"), "Ingress", "edge")

@@ -35,6 +35,7 @@ capabilities: {drop: [ALL]}
 - {path: /tavily, type: Prefix}
 - {path: /read, type: Prefix}
 - {path: /documents, type: Prefix}
+- {path: /.well-known/ai-catalog.json, type: Exact}
 - {path: /.well-known/oauth-protected-resource, type: Prefix}
 {{- end }}
 
