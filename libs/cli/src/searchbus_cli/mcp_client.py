@@ -53,9 +53,8 @@ def http_address(url: str) -> SplitResult:
         address = urlsplit(url if url.isprintable() and url.isascii() else "")
         is_http = address.scheme in ("http", "https") and address.hostname and address.port != 0
         if is_http and "@" not in address.netloc:
-            (address.hostname or "").encode(
-                "idna"
-            )  # as a connection does: of a..b it makes nothing
+            # As a connection does: there is no such name as a..b.
+            (address.hostname or "").encode("idna")
             return address
     raise McpError(f"{url} is not an address of an edge. Write it like http://127.0.0.1:8080.")
 
