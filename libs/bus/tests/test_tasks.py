@@ -135,3 +135,35 @@ async def test_a_reply_that_arrived_in_time_counts_although_the_loop_was_busy(mo
     assert await asking == b"reply\n"
     writer.close()
     theirs.close()
+
+
+async def test_time_in_which_everything_stood_still_is_not_waited(monkeypatch):
+    """The server had none of it either: its next step comes a moment later."""
+
+    async def served() -> str:
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+        return "served"
+
+    loop = asyncio.get_running_loop()
+    asking = asyncio.create_task(within(served(), 60))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    now_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now_s() + 61)
+    assert await asking == "served"
+
+
+async def test_what_never_comes_is_waited_for_in_parts_that_make_the_limit(monkeypatch):
+    """Also a small one."""
+    waits = []
+    wait = asyncio.wait
+
+    async def counted(tasks, *, timeout):
+        waits.append(timeout)
+        return await wait(tasks, timeout=timeout)
+
+    monkeypatch.setattr(asyncio, "wait", counted)
+    with pytest.raises(TimeoutError):
+        await within(asyncio.Event().wait(), 0.1)
+    assert sum(waits) == pytest.approx(0.1)
