@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
+import time
 
 import httpx2
 import pytest
@@ -88,6 +90,24 @@ def test_a_connection_says_what_needs_attention():
     connection.give_up("it does not answer")
     assert (connection.over, connection.problem) == (True, "it does not answer")
     assert connection.attention.is_set()
+
+
+async def test_time_in_which_this_process_stood_still_is_no_silence_of_the_server(monkeypatch):
+    """It was not asked for a sign of life then; it is doubted after real silence."""
+    loop, now_s, stood_s = asyncio.get_running_loop(), time.monotonic, 0.0
+    for clock, name in ((loop, "time"), (time, "monotonic")):
+        monkeypatch.setattr(clock, name, lambda: now_s() + stood_s)
+    connection = ServerConnection()
+    with connection.asking():
+        stood_s = 60.0
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not connection.doubtful.is_set()
+        for _ in range(8):
+            stood_s += 5.0
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert connection.doubtful.is_set()
 
 
 def test_a_connection_is_shared_by_the_second_caller():

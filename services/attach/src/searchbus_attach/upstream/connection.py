@@ -49,8 +49,9 @@ _CHANGES = (
     PromptListChangedNotification,
     ResourceListChangedNotification,
 )
-SILENT_S = 5.0
-"""Without a sign of life of the server during a call; then it gets a ping."""
+SILENT_S, _LOOKS = 5.0, 8
+"""Without a sign of life of the server during a call; then it gets a ping. Looks are counted, not
+the clock: while the machine stood still, no server could say anything."""
 _STATUS_ONLY = re.compile("Not Found|Server returned an error response.*", re.S)
 """What the SDK says for an HTTP status of 400 and more without an answer of MCP."""
 
@@ -90,8 +91,7 @@ class ServerConnection:
         attention: set when one of the next two is.
         list_changed: whether the server said that one of its lists changed.
         over: whether it is known to be of no more use; `problem` says why.
-        active_s: when the first of the running calls began, or the server last sent an answer,
-            progress or a log message; on the monotonic clock.
+        active_s: when the running calls began, or the server last spoke; of the monotonic clock.
         doubtful: set when a call has no answer, so that the server may hang.
         hung: whether it is over because the server answered neither a call nor a ping.
         given_up: set when it is over.
@@ -162,13 +162,14 @@ class ServerConnection:
         """Note that the server sent something, which shows that it does not hang."""
         self.active_s = time.monotonic()
 
-    def _look_for_silence(self) -> None:
+    def _look_for_silence(self, looks: int = 0, active_s: float = 0.0) -> None:
         """Doubt the server where it is silent during a call; look again later."""
-        left_s = self.active_s + SILENT_S - time.monotonic()
-        if left_s <= 0:
+        looks = looks + 1 if active_s == self.active_s else 0
+        if looks == _LOOKS:
             self.doubtful.set()
-        again_s = left_s if left_s > 0 else SILENT_S
-        self._silence = asyncio.get_running_loop().call_later(again_s, self._look_for_silence)
+        self._silence = asyncio.get_running_loop().call_later(
+            SILENT_S / _LOOKS, self._look_for_silence, looks % _LOOKS, self.active_s
+        )
 
     def give_up(self, problem: str = "the session ended") -> None:
         """The connection is of no more use; the first reason counts."""
@@ -180,8 +181,7 @@ class ServerConnection:
     @property
     def never_reached(self) -> bool:
         """Whether it ended because the server could not be reached, and no other request that it
-        had sent was without an answer then: none of the calls that ended with it were done.
-        """
+        had sent was without an answer then: none of the calls that ended with it were done."""
         return self.unreached and not self.notes.unanswered
 
     def note_end(self, error: BaseException) -> None:
