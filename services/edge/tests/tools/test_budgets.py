@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -160,3 +161,96 @@ async def test_calls_that_wait_for_the_counts_together_are_counted_one_by_one(
     calls = [budgets.admit("ann", costly=False) for _ in range(10)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(one, Fault) for one in outcomes].count(False) == 2
+
+
+class Late(MemoryKeyValue):
+    """While `late`, a write is done and its reply does not come in time."""
+
+    late = False
+
+    def _write(self, key, value):
+        revision = super()._write(key, value)
+        if self.late:
+            raise Fault("unavailable", "The store is slow.")
+        return revision
+
+
+@pytest.fixture
+def late(clock):
+    return Late(ttl_s=2 * DAY_S, clock=clock)
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+async def test_a_write_whose_reply_is_late_is_counted_once(late, clock, others):
+    """Also where other edges write in between, and calls come meanwhile."""
+    limits = {"tenant_calls": 20}
+    edge = Budgets(limits, late, clock=clock)
+    beside = [Budgets(limits, late, clock=clock) for _ in range(others)]
+    for _ in range(3):
+        late.late = True
+        await edge.admit("ann", costly=False)
+        await edge.write()
+        late.late = False
+        for other in beside:
+            await other.admit("bob", costly=False)
+            await other.write()
+    await edge.write()
+    await edge.write()
+    fresh = Budgets(limits, late, clock=clock)
+    for _ in range(20 - 3 - 3 * others):
+        await fresh.admit("new", costly=False)
+    with pytest.raises(Fault, match="tenant_calls"):
+        await fresh.admit("new", costly=False)
+
+
+async def test_a_late_write_that_is_done_after_the_next_look_is_counted_once(store, clock):
+    """The compare and set of the repeated write fails then."""
+    budgets = Budgets({"tenant_calls": 3}, store, clock=clock)
+    await budgets.admit("ann", costly=False)
+    under_way = []
+
+    async def lost(key, value):
+        under_way.append((key, value))
+        raise Fault("unavailable", "The store is slow.")
+
+    create, store.create = store.create, lost
+    await budgets.write()
+    await budgets.admit("ann", costly=False)
+
+    async def beaten(key, value):
+        store.create = create
+        await create(*under_way.pop())
+        return await create(key, value)
+
+    store.create = beaten
+    for _ in range(2):
+        await budgets.write()
+    fresh = Budgets({"tenant_calls": 3}, store, clock=clock)
+    await fresh.admit("bob", costly=False)
+    with pytest.raises(Fault, match="tenant_calls"):
+        await fresh.admit("bob", costly=False)
+
+
+async def test_an_entry_stays_small_however_many_edges_come_and_go(store, clock):
+    """The last ones that wrote are known by a number each; all that they counted stays."""
+    for _ in range(200):
+        budgets = Budgets({"tenant_calls": 1000}, store, clock=clock)
+        await budgets.admit("ann", costly=False)
+        await budgets.write()
+    (key,) = await store.keys()
+    entry = await store.get(key)
+    assert b'"calls":200' in entry.value
+    assert len(entry.value) < 1000
+
+
+async def test_an_edge_that_keeps_no_numbers_of_writes_counts_beside_newer_ones(store, clock):
+    """While edges are replaced: it adds to what it finds, and leaves the rest."""
+    budgets = Budgets({"tenant_calls": 3}, store, clock=clock)
+    await budgets.admit("ann", costly=False)
+    await budgets.write()
+    (key,) = await store.keys()
+    found = json.loads((await store.get(key)).value)
+    assert all(isinstance(count, int) for count in found.values())
+    await store.put(key, json.dumps(found | {"calls": found["calls"] + 2}).encode())
+    with pytest.raises(Fault, match="tenant_calls"):
+        await Budgets({"tenant_calls": 3}, store, clock=clock).admit("bob", costly=False)

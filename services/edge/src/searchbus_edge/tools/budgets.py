@@ -3,14 +3,20 @@
 Edges add what they served to common counts in the key-value store, once a second: a budget may be
 exceeded by what is served in that time. While the store is unreachable, each edge counts on from
 what it last knew, and adds that when the store is back.
+
+A write whose reply does not come may be in the store. An entry keeps the number of each edge's last
+write beside the counts, and an edge repeats a write as it was until it sees it there: it is added
+once, also where another edge wrote in between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import math
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -23,6 +29,7 @@ from opentelemetry import metrics
 
 from searchbus_bus import KeyValue, end_task
 from searchbus_bus.store.keyvalue import write_over
+from searchbus_bus.tasks import within
 from searchbus_contracts import ErrorCode, Fault
 
 log = logging.getLogger(__name__)
@@ -44,6 +51,10 @@ _DAY_S = 86_400
 _WRITE_EVERY_S = 1.0
 _READ_WITHIN_S = 0.1
 _ATTEMPTS = 5
+_EDGE = "edge "
+"""Before the id of an edge, whose last write's number is kept among the counts of an entry."""
+_MOST_EDGES = 32
+"""Kept in an entry: those that wrote last. One that restarts has another id."""
 _MAX_OWNERS = 50_000
 _refused = metrics.get_meter("searchbus.edge").create_counter(
     "searchbus.budget.refused", description="Calls that a budget of a day refused, by its name."
@@ -64,12 +75,22 @@ class Cost:
 
 @dataclass(slots=True)
 class _Spent:
-    """What one owner spent on a day: as the store knows it, and what is not written yet."""
+    """What one owner spent on a day: as the store knows it, and what is not written yet; of that,
+    what the write of this `number` adds, which may be in the store."""
 
     day: int
     stored: Counter[str] = field(default_factory=Counter)
     own: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)
+    number: int = 0
     is_read: bool = False
+
+    def learn(self, total: Counter[str], edge: str) -> None:
+        """Take the counts of the store, which may hold what this edge sent."""
+        self.stored, self.is_read = total, True
+        if total[edge] == self.number:
+            self.own -= self.sent  # calls may have come meanwhile
+            self.sent = Counter()
 
 
 class Budgets:
@@ -85,6 +106,8 @@ class Budgets:
         self._clock = clock
         self._spent: LRUCache[str, _Spent] = LRUCache(_MAX_OWNERS)
         self._away_until_s = 0.0
+        self._edge = _EDGE + secrets.token_hex(4)
+        self._numbers = itertools.count(1)
 
     async def admit(self, caller: str, *, costly: bool) -> None:
         """Count one call; raises Fault(rate_limited), which names the budget, until midnight."""
@@ -150,13 +173,12 @@ class Budgets:
         spent = self._known(owner)
         if not spent.is_read and time.monotonic() >= self._away_until_s:
             try:
-                async with asyncio.timeout(_READ_WITHIN_S):
-                    entry = await self._store.get(_key(spent.day, owner))
+                entry = await within(self._store.get(_key(spent.day, owner)), _READ_WITHIN_S)
             except (Fault, TimeoutError):
                 # Counted alone for now; calls do not wait for a store that hangs.
                 self._away_until_s = time.monotonic() + _WRITE_EVERY_S
                 return spent
-            spent.stored, spent.is_read = _decoded(entry.value if entry else None), True
+            spent.learn(_decoded(entry.value if entry else None), self._edge)
         return spent
 
     def _add(self, owner: str, kind: str, count: int) -> None:
@@ -167,12 +189,17 @@ class Budgets:
         key = _key(spent.day, owner)
         for _ in range(_ATTEMPTS):
             entry = await self._store.get(key)
-            new = Counter(spent.own)
-            total = _decoded(entry.value if entry else None) + new
-            if await write_over(self._store, key, msgspec.json.encode(total), entry) is not None:
-                spent.stored, spent.is_read = total, True
-                spent.own -= new  # calls may have come meanwhile
-                return
+            total = _decoded(entry.value if entry else None)
+            if not spent.sent:
+                spent.sent, spent.number = Counter(spent.own), next(self._numbers)
+            if total[self._edge] != spent.number:
+                total += spent.sent
+                _note_write(total, self._edge, spent.number)
+                value = msgspec.json.encode(total)
+                if await write_over(self._store, key, value, entry) is None:
+                    continue
+            spent.learn(total, self._edge)
+            return
 
     def _used_up(self, name: str, limit: int) -> Fault:
         _refused.add(1, {"budget": name})
@@ -191,8 +218,17 @@ def _key(day: int, owner: str) -> str:
     return hashlib.sha256(f"{day}/{owner}".encode("utf-8", "replace")).hexdigest()[:40]
 
 
+def _note_write(total: Counter[str], edge: str, number: int) -> None:
+    """Note the number of an edge's write among the counts; of many edges the last ones stay."""
+    total.pop(edge, None)
+    total[edge] = number
+    for forgotten in [name for name in total if name.startswith(_EDGE)][:-_MOST_EDGES]:
+        del total[forgotten]
+
+
 def _decoded(value: bytes | None) -> Counter[str]:
-    """The counts of an entry; one that cannot be read counts nothing, and is written anew."""
+    """The counts of an entry, and numbers of writes; one that cannot be read counts nothing, and is
+    written anew."""
     try:
         return Counter(msgspec.json.decode(value, type=dict[str, int])) if value else Counter()
     except (msgspec.MsgspecError, ValueError) as error:
