@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from searchbus_bus import Bus, Directory, KeyValue, Worker
+from searchbus_bus import NEEDED_TIMEOUT_S, Bus, Directory, KeyValue, Worker
 from searchbus_contracts import Actor
 from searchbus_runtime.shared_file import SharedFile
 
@@ -153,13 +153,16 @@ async def open_edge(
             authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
         tracing = tracing or Tracing(trust=settings.trusts_traces)
         if store is None:
-            store = await bus.key_value("limits", ttl_s=3600.0, max_bytes=16 * 2**20)
+            store = await bus.key_value(
+                "limits", ttl_s=3600.0, max_bytes=16 * 2**20, timeout_s=NEEDED_TIMEOUT_S
+            )
         held = pinning(settings, shared)
         budgets = None
         if settings.daily_budgets:
             spent = await bus.key_value(
-                "budgets", ttl_s=172_800.0, max_bytes=16 * 2**20, on_disk=settings.share_files
-            )
+                "budgets", ttl_s=172_800.0, max_bytes=16 * 2**20, timeout_s=NEEDED_TIMEOUT_S,
+                on_disk=settings.share_files,
+            )  # fmt: skip
             budgets = Budgets(settings.daily_budgets, spent, clock=clock)
             await stack.enter_async_context(budgets.keeping())
         tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)

@@ -125,6 +125,31 @@ async def test_requests_do_not_wait_behind_each_other_for_a_store_that_hangs(clo
     await end_task(limiter._taking["alice"])
 
 
+class Slow(MemoryKeyValue):
+    """Each round trip takes a moment."""
+
+    async def _round_trip(self) -> None:
+        await asyncio.sleep(0.02)
+        await super()._round_trip()
+
+
+async def test_who_would_refuse_waits_longer_for_a_store_that_is_slow(clock, monkeypatch):
+    """A call that costs money is not refused for a hiccup."""
+    monkeypatch.setattr(limits, "_WAIT_S", 0.001)
+    store = Slow(ttl_s=3600, clock=clock)
+    limiter = SharedLimiter("x", store, 10.0, 10, clock=clock, fail_closed=True)
+    assert await admitted(limiter)
+
+
+async def test_one_failure_of_the_store_refuses_one_call(clock):
+    """It may answer the next one, also at the same moment."""
+    store, (limiter,) = edges(1, 10.0, 10, clock, fail_closed=True)
+    store.away = True
+    assert not await admitted(limiter)
+    store.away = False
+    assert await admitted(limiter)
+
+
 async def test_nothing_is_left_of_callers_that_left(clock):
     """Also while the store is unreachable, when no lease is ever taken."""
     store, (limiter,) = edges(1, 10.0, 10, clock)

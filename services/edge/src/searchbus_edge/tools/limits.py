@@ -29,9 +29,11 @@ log = logging.getLogger(__name__)
 
 _LEASE_S = 0.25
 """A lease holds a caller's requests for this time: traffic to the store is independent of rates.
-So long, too, nobody asks a store that failed."""
+So long, too, no edge that may count on its own asks a store that failed."""
 _WAIT_S = 0.1
 """What a request may lose when the store goes away."""
+_CLOSED_WAIT_S = 2.0
+"""The same, where it would be refused then: a store or a machine that stood still goes on."""
 _MOST_OWED_S = 5.0
 """The longest that a caller waits for what an edge admitted alone, however long it was alone."""
 _ATTEMPTS = 20
@@ -150,9 +152,9 @@ class SharedLimiter:
 
     async def _admit(self, caller: str, gcra: Gcra) -> None:
         while not self._spend(caller):
-            is_only = self._edges() == 1 and not self._fail_closed
             # More than _LEASE_S: the clock was set back.
-            if is_only or 0 < self._away_until_s - self._clock() <= _LEASE_S:
+            is_away = 0 < self._away_until_s - self._clock() <= _LEASE_S
+            if not self._fail_closed and (is_away or self._edges() == 1):
                 await self._admit_alone(caller)
                 return
             try:
@@ -160,11 +162,11 @@ class SharedLimiter:
             except Fault as fault:
                 if fault.code == ErrorCode.RATE_LIMITED:
                     raise
+                if self._fail_closed:  # this one only: the store may answer the next one
+                    raise _limited(1.0) from None
                 self._away_until_s = self._clock() + _LEASE_S
 
     async def _admit_alone(self, caller: str) -> None:
-        if self._fail_closed:
-            raise _limited(1.0)
         await self._local.admit(caller, among=self._edges())
         start_s, count = self._alone.get(caller, (self._clock(), 0))
         self._alone[caller] = (start_s, count + 1)
@@ -180,7 +182,7 @@ class SharedLimiter:
         """Wait for a lease, which all requests of the caller share that come meanwhile.
 
         A task of its own takes it: no request waits behind another one, and none longer than
-        `_WAIT_S`. The task goes on then, for later requests.
+        `_WAIT_S` or `_CLOSED_WAIT_S`. The task goes on then, for later requests.
         """
         taking = self._taking.get(caller)
         if taking is None:
@@ -188,7 +190,8 @@ class SharedLimiter:
             self._taking[caller] = taking
             taking.add_done_callback(lambda task: self._taken(caller, task))
         try:
-            await within(asyncio.shield(taking), _WAIT_S)
+            wait_s = _CLOSED_WAIT_S if self._fail_closed else _WAIT_S
+            await within(asyncio.shield(taking), wait_s)
         except TimeoutError:
             raise Fault(
                 ErrorCode.UNAVAILABLE, "The key-value store is slow. Try again shortly."
