@@ -139,3 +139,35 @@ async def test_a_failure_of_the_request_is_its_own(liveness):
     with pytest.raises(ValueError, match="x"):
         await liveness.run(request())
     assert not liveness.away
+
+
+async def test_time_in_which_the_machine_stood_still_is_no_silence(monkeypatch):
+    """Neither of a probe nor of the requests that wait for it."""
+    loop, now_s, stood_s = asyncio.get_running_loop(), asyncio.get_running_loop().time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: now_s() + stood_s)
+    answered = asyncio.Event()
+
+    async def probe() -> None:
+        nonlocal stood_s
+        stood_s += 61.0
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+        answered.set()
+
+    liveness = Liveness("it", probe, silence_s=(0.01, 0.01), known_after_s=60.0)
+    assert await liveness.run(after(answered)) == "done"
+    assert not liveness.away
+
+
+async def test_an_answer_that_comes_while_the_probe_fails_counts():
+    """The server had the time for it."""
+    answered = asyncio.Event()
+
+    async def probe() -> None:
+        answered.set()
+        await asyncio.sleep(0.01)
+        raise OSError("reset")
+
+    liveness = Liveness("it", probe, silence_s=(0.01, 0.01))
+    assert await liveness.run(after(answered)) == "done"
+    await liveness.close()

@@ -22,6 +22,9 @@ _TIMES_USUAL = 4.0
 """A request that takes so many times the usual time is a reason to probe."""
 _RETURN_S = 2.0
 """What a probe of a server that is away may take: one that just came back is slow at first."""
+_WAITS = 8
+"""For a probe. They are counted, not the clock: while the machine stood still, no server answered.
+"""
 _WEIGHT = 0.1
 """What the last answer counts for in the usual time."""
 
@@ -87,7 +90,7 @@ class Liveness:
             async with asyncio.timeout(within_s):
                 while not task.done():
                     await asyncio.wait({task}, timeout=self.silence_s)
-                    if not task.done() and not await self._answers():
+                    if not (task.done() or await self._answers() or task.done()):
                         raise NoAnswerError from self._why
             found = await task
         finally:
@@ -132,11 +135,15 @@ class Liveness:
         log.info("%s answers again after %.1f s", self._name, time.monotonic() - since_s)
 
     async def _probed(self, within_s: float) -> bool:
+        probe = asyncio.ensure_future(self._probe())
         try:
-            async with asyncio.timeout(within_s):
-                await self._probe()
+            for _ in range(_WAITS):
+                await asyncio.wait({probe}, timeout=within_s / _WAITS)
+            await asyncio.wait_for(probe, 0)
         except Exception as error:  # whatever it is, this was no answer
             log.debug("probe of %s: %r", self._name, error)
             self._why = error
             return False
+        finally:
+            probe.cancel()
         return True
