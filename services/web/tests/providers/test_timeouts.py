@@ -16,6 +16,7 @@ from searchbus_contracts import Actor, Fault
 from searchbus_upstream import SharedCache
 from searchbus_web.metasearch import Metasearch
 from searchbus_web.providers.base import Query, Result, SearchResults
+from searchbus_web.providers.timeouts import ProviderTimeouts
 
 TIMEOUT_S = 30.0
 HARD_S = 0.85 * TIMEOUT_S
@@ -46,6 +47,15 @@ class Provider:
             raise self.fault
         rows = (Result("t", f"http://{self.name}{n}.org/", "") for n in range(self.results))
         return SearchResults(tuple(rows))
+
+
+class Stepwise(Provider):
+    """Works for its reply in steps: time that passes at once is one of them."""
+
+    async def search(self, query, *, actor, timeout_s) -> SearchResults:
+        for _ in range(3):
+            await asyncio.sleep(self.seconds)
+        return await super().search(query, actor=actor, timeout_s=timeout_s)
 
 
 class Searches:
@@ -217,3 +227,53 @@ async def test_searches_with_little_time_count_for_nothing():
         with pytest.raises(Fault, match="did not answer in time"):
             await searches.one(timeout_s=0.3)
     await searches.many(5)
+
+
+def stood_still(seconds: float) -> None:
+    """Timers of this time are due at once, and the machine of the providers stood still too."""
+    asyncio.get_running_loop()._now_s += seconds
+
+
+@simulated
+async def test_a_provider_is_not_silent_beside_a_full_page_while_this_process_stands_still():
+    """It had none of the time either, and replies a moment later."""
+    searches = Searches(Provider("a"), Stepwise("b", 0.1))
+    await searches.many(30)
+    for _ in range(5):
+        search = asyncio.create_task(searches.one())
+        await asyncio.sleep(0.25)
+        stood_still(20.0)
+        _, states, _ = await search
+        assert states["b"] == "answered"
+
+
+@simulated
+async def test_a_reply_counts_that_comes_a_moment_after_a_stand_still():
+    """However long that was: the provider had none of the time."""
+    timeouts = ProviderTimeouts("a", lambda: EPOCH_S)
+
+    async def replies() -> str:
+        for _ in range(3):
+            await asyncio.sleep(0.2)
+        return "reply"
+
+    for _ in range(5):
+        asking = asyncio.create_task(timeouts.ask(replies, 10.0))
+        await asyncio.sleep(0.1)
+        stood_still(60.0)
+        assert await asking == "reply"
+
+
+@simulated
+async def test_a_failure_that_comes_after_a_stand_still_is_no_silence():
+    """It may be that the provider refused at once."""
+    provider = Provider("a")
+    provider.fault = Fault("upstream_failed", "a answers HTTP 500. Try again shortly.")
+    searches = Searches(provider)
+    for _ in range(5):
+        search = asyncio.create_task(searches.one())
+        await asyncio.sleep(0.1)
+        stood_still(20.0)
+        with pytest.raises(Fault):
+            await search
+    assert provider.asked == 5

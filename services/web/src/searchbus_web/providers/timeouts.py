@@ -16,6 +16,7 @@ from opentelemetry import metrics
 
 from searchbus_bus.client.fanout import RecentTimes
 from searchbus_bus.live import LiveParts
+from searchbus_bus.tasks import has_arrived, waited_for
 from searchbus_contracts import ErrorCode, Fault, LivePart
 from searchbus_upstream import Breaker
 
@@ -66,15 +67,17 @@ class ProviderTimeouts:
         if not (probing or self._breaker.closed):
             raise self._not_asked()
         started_s = loop.time()
+        task = asyncio.ensure_future(request())
+        waited_s = 0.0
         try:
-            async with asyncio.timeout(timeout_s):
-                reply = await request()
+            waited_s = await waited_for(task, timeout_s)
+            reply = await asyncio.wait_for(task, 0)
         except (TimeoutError, Fault) as error:
-            waited_s = loop.time() - started_s
-            # Less says nothing about the provider: the caller had little time, or it refused.
+            # Less says nothing about the provider: the caller had little time, it refused, or this
+            # process stood still.
             code = ErrorCode.DEADLINE_EXCEEDED
             if waited_s >= _MOST_S:
-                self.silent(waited_s)
+                self.silent(loop.time() - started_s)
                 code = ErrorCode.UPSTREAM_FAILED
             raise (error if isinstance(error, Fault) else self._late(code)) from None
         else:
@@ -83,6 +86,7 @@ class ProviderTimeouts:
             self._breaker.succeeded()
             return reply
         finally:
+            task.cancel()
             if probing:
                 self._breaker.abandon()
 
@@ -100,9 +104,9 @@ class ProviderTimeouts:
         task = asyncio.ensure_future(work)
         filled = asyncio.ensure_future(full.wait())
         try:
-            await asyncio.wait({task}, timeout=self._usual_s())
+            await waited_for(task, self._usual_s())
             await asyncio.wait({task, filled}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
+            if await has_arrived(task):
                 return task.result()
             raise self.silent(loop.time() - started_s)
         finally:
