@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -69,6 +70,31 @@ async def test_only_the_first_operation_waits_for_a_server_that_hangs(own_nats_s
         finally:
             server.process.send_signal(signal.SIGCONT)
         assert (await at_last(partial(bucket.get, "a"))).value == b"1"
+
+
+async def test_a_reply_counts_though_the_machine_stood_still_for_long(
+    own_nats_server, tmp_path, monkeypatch
+):
+    """Longer than nats-py would wait, and the server stood still as well."""
+    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
+    bus = await connect(server.url, name="test")
+    bucket = await bus.key_value("things", ttl_s=600.0, max_bytes=100_000, timeout_s=60.0)
+    await at_last(partial(bucket.put, "a", b"1"))
+    server.process.send_signal(signal.SIGSTOP)
+    steps = (bucket.get("a"), bucket.keys(), bucket.delete("b"))
+    asking = [asyncio.create_task(step) for step in steps]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    now_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now_s() + 3.0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    server.process.send_signal(signal.SIGCONT)
+    entry, keys, _ = await asyncio.gather(*asking)
+    assert entry.value == b"1"
+    assert "a" in keys
+    await bus.close()
 
 
 @patient

@@ -29,6 +29,9 @@ from .keyvalue import TIMEOUT_S, Entry, OnWrite
 T = TypeVar("T")
 
 _OPEN_TIMEOUT_S = 2.0
+_LATER_S = 60.0
+"""The limit of nats-py for an operation, later than our own, which alone counts a reply that came
+while this process stood still."""
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 5.0
 """Between two attempts to open a bucket that is unreachable."""
 _REPLICATE_MIN_S, _REPLICATE_MAX_S = 2.0, 300.0
@@ -57,7 +60,8 @@ async def open_bucket(
     """The bucket; made where there is none, with three replicas where the servers suffice.
 
     One that exists keeps its limits, so that old and new workers share it in a rolling update.
-    `timeout_s` is of each request. Raises nats.errors.Error, also while the stream has no leader.
+    `timeout_s` is of each request here; those of the bucket need a limit of their own. Raises
+    nats.errors.Error, also while the stream has no leader.
     """
     context = client.jetstream(timeout=timeout_s)
     try:
@@ -66,7 +70,8 @@ async def open_bucket(
         await _create(context, name, ttl_s, max_bytes, on_disk)
         info = await context.stream_info(f"KV_{name}")
     direct = bool(info.config.allow_direct)
-    return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", context, direct)
+    own = client.jetstream(timeout=_LATER_S)
+    return NatsBucket(name, f"KV_{name}", f"$KV.{name}.", own, direct)
 
 
 async def replicate(client: Client, name: str, *, timeout_s: float) -> bool:
@@ -192,7 +197,7 @@ class NatsKeyValue:
             assert self._client is not None
             try:
                 # As nats-py marks it, but the mark goes away: it would be listed among the keys.
-                await self._client.jetstream(timeout=_OPEN_TIMEOUT_S).publish(
+                await self._client.jetstream(timeout=_LATER_S).publish(
                     f"$KV.{self._name}.{key}", b"", headers=headers, msg_ttl=_DELETED_FOR_S
                 )
             except nats.js.errors.APIError as error:
@@ -214,7 +219,7 @@ class NatsKeyValue:
                 reply = await self._client.request(
                     f"$JS.API.STREAM.INFO.KV_{self._name}",
                     json.dumps(question).encode(),
-                    timeout=_OPEN_TIMEOUT_S,
+                    timeout=_LATER_S,
                 )
                 page = msgspec.json.decode(reply.data, type=_Page)
                 if page.error is not None:
