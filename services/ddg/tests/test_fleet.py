@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from searchbus_bus import connect
+from searchbus_contracts import Fault
 from searchbus_ddg.egress import Egress, egress_id
 from searchbus_ddg.fleet import ScraperFleet
 from searchbus_testing import until
@@ -58,6 +59,66 @@ async def test_refused_worker_leaves_and_joins_again_after_its_probe(leases, ref
         egress.on_refused()
         await until(lambda: serving.steps == ["out", "in"])
         assert egress.breaker.closed
+
+
+class Moving(FakeServing):
+    """A step waits until it is told how to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[asyncio.Future[None]] = []
+
+    async def _end(self) -> None:
+        self.ends.append(asyncio.get_running_loop().create_future())
+        await self.ends[-1]
+
+    async def step_in(self) -> None:
+        await self._end()
+        await super().step_in()
+
+    async def step_out(self) -> None:
+        await self._end()
+        await super().step_out()
+
+
+async def refused_beside_a_healthy_one(leases, refusals) -> tuple[ScraperFleet, Moving]:
+    healthy, egress = member(leases, refusals, "healthy")
+    await healthy._others.start(egress.breaker)
+    await healthy._lease.write()
+    fleet, egress = member(leases, refusals, "refused")
+    await fleet._others.start(egress.breaker)
+    serving = Moving()
+    fleet.manage(serving)
+    egress.breaker.refused(1000.0)
+    return fleet, serving
+
+
+async def test_a_call_that_is_cancelled_leaves_no_worker_half_in_the_queue_group(leases, refusals):
+    """The move ends without it, and no second one begins beside it."""
+    fleet, serving = await refused_beside_a_healthy_one(leases, refusals)
+    calls = [asyncio.create_task(fleet.leave_to_others()) for _ in range(2)]
+    await until(lambda: serving.ends)
+    calls[0].cancel()
+    await asyncio.wait(calls[:1])
+    serving.ends[0].set_result(None)
+    assert await calls[1]
+    assert serving.steps == ["out"]
+    assert len(serving.ends) == 1
+
+
+async def test_a_move_that_failed_is_made_again(leases, refusals):
+    """The connection was lost in it; the worker is where it was."""
+    fleet, serving = await refused_beside_a_healthy_one(leases, refusals)
+    call = asyncio.create_task(fleet.leave_to_others())
+    await until(lambda: serving.ends)
+    serving.ends[0].set_exception(Fault("unavailable", "There is no connection to NATS."))
+    with pytest.raises(Fault):
+        await call
+    call = asyncio.create_task(fleet.leave_to_others())
+    await until(lambda: len(serving.ends) == 2)
+    serving.ends[1].set_result(None)
+    assert await call
+    assert serving.steps == ["out"]
 
 
 @pytest.mark.parametrize("size", [10, 1000])

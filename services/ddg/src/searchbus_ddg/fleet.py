@@ -254,6 +254,7 @@ class ScraperFleet:
         self._refresh_s = 0.0
         self._serving: Serving | None = None
         self._joined = True
+        self._moving: asyncio.Task[None] | None = None
         self._reachable = True
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -273,6 +274,7 @@ class ScraperFleet:
         if task is None:
             return
         await end_task(task)
+        await end_task(self._moving)
         await self._others.close()
         if self._lost:
             return
@@ -368,16 +370,21 @@ class ScraperFleet:
             self._wake.set()
 
     async def _join_or_leave(self) -> None:
-        """Stay out of the queue group while refused, as long as others are healthy."""
-        serving = self._serving
-        if serving is None:
-            return
-        join = not self._lost and (self._egress.breaker.closed or not self._others.healthy)
-        if join != self._joined:
-            self._joined = join
+        """Stay out of the queue group while refused, as long as others are healthy. A move goes on
+        where who waits for it leaves: half of one would lose calls."""
+        if self._moving is None or self._moving.done():
+            self._moving = asyncio.get_running_loop().create_task(self._move())
+        await asyncio.shield(self._moving)
+
+    async def _move(self) -> None:
+        while (serving := self._serving) is not None:
+            join = not self._lost and (self._egress.breaker.closed or not self._others.healthy)
+            if join == self._joined:
+                return
             verb = "joins" if join else "leaves"
             log.info("%s %s the queue group", self._egress.name, verb)
             await (serving.step_in() if join else serving.step_out())
+            self._joined = join
 
 
 def _spread() -> float:
