@@ -221,6 +221,29 @@ async def test_an_instance_that_alone_had_the_request_is_gone(acknowledged):
         assert stack.echoes["b"].started == 0
 
 
+@pytest.mark.parametrize("missed", [1, 2, 3])
+async def test_who_does_not_say_that_it_is_there_was_perhaps_only_busy(missed, monkeypatch):
+    """Nobody follows its service: only who is silent thrice is not there. Nobody else gets it."""
+    async with Stack("a", follows=False) as stack:
+        looked = []
+        look = stack.caller.fleet._look
+
+        async def busy(service):
+            looked.append(service)
+            return [] if len(looked) <= missed else await look(service)
+
+        monkeypatch.setattr(stack.caller.fleet, "_look", busy)
+        monkeypatch.setattr(intake, "_LOOK_EVERY_S", 600.0)  # and does not acknowledge either
+        request = stack.say()
+        await stack.holder()
+        await until(lambda: len(looked) > 3 or request.done())
+        assert request.done() is (missed == 3)
+        stack.release()
+        outcome = await asyncio.gather(request, return_exceptions=True)
+        assert [isinstance(one, Fault) for one in outcome] == [missed == 3]
+        assert stack.echoes["a"].started == 1
+
+
 async def test_the_only_worker_is_gone_and_the_caller_is_told():
     """At once, rather than at the deadline."""
     async with Stack("a") as stack:

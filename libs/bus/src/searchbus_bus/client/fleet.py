@@ -14,6 +14,7 @@ request that has been silent for a second is watched, so that a lost one ends be
 | | no answer, twice | ask another instance, if the request may be repeated |
 | | no answer, also not within two seconds, and there is no other | it hangs: the request fails |
 | by none | some instance does not answer, or is gone | the same |
+| | none is found in three looks at a service that nobody follows | it hangs: the request fails |
 | | all answer, or there is none | it is lost: whoever has it acknowledges it before it answers |
 
 A worker that is only busy answers the second ping. To do its work elsewhere too would make all of
@@ -274,20 +275,26 @@ class Fleet:
         return await asyncio.shield(asked)
 
     async def _find(self, service: str) -> bool:
-        """Look for the instances of a service that nobody follows; whether they acknowledge."""
+        """Look for the instances of a service that nobody follows; whether they acknowledge. All
+        may be too busy to say that they are there: they are looked for up to three times."""
         if service in self._followed:
             return True
-        found = await self._shared(service, lambda: self._look(service))
-        for instance in found or ():
-            self.heard(service, instance)
+        for pause_s in (0.0, PING_AGAIN_S, PING_AGAIN_S):
+            await asyncio.sleep(pause_s)
+            found = await self._shared(service, lambda: self._look(service))
+            for instance in found or ():
+                self.heard(service, instance)
+            if found is None or self._instances.get(service):
+                break
         return found is not None
 
     async def _loss(
         self, pending: Pending, service: str, *, may_repeat: bool, only: str
     ) -> Loss | None:
+        if instance := pending.instance or only:
+            self.heard(service, instance)
         acknowledges = await self._find(service)
-        instance = pending.instance or only
-        if instance:
+        if instance := pending.instance or only:
             return await self._loss_at(instance, service, may_repeat=may_repeat)
         if not acknowledges:
             return None
@@ -298,7 +305,9 @@ class Fleet:
             states = await self.probe(service, patient=patient)
         if pending.instance or State.UNKNOWN in states:
             return None
-        if not states and service in self._followed - self._acknowledging:
+        if not states and service not in self._followed:
+            return "worker_hung"
+        if not states and service not in self._acknowledging:
             return None  # a worker that has left may be finishing it
         if may_repeat and states != {State.ALIVE} and self.pick(service) is not None:
             return "worker_lost"

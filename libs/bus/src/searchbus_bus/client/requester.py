@@ -229,7 +229,7 @@ class Requester:
         # A worker may be away after it began: it says then that the work must not be repeated.
         if failed.fault.code not in _DID_NO_WORK or not failed.fault.failure.retryable:
             return None
-        last = attempt >= _ATTEMPTS or took_s > _REFUSED_WITHIN_S
+        last = attempt >= _ATTEMPTS or took_s >= _REFUSED_WITHIN_S
         if last and not (failed.fault.code == ErrorCode.UNAVAILABLE and self._reconnecting()):
             return None
         return random.uniform(0.01, 0.05)  # noqa: S311  (jitter)
