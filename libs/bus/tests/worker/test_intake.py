@@ -84,6 +84,22 @@ async def test_a_request_that_waited_too_long_is_refused(transport, monkeypatch)
     assert slots.started == ["a"]
 
 
+async def test_time_in_which_the_worker_stood_still_is_no_wait(transport, monkeypatch):
+    """A slot is free in a moment. A request that stands still for a second time is refused."""
+    monkeypatch.setattr(admission, "_LOOK_EVERY_S", 30.0)
+    slots = Slots(transport, max_in_flight=1, max_waiting=5)
+    await slots.ask("a", "b", "c")
+    loop, stood_s = asyncio.get_running_loop(), 60.0
+    now_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now_s() + stood_s)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    slots.end("a")
+    await until(lambda: slots.started == ["a", "b"])
+    stood_s += 60.0
+    await until(lambda: slots.failures() == {"c": "overloaded"})
+
+
 async def test_a_request_that_would_wait_too_long_is_refused_at_once(transport):
     """Judged by how long requests take and how many wait already."""
     slots = Slots(transport, max_in_flight=1, max_waiting=100)

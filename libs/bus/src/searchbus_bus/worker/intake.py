@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -33,6 +34,8 @@ log = logging.getLogger("searchbus.bus")
 MAX_WAIT_S = 0.5
 """A request that would wait longer for a slot is refused."""
 _LOOK_EVERY_S = 0.1
+_LATE_S = 0.1
+"""A timer that comes later shows that this process stood still."""
 _WEIGHT_OF_LATEST = 0.05
 """Weight of the latest request in the average of the durations."""
 
@@ -266,8 +269,14 @@ class Admission:
             self._stop_waiting(following)
             self._start(following)
 
-    def _expire(self, held: _Held) -> None:
-        """Refuse a request that has waited too long: the slots are slower than expected."""
+    def _expire(self, held: _Held, *, again: bool = False) -> None:
+        """Refuse a request that has waited too long: the slots are slower than expected. Where this
+        process stood still, a slot may be free in a moment."""
+        loop, due_s = asyncio.get_running_loop(), self._waiting[held].when()
+        if not again and loop.time() - due_s > _LATE_S:
+            later = partial(self._expire, held, again=True)
+            self._waiting[held] = loop.call_later(_LOOK_EVERY_S, later)
+            return
         self._stop_waiting(held)
         self._background.start(self._refuse(held))
 
