@@ -120,6 +120,18 @@ def test_wait_that_others_make_longer_ends_in_time():
     assert refused.failure.retry_after_ms > 0
 
 
+async def test_a_turn_that_comes_in_the_moment_in_which_the_time_ends_counts(monkeypatch):
+    """As both do where this process stood still."""
+    pace = Pace(10.0)
+    await pace.slot("a", 1)
+    waiting = asyncio.create_task(pace.slot("a", 60.0))
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    now_s = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now_s() + 3600.0)
+    await waiting
+
+
 async def test_those_who_wait_can_be_turned_away():
     """With a failure; those who come later wait for their turns as before."""
     pace = Pace(3600.0)

@@ -93,21 +93,18 @@ class Pace:
         self._waiting.setdefault(caller, deque()).append(turn)
         self._schedule()
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._granted(caller, turn)
-        except TimeoutError:  # other callers came later, and had their turns before
-            raise _too_late(self.wait_s(caller)) from None
-
-    async def _granted(self, caller: str, turn: asyncio.Future[None]) -> None:
-        try:
-            await turn
+            # No timeout that cancels: a turn that comes in the same moment counts.
+            await asyncio.wait({turn}, timeout=timeout_s)
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
+            if turn.done() and turn.exception() is None:
                 # The slot was granted while the caller was cancelled: give it back.
                 self._arrival_s -= self.interval_s
-            else:
-                self._leave(caller, turn)
             raise
+        finally:
+            self._leave(caller, turn)
+        if not turn.done():  # other callers came later, and had their turns before
+            raise _too_late(self.wait_s(caller))
+        turn.result()
 
     def wait_s(self, caller: str) -> float:
         """About how long a new request of this caller would wait, in seconds."""
