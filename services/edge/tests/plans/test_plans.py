@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
+from msgspec import convert
+
+from searchbus_contracts import Actor, Fault
+from searchbus_edge.plans import paths, running
+from searchbus_edge.plans.checking import Plan, PlanAnswer
+from searchbus_edge.plans.running import Plans
 
 FIND = {"id": "found", "tool": "find", "arguments": {"text": "lamp", "count": 6}}
 PRICES = {
@@ -311,6 +319,69 @@ async def test_results_have_a_limit_in_all(bench):
     (failure,) = value(reply)["failures"]
     assert "more than 4194304 bytes" in failure["message"]
     assert 15 < failure["rows"] < 40
+
+
+WIDE = {f"f{n}": "@.id" for n in range(29)} | {"long": "@.long"}
+
+
+async def test_rows_that_a_plan_makes_count_as_results(bench):
+    """Joined, reduced, and the lists that paths make: a plan of a few lines has megabytes of them."""
+    many = {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 100}}
+    same = {"rows": "$.w", "on": "@.long", "equals": "@.long", "name": "o"}
+    lists = {f"f{n}": "@.none[*]" for n in range(30)}
+    for steps in (
+        [{"id": "w", "rows": "$.m.results", "fields": WIDE}, {"id": "x", "rows": "$.w", "join": same}],
+        [{"id": "w", "rows": "$.m.results", "fields": WIDE},
+         {"id": "x", "rows": "$.w", "join": same, "fields": {"whole": "@"}}],
+        [{"id": "w", "rows": "$.m.results"},
+         *({"id": f"x{n}", "rows": "$.w", "fields": lists} for n in range(20))],
+    ):  # fmt: skip
+        found = value(await bench.run(many, *steps, output={"n": "$.m.results[0].id"}))
+        assert found["failures"], steps
+        assert all("more than 4194304 bytes" in f["message"] for f in found["failures"])
+    pairs = {"id": "x", "rows": "$.w", "join": same, "fields": {"a": "@.id", "b": "@.o.id"}}
+    few = {"id": "w", "rows": "$.m.results", "fields": {"id": "@.id", "long": "@.long"}}
+    found = value(await bench.run(many, few, pairs, output={"n": "$.x[9999]"}))
+    assert found["output"] == {"n": {"a": "p99", "b": "p99"}}
+
+
+def test_copying_a_row_is_work_for_each_of_its_fields():
+    """Also where no copy is kept."""
+    work = paths.Work(1000)
+    rows = [{"k": 1} | {f"f{n}": n for n in range(30)}] * 10
+    key = paths.parse("@.k", "on")
+    with pytest.raises(Fault, match="too many values"):
+        paths.Selection(join=(rows, key, key, "o"), where=(paths.Test(key, "eq", 2),)).apply(
+            rows, work
+        )
+
+
+async def test_plans_of_one_caller_leave_room_for_those_of_others(bench, monkeypatch):
+    """A quarter of what all plans may hold; it is free again when a plan ends."""
+    monkeypatch.setattr(running, "MAX_HELD_BYTES", 1_000_000)
+    plans = Plans(bench.edge.registry, bench.edge.http_calls._calls)
+    many = {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 400}}
+
+    def run(subject: str, *steps: dict[str, Any]) -> Awaitable[PlanAnswer]:
+        plan = convert({"steps": [many, *steps], "output": {"n": "$.m.results[0].id"}}, Plan)
+        call = SimpleNamespace(
+            actor=Actor(subject=subject, roles=("READER",)), remaining_s=60.0, progress=progress
+        )
+        return plans.run_plan(call, plan)
+
+    slow = asyncio.create_task(run("a", {"id": "w", "tool": "wait", "rows": "$.m.results[0:1]"}))
+    await _until(lambda: bench.shop.running == 1)
+    with pytest.raises(Fault, match="overloaded") as raised:
+        await run("a")
+    assert raised.value.failure.retry_after_ms == 1000
+    assert (await run("b")).output == {"n": "p0"}
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+    assert (await run("a")).output == {"n": "p0"}
+
+
+async def progress(*_: Any) -> None:
+    """Nobody follows."""
 
 
 async def test_call_tool_runs_a_plan_and_no_plan_runs_call_tool(bench):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -42,10 +43,16 @@ _QUOTES = re.compile(r"\\.|\"")
 
 
 class Work:
-    """Counts values that a plan looks at; above `most` `charge` raises Fault(invalid_argument)."""
+    """Counts values that a plan looks at; above `most` `charge` raises Fault(invalid_argument).
 
-    def __init__(self, most: int = MAX_WORK) -> None:
+    `hold` counts bytes of what a plan makes and keeps; it raises Fault where they are too many.
+    """
+
+    def __init__(
+        self, most: int = MAX_WORK, hold: Callable[[int], None] = lambda size_bytes: None
+    ) -> None:
         self._left = most
+        self.hold = hold
 
     def charge(self, count: int) -> None:
         """Count so many values."""
@@ -164,6 +171,8 @@ def bad(field: str, problem: str) -> Fault:
 
 _CHARS_PER_VALUE = 16
 """A text counts as one value for so many of them."""
+_POINTER_BYTES = 8
+"""What a row takes in the list of a step."""
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
@@ -205,7 +214,12 @@ class Selection(Struct, frozen=True):
                     ErrorCode.INVALID_ARGUMENT,
                     f"There are more than {MAX_NODES} rows. Give the step a limit.",
                 )
-            chosen.append(_reduced(row, self.fields, work) if self.fields else row)
+            work.charge(1)
+            work.hold(_POINTER_BYTES)
+            kept = _reduced(row, self.fields, work) if self.fields else row
+            if self.join is not None and (kept is row or any(v is row for v in kept.values())):
+                work.hold(sys.getsizeof(row))  # without a join the row was there before
+            chosen.append(kept)
         return chosen
 
 
@@ -220,9 +234,8 @@ def _joined(
     for row in rows:
         if not isinstance(row, dict):
             raise Fault(ErrorCode.INVALID_ARGUMENT, "join: rows must be objects. Give them fields.")
-        work.charge(len(row))
         for other in by_key.get(_key(_at(on, row, work)), ()):
-            work.charge(1)
+            work.charge(1 + len(row))  # each is copied
             yield {**row, name: other}
 
 
@@ -273,8 +286,12 @@ def _first_of_each(rows: Iterator[Any], path: Path, work: Work) -> Iterator[Any]
 
 def _reduced(row: Any, fields: Mapping[str, Path], work: Work) -> dict[str, Any]:
     """The row with these fields only; one without a value is absent."""
+    work.charge(len(fields))
     found = {name: _at(path, row, work) for name, path in fields.items()}
-    return {name: value for name, value in found.items() if value is not _MISSING}
+    kept = {name: value for name, value in found.items() if value is not _MISSING}
+    lists = (kept[name] for name, path in fields.items() if not path.is_single)  # made by the path
+    work.hold(sys.getsizeof(kept) + sum(map(sys.getsizeof, lists)))
+    return kept
 
 
 def _at(path: Path, row: Any, work: Work) -> Any:

@@ -8,6 +8,7 @@ cancelled, and what is done counts.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from searchbus_passages import MAX_CHARS_PER_TOKEN, count, holds
 
 from ..catalog.registry import Registry
 from ..composites.many import BULK
+from ..holding import HeldBytes, Holder
 from ..tools.call import ToolCalls, ToolRequest
 from ..tools.reply import Reply
 from ..tools.resolve import Target
@@ -42,17 +44,15 @@ from .paths import Path, Selection, Test, Work
 MAX_PARALLEL = 16
 MAX_ARGUMENT_BYTES = 256 * 1024
 MAX_RESULT_BYTES = 4 * 2**20
-"""The limit of all results of one plan."""
+"""The limit of one plan: results of tools as JSON, and the rows that its steps make of them."""
 _ANSWER_S = 1.0
 """Kept of the caller's time for the answer."""
 Resolve = Callable[[str, dict[str, Any]], Target]
 """Takes a tool's name and its arguments; the target of the call as tools are now."""
-Hold = Callable[[int], None]
-"""Counts bytes of results over all plans; raises Fault(overloaded)."""
 
 
 class Run:
-    """One run of a plan.
+    """One run of a plan; `holder` counts what it keeps.
 
     Attributes:
         results: of the steps that ended, by id.
@@ -63,20 +63,19 @@ class Run:
 
     def __init__(
         self, call: Call, plan: Plan, checked: CheckedPlan, calls: ToolCalls, resolve: Resolve,
-        hold: Hold,
+        holder: Holder,
     ) -> None:  # fmt: skip
         self.results: dict[str, Any] = {}
         self.failures: list[StepFailure] = []
         self.skipped: list[str] = []
         self.made = 0
-        self._work = Work()
+        self._work = Work(hold=self._keep)
         self._call = call
         self._plan = plan
         self._checked = checked
         self._calls = calls
         self._resolve = resolve
-        self._hold = hold
-        self._left_bytes = MAX_RESULT_BYTES
+        self._holder = holder
         self._slots = asyncio.Semaphore(MAX_PARALLEL)
         self._refused: dict[str, Fault] = {}
         self._row_results: dict[str, dict[int, Any]] = {}
@@ -236,14 +235,7 @@ class Run:
     def _read(self, reply: Reply) -> Any:
         """What paths see: the structured result, else the text, as JSON where it is some."""
         text = "" if reply.structured is not None else "\n".join(reply.texts)
-        size_bytes = len(reply.structured or text.encode())
-        self._left_bytes -= size_bytes
-        if self._left_bytes < 0:
-            raise Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"The results have more than {MAX_RESULT_BYTES} bytes. Ask the tools for less.",
-            )
-        self._hold(size_bytes)
+        self._keep(len(reply.structured or text.encode()))
         if reply.structured is not None:
             return reply.value
         try:
@@ -251,10 +243,29 @@ class Run:
         except Fault:  # no JSON
             return text
 
+    def _keep(self, size_bytes: int) -> None:
+        """Count bytes that stay until the plan ends; raises Fault(invalid_argument, overloaded)."""
+        if self._holder.size_bytes + size_bytes > MAX_RESULT_BYTES:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"Results and rows have more than {MAX_RESULT_BYTES} bytes. Ask the tools for "
+                "less, or limit the rows.",
+            )
+        if not self._holder.take(size_bytes):
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                "The plans that run now, of this caller or of all, hold too much. Try again "
+                "shortly.",
+                retry_after_ms=1000,
+            )
+
     def _filled(self, value: Any, paths: Mapping[str, Path], row: Any) -> Any:
         """Arguments with their references replaced; their depth is checked."""
         if (text := reference(value)) is not None:
-            return self.at(paths[text], row)
+            found = self.at(paths[text], row)
+            if not paths[text].is_single:  # the path made a list
+                self._keep(sys.getsizeof(found))
+            return found
         if isinstance(value, dict):
             return {key: self._filled(inner, paths, row) for key, inner in value.items()}
         if isinstance(value, list):
@@ -274,7 +285,7 @@ def _in_order(done: dict[int, Any]) -> list[Any]:
 
 
 MAX_HELD_BYTES = 64 * 2**20
-"""The limit of the results of all plans that run on one edge."""
+"""The same limit for all plans that run on one edge; a quarter of it for those of one caller."""
 
 
 class Plans(Toolset, name=BULK):
@@ -283,7 +294,7 @@ class Plans(Toolset, name=BULK):
     def __init__(self, registry: Registry, calls: ToolCalls) -> None:
         self._registry = registry
         self._calls = calls
-        self._held_bytes = 0
+        self._held = HeldBytes(MAX_HELD_BYTES, MAX_HELD_BYTES // 4)
 
     @tool(
         title="Run a plan of calls",
@@ -303,21 +314,13 @@ class Plans(Toolset, name=BULK):
         """
         view = self._registry.view(call.actor.endpoint)
         checked = await asyncio.to_thread(check, arguments, call.actor, view, self._calls.resolver)
-        held_bytes = 0
-
-        def hold(size_bytes: int) -> None:
-            nonlocal held_bytes
-            if self._held_bytes + size_bytes > MAX_HELD_BYTES:
-                raise Fault(ErrorCode.OVERLOADED, "Too many plans run now. Try again shortly.")
-            held_bytes += size_bytes
-            self._held_bytes += size_bytes
 
         def target(name: str, given: dict[str, Any]) -> Target:
             view = self._registry.view(call.actor.endpoint)
             return self._calls.resolver.target(view, name, given)
 
-        run = Run(call, arguments, checked, self._calls, target, hold)
-        try:
+        with Holder(self._held, call.actor.subject) as holder:
+            run = Run(call, arguments, checked, self._calls, target, holder)
             await run.run()
             selected: dict[str, Any] = {}
             for name, path in checked.output.items():
@@ -328,10 +331,11 @@ class Plans(Toolset, name=BULK):
                         run.failures.append(StepFailure.of(f"output.{name}", fault.failure))
             if not selected and run.failures:
                 first = run.failures[0]
-                raise Fault(first.code, f"{first.step}: {first.message}")
+                raise Fault(
+                    first.code, f"{first.step}: {first.message}",
+                    retryable=first.retryable, retry_after_ms=first.retry_after_ms,
+                )  # fmt: skip
             return await asyncio.to_thread(_fitted, run, selected, arguments.max_tokens)
-        finally:
-            self._held_bytes -= held_bytes
 
 
 def _fitted(run: Run, selected: dict[str, Any], most: int) -> PlanAnswer:
