@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import Head, HttpRefusal
+from searchbus_edge.auth.identity import ANONYMOUS
+from searchbus_edge.http.body import STRANGER_BYTES, BodyLimits
+from searchbus_edge.http.head import Head, HttpRefusal, Received
 
 
 def empty() -> int:
@@ -16,7 +17,12 @@ def empty() -> int:
     return 0
 
 
-HEAD = Head([])
+def received(caller: str = "alice", content_length: str = "") -> Received:
+    """A request of a caller."""
+    return Received(Head([], content_length=content_length), ANONYMOUS, caller)
+
+
+ALICE = received()
 
 
 def receiver(*chunks, then=None):
@@ -34,18 +40,18 @@ def receiver(*chunks, then=None):
 
 async def test_body_in_pieces_is_joined():
     limits = BodyLimits(1000, 10)
-    assert await limits.read(HEAD, receiver(b"abc", b"de", then="end"), empty) == b"abcde"
+    assert await limits.read(ALICE, receiver(b"abc", b"de", then="end"), empty) == b"abcde"
 
 
 @pytest.mark.parametrize("chunks", [(b"x" * 11,), (b"x" * 6, b"x" * 6), (b"x", b"x" * 11)])
 async def test_more_than_the_tools_declare_is_not_read(chunks):
-    refused = await BodyLimits(1000, 10).read(HEAD, receiver(*chunks, then="end"), empty)
+    refused = await BodyLimits(1000, 10).read(ALICE, receiver(*chunks, then="end"), empty)
     assert refused == HttpRefusal(413, "The body is over 10 bytes.")
 
 
 async def test_length_of_thousands_of_digits_is_ignored():
     """The server accepts zeros before a length; the body itself is looked at."""
-    head = Head([], content_length="0" * 5000 + "5")
+    head = received(content_length="0" * 5000 + "5")
     assert await BodyLimits(1000, 10).read(head, receiver(b"12345", then="end"), empty) == b"12345"
     refused = await BodyLimits(1000, 10).read(head, receiver(b"x" * 11, then="end"), empty)
     assert isinstance(refused, HttpRefusal)
@@ -53,25 +59,76 @@ async def test_length_of_thousands_of_digits_is_ignored():
 
 async def test_body_that_does_not_end_is_refused_and_releases_its_bytes():
     """408; afterwards as much can be held as before."""
-    limits = BodyLimits(1000, 1000, timeout_s=0.01, held_bytes=10)
+    limits = BodyLimits(8, 8, timeout_s=0.01, held_bytes=10)
     for _ in range(3):
-        refused = await limits.read(HEAD, receiver(b"12345678"), empty)
+        refused = await limits.read(ALICE, receiver(b"12345678"), empty)
         assert isinstance(refused, HttpRefusal)
         assert refused.status == 408
 
 
+async def wait_for_more(*slow: asyncio.Task) -> None:
+    """Until what comes of slow bodies has been read."""
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in slow)
+
+
+async def end(*tasks: asyncio.Task) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_all_unfinished_bodies_together_are_limited():
     """503 for the one that is too much; the others go on."""
-    limits = BodyLimits(1000, 1000, held_bytes=10)
-    first = asyncio.create_task(limits.read(HEAD, receiver(b"12345678"), empty))
-    await asyncio.sleep(0)
-    refused = await limits.read(HEAD, receiver(b"12345678"), empty)
+    limits = BodyLimits(8, 8, held_bytes=32)
+    slow = [
+        asyncio.create_task(limits.read(received(name), receiver(b"12345678"), empty))
+        for name in ("alice", "bob", "carol", "dave")
+    ]
+    await wait_for_more(*slow)
+    refused = await limits.read(received("erin"), receiver(b"1"), empty)
     assert isinstance(refused, HttpRefusal)
     assert refused.status == 503
-    assert not first.done()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    assert await limits.read(HEAD, receiver(b"12345678", b"", then="end"), empty) == b"12345678"
+    await wait_for_more(*slow)
+    await end(*slow)
+    assert await limits.read(ALICE, receiver(b"12345678", b"", then="end"), empty) == b"12345678"
+
+
+async def test_unfinished_bodies_of_one_caller_leave_room_for_others():
+    """A quarter is the most of one; where a body may be larger, such a body."""
+    limits = BodyLimits(8, 8, held_bytes=96)
+    slow = [asyncio.create_task(limits.read(ALICE, receiver(b"12345678"), empty)) for _ in range(3)]
+    await wait_for_more(*slow)
+    refused = await limits.read(ALICE, receiver(b"1"), empty)
+    assert isinstance(refused, HttpRefusal)
+    assert refused.status == 503
+    whole = receiver(b"1234", b"5678", then="end")
+    assert await limits.read(received("bob"), whole, empty) == b"12345678"
+    await end(*slow)
+    large = receiver(b"x" * 49, b"x", then="end")
+    assert await BodyLimits(50, 50, held_bytes=96).read(ALICE, large, empty) == b"x" * 50
+
+
+async def test_strangers_hold_little_each_and_together():
+    """As one caller, so that those who sign in find room."""
+    limits = BodyLimits(4_000_000, 300_000, held_bytes=16_000_000)
+    for head, parts in (
+        (received(content_length=str(STRANGER_BYTES + 1)).head, (b"x",)),
+        (Head([]), (b"x" * STRANGER_BYTES, b"x")),
+    ):
+        refused = await limits.read_of_stranger(head, receiver(*parts, then="end"))
+        assert refused == HttpRefusal(413, f"The body is over {STRANGER_BYTES} bytes.")
+    slow = [
+        asyncio.create_task(limits.read_of_stranger(Head([]), receiver(b"x" * STRANGER_BYTES)))
+        for _ in range(4_000_000 // STRANGER_BYTES)
+    ]
+    await wait_for_more(*slow)
+    refused = await limits.read_of_stranger(Head([]), receiver(b"x" * STRANGER_BYTES))
+    assert isinstance(refused, HttpRefusal)
+    assert refused.status == 503
+    body = b"x" * 200_000
+    assert await limits.read(ALICE, receiver(body, b"", then="end"), empty) == body
+    await end(*slow)
 
 
 def body_of(**fields) -> bytes:
@@ -120,14 +177,14 @@ async def test_tools_of_the_edge_are_not_read_for_a_usual_body():
     def largest():
         raise AssertionError
 
-    head = Head([], content_length="100")
+    head = received(content_length="100")
     assert await BodyLimits(1000, 100).read(head, receiver(b"x", then="end"), largest) == b"x"
 
 
 async def test_length_in_other_digits_is_unknown():
     """A server that takes it as a number has read it; it is not one in the header."""
     limits = BodyLimits(1000, 10)
-    head = Head([], content_length="²")
+    head = received(content_length="²")
     assert await limits.read(head, receiver(b"abc", then="end"), empty) == b"abc"
 
 
@@ -140,6 +197,6 @@ async def test_body_that_is_cut_off_is_refused(chunks):
     async def receive():
         return events.pop(0)
 
-    refused = await BodyLimits(1000, 1000).read(HEAD, receive, empty)
+    refused = await BodyLimits(1000, 1000).read(ALICE, receive, empty)
     assert isinstance(refused, HttpRefusal)
     assert refused.status == 400

@@ -13,6 +13,7 @@ from searchbus_bus import MemoryBroker, Worker
 from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.http.body import STRANGER_BYTES
 from searchbus_edge.interfaces import tavily as app
 from searchbus_edge.settings import EdgeSettings
 from searchbus_runtime import Health
@@ -266,6 +267,15 @@ async def test_key_of_tavily_may_stand_in_the_body(guarded):
     assert await status(poor) == 403
     assert await status(key, Authorization=f"Bearer {poor}") == 403
     assert [await status(strange) for strange in ("", "a b", "é\r\nx: y", 5, None)] == [401] * 5
+
+
+async def test_body_that_is_read_before_its_key_is_small(guarded):
+    """A key in the header allows the usual size, a key in the body does not."""
+    http, key, _ = guarded
+    body = {"query": "x", "api_key": key, "more": "x" * STRANGER_BYTES}
+    assert (await http.post("/tavily/search", json=body)).status_code == 413
+    headers = {"Authorization": f"Bearer {key}"}
+    assert (await http.post("/tavily/search", json=body, headers=headers)).status_code == 200
 
 
 async def test_values_of_strangers_are_not_made(guarded, monkeypatch):

@@ -14,13 +14,16 @@ import msgspec
 from mcp_types import PARSE_ERROR
 from msgspec import Raw
 
-from .head import Head, HttpRefusal
+from ..holding import HeldBytes, Holder
+from .head import Head, HttpRefusal, Received
 
 _JSON = "application/json"
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding raises for a body that a stranger wrote."""
 _MAX_STRINGS = 20_000
 """Keys and texts of a body: each costs time in all that reads it, and may be an error."""
+STRANGER_BYTES = 64 * 1024
+"""The limit of a body that is read before anybody knows who sends it."""
 _LENGTH = re.compile("[0-9]{1,19}")
 _any = msgspec.json.Decoder(Raw)
 _CUT_OFF = HttpRefusal(400, "The connection ended within the body. Send it again.")
@@ -48,7 +51,8 @@ def check_media_types(head: Head) -> HttpRefusal | None:
 
 class BodyLimits:
     """The limits of one edge: `most_bytes` of any body, `call_bytes` where its tool declares no
-    more, `held_bytes` of all incomplete ones together, `timeout_s` from head to end."""
+    more, `held_bytes` of all incomplete ones together (a quarter of it of one caller, if it is
+    enough for one body), `timeout_s` from head to end."""
 
     def __init__(
         self,
@@ -63,17 +67,26 @@ class BodyLimits:
         # A smaller body has neither too many bytes nor texts, whatever it asks for.
         self.small_bytes = min(self._call_bytes, 2 * _MAX_STRINGS)
         self._timeout_s = timeout_s
-        self._free_bytes = held_bytes
+        self._held = HeldBytes(held_bytes, max(held_bytes // 4, most_bytes))
 
     async def read(
-        self, head: Head, receive: Any, most_declared: Callable[[], int]
+        self, received: Received, receive: Any, most_declared: Callable[[], int]
     ) -> bytes | HttpRefusal:
         """The body, or why it is refused; a large one is held against `most_declared` bytes."""
-        limit = self._call_bytes
-        # The server has read it; with more digits than a length has, int() could raise ValueError.
-        length = int(head.content_length) if _LENGTH.fullmatch(head.content_length) else None
+        limit, length = self._call_bytes, _length(received.head)
         if length is None or length > limit:
             limit = self.of_tool(most_declared())
+        return await self._read(received.caller, receive, length, limit)
+
+    async def read_of_stranger(self, head: Head, receive: Any) -> bytes | HttpRefusal:
+        """The small body of nobody knows whom, or why it is refused; all strangers together hold
+        as much as one caller."""
+        limit = min(self._call_bytes, STRANGER_BYTES)
+        return await self._read("", receive, _length(head), limit)
+
+    async def _read(
+        self, caller: str, receive: Any, length: int | None, limit: int
+    ) -> bytes | HttpRefusal:
         if length is not None and length > limit:
             return _too_large(limit)
         message = await receive()
@@ -83,33 +96,12 @@ class BodyLimits:
         if message.get("more_body"):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._read_rest(body, receive, limit)
+                    with Holder(self._held, caller) as holder:
+                        return await _read_rest(body, receive, limit, holder)
             except TimeoutError:
                 text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
                 return HttpRefusal(408, text, headers=((b"connection", b"close"),))
         return _too_large(limit) if len(body) > limit else body
-
-    async def _read_rest(self, body: bytes, receive: Any, limit: int) -> bytes | HttpRefusal:
-        parts, size = [body], len(body)
-        self._free_bytes -= size
-        try:
-            while True:
-                if size > limit:
-                    return _too_large(limit)
-                if self._free_bytes < 0:
-                    return HttpRefusal(
-                        503, "Too many requests are being received. Send it again later."
-                    )
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return _CUT_OFF
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                self._free_bytes -= len(parts[-1])
-                if not message.get("more_body"):
-                    return b"".join(parts) if size <= limit else _too_large(limit)
-        finally:
-            self._free_bytes += size
 
     def check(self, body: bytes, declared_bytes: int) -> HttpRefusal | None:
         """Why a body is too large; `declared_bytes`: allowed by its tool, 0 for the usual limit."""
@@ -127,6 +119,27 @@ class BodyLimits:
     def of_tool(self, declared_bytes: int) -> int:
         """The limit of a tool that declares one; 0 for the usual one."""
         return min(self.most_bytes, max(self._call_bytes, declared_bytes))
+
+
+async def _read_rest(body: bytes, receive: Any, limit: int, holder: Holder) -> bytes | HttpRefusal:
+    parts, size = [body], len(body)
+    while size <= limit:
+        if not holder.take(len(parts[-1])):
+            return HttpRefusal(503, "Too many requests are being received. Send it again later.")
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return _CUT_OFF
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if not message.get("more_body"):
+            break
+    return b"".join(parts) if size <= limit else _too_large(limit)
+
+
+def _length(head: Head) -> int | None:
+    """The length that the head says; None where it says none."""
+    # The server has read it; with more digits than a length has, int() could raise ValueError.
+    return int(head.content_length) if _LENGTH.fullmatch(head.content_length) else None
 
 
 def _strings(body: bytes) -> int:

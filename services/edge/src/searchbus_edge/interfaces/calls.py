@@ -81,15 +81,23 @@ class HttpCalls:
         beyond the usual limit; raises HttpError."""
         limits = self._policy.limits
         found = accepted(
-            await limits.read(received.head, receive, lambda: self.everything.max_request_bytes)
+            await limits.read(received, receive, lambda: self.everything.max_request_bytes)
         )
         accepted(limits.check(found, declared(found)))
+        return found
+
+    async def json_of_stranger(self, head: Head, receive: Any) -> bytes:
+        """A small body that is to be JSON, read before its sender is known; raises HttpError."""
+        accepted(_check_media_type(head))
+        limits = self._policy.limits
+        found = accepted(await limits.read_of_stranger(head, receive))
+        accepted(limits.check(found, 0))
         return found
 
     async def file(self, received: Received, receive: Any) -> bytes:
         """A body that is a file, up to the limit of any request; raises HttpError."""
         limits = self._policy.limits
-        return accepted(await limits.read(received.head, receive, lambda: limits.most_bytes))
+        return accepted(await limits.read(received, receive, lambda: limits.most_bytes))
 
     async def json(
         self, received: Received, receive: Any, declared: Callable[[bytes], int] = lambda _: 0

@@ -18,7 +18,6 @@ from searchbus_contracts import Fault, encode
 from searchbus_contracts.visible import marked, unmarked
 from searchbus_passages import terms
 
-from ..auth.identity import ANONYMOUS
 from ..composites.passages import cut, distinct
 from ..http.answer import PlainAnswer
 from ..http.body import UNREADABLE
@@ -77,7 +76,7 @@ async def _admit(calls: HttpCalls, request: Request) -> tuple[Received, dict[str
     if head.authorization:
         received = await calls.admit(scope)
         return received, read_arguments(await calls.json(received, request.receive))
-    body = await calls.json(Received(head, ANONYMOUS), request.receive)
+    body = await calls.json_of_stranger(head, request.receive)
     if key := _key_in(body):
         credential = (b"authorization", f"Bearer {key}".encode("latin-1", "replace"))
         scope = {**scope, "headers": [*scope["headers"], credential]}

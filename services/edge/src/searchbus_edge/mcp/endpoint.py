@@ -79,7 +79,7 @@ class McpEndpoint:
             received.actor = self._server.bound(received.actor)
         limits = self._policy.limits
         body = check_media_types(received.head) or await limits.read(
-            received.head, receive, self._server.largest_request
+            received, receive, self._server.largest_request
         )
         if isinstance(body, HttpRefusal):
             await refused(body).send(send)
