@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchbus_passages.budget import BudgetTooSmallError, Layout, excerpt, share
+from searchbus_passages.budget import (
+    BudgetTooSmallError,
+    Layout,
+    excerpt,
+    fit_count,
+    holds,
+    share,
+)
 from searchbus_passages.sentences import sentences
 from searchbus_passages.tokens import Ruler, count
 
@@ -139,3 +146,18 @@ def test_budget_that_is_too_small_is_refused(texts):
     """With what is needed."""
     with pytest.raises(BudgetTooSmallError):
         Layout(texts, 4, rendered(texts))
+
+
+@given(st.lists(st.integers(0, 60), max_size=100), st.integers(0, 1500))
+def test_as_many_results_are_kept_as_fit(sizes, most):
+    """The longest beginning of the list, found by halves."""
+    rendered: list[int] = []
+
+    def render(kept: int) -> bytes:
+        rendered.append(kept)
+        return json.dumps(["word " * size for size in sizes[:kept]]).encode()
+
+    found = fit_count(len(sizes), most, render)
+    assert len(rendered) <= 8
+    fitting = [kept for kept in range(len(sizes) + 1) if holds(render(kept), most)]
+    assert found == max(fitting, default=0)

@@ -8,6 +8,7 @@ from .budget import (
     beginning,
     excerpt,
     fit_beginning,
+    fit_count,
     holds,
     share,
 )
@@ -19,6 +20,6 @@ from .tokens import MAX_CHARS_PER_TOKEN, Ruler, count, model_tokens
 __all__ = [
     "DEFAULT_TOKENS", "MAX_CHARS_PER_TOKEN", "MAX_QUOTE_CHARS", "BudgetTooSmallError",
     "Comparisons", "Difference", "Layout", "Place", "Ruler", "Span", "beginning", "bm25",
-    "contexts", "count", "excerpt", "find_quote", "fit_beginning", "holds", "model_tokens",
-    "sentences", "share", "terms",
+    "contexts", "count", "excerpt", "find_quote", "fit_beginning", "fit_count", "holds",
+    "model_tokens", "sentences", "share", "terms",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ spans = layout.fill(scores)               # a part of each of the first `layout.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from .sentences import Span, sentences, whole_letter
@@ -54,6 +54,17 @@ def fit_beginning(text: str, most: int, render: Callable[[int], bytes]) -> int:
             return length
         left -= excess
     raise BudgetTooSmallError(frame)
+
+
+def fit_count(total: int, most: int, render: Callable[[int], bytes]) -> int:
+    """How many of `total` results an answer can have; 0 also where it does not fit without any.
+
+    Args:
+        render: the answer as JSON with so many results, the first ones.
+    """
+    if holds(render(total), most):
+        return total
+    return bisect_left(range(1, total), True, key=lambda kept: not holds(render(kept), most))
 
 
 def share(wanted: Sequence[int], most: int) -> list[int]:

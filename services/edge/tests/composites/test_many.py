@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 from msgspec import to_builtins
 
-from searchbus_contracts import Actor, ErrorCode, Failure, Fault
+from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode
+from searchbus_edge.composites import many
 from searchbus_edge.composites.many import Many, SearchMany
 from searchbus_edge.composites.sources import Quoted, SourceHit, SourceHits
 
@@ -108,3 +110,36 @@ async def test_sources_and_budgets(call):
     assert found["truncated"]
     with pytest.raises(Fault, match="Raise it"):
         await ask(call, Source("web"), queries=queries, max_tokens=100)
+
+
+async def test_answer_is_fitted_in_few_steps_and_off_the_loop(call, monkeypatch):
+    """A hundred results that hardly fit: not counted anew for each that is left out."""
+    source, threads = Source("web"), []
+
+    async def search(query, limit, **options):
+        return SourceHits(
+            [SourceHit(f"{query}{n}", "T" * 90, f"https://{query}.example/{n}", "web", (Quoted("T."),))
+             for n in range(10)]
+        )  # fmt: skip
+
+    def counted(value):
+        threads.append(threading.get_ident())
+        return encode(value)
+
+    source.search = search
+    monkeypatch.setattr(many, "encode", counted)
+    queries = [f"q{n}" for n in range(10)]
+    asked = {"queries": queries, "max_results": 100}
+    found = await ask(call, source, **asked, max_tokens=1000)
+    assert 0 < len(found["results"]) < 50
+    assert found["truncated"]
+    assert 2 < len(threads) < 10
+    assert threading.get_ident() not in threads
+    whole = await ask(call, source, **asked)
+    ids = [result["id"] for result in whole["results"]]
+    assert ids[: len(found["results"])] == [result["id"] for result in found["results"]]
+    assert "truncated" not in whole
+    threads.clear()
+    with pytest.raises(Fault, match="Raise it"):
+        await ask(call, source, **asked, max_tokens=100)
+    assert 2 < len(threads) < 10

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from searchbus_contracts import Fault, TextContent, ToolReply, decode, encode
-from searchbus_passages import MAX_CHARS_PER_TOKEN, Ruler, holds
+from searchbus_passages import MAX_CHARS_PER_TOKEN, Ruler, fit_count, holds
 
 from ..declare.views import Shape
 
@@ -136,12 +136,11 @@ def _fitted(value: Any, most: int) -> tuple[Any, str] | None:
             return None
         frame = max(lists, key=lambda name: len(encode(lists[name])))
         rows = lists[frame]
-    few, many = 0, len(rows)
-    while many - few > 1:  # the most rows that fit, by halves
-        middle = (few + many) // 2
-        part = rows[:middle] if frame is None else {**value, frame: rows[:middle]}
-        few, many = (middle, many) if holds(encode(part), most) else (few, middle)
-    if few == 0:
+
+    def first(kept: int) -> Any:
+        return rows[:kept] if frame is None else {**value, frame: rows[:kept]}
+
+    kept = fit_count(len(rows), most, lambda kept: encode(first(kept)))
+    if kept == 0:
         return None
-    rest = "\n".join(encode(row).decode() for row in rows[few:])
-    return (rows[:few] if frame is None else {**value, frame: rows[:few]}), rest
+    return first(kept), "\n".join(encode(row).decode() for row in rows[kept:])

@@ -19,7 +19,7 @@ from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import Part, check_query
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.visible import marked
-from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, holds
+from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CHARS, fit_count
 
 from ..catalog.render import RESULTS_VIEW, VIEW_KEY
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
@@ -123,10 +123,15 @@ class Connector(Toolset, name="connector"):
         query = check_query(arguments.query, max_chars=MAX_QUERY_CHARS)
         hits, failures, coverage = await self._find(call, query, call.remaining_s, passages=1)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
-        answer = ConnectorResults(results, described(failures), shown(coverage))
-        while results and not holds(encode(answer), DEFAULT_TOKENS):
-            results.pop()  # only where addresses have thousands of characters
-        return with_meta(answer, failures, coverage)
+
+        def first(kept: int) -> ConnectorResults:
+            return ConnectorResults(results[:kept], described(failures), shown(coverage))
+
+        # Some are left out only where addresses have thousands of characters.
+        kept = await asyncio.to_thread(
+            fit_count, len(results), DEFAULT_TOKENS, lambda kept: encode(first(kept))
+        )
+        return with_meta(first(kept), failures, coverage)
 
     @tool(
         title="Fetch a search result",

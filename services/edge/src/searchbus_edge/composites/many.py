@@ -15,7 +15,7 @@ from searchbus_contracts.coverage import SourceCoverage, shown
 from searchbus_contracts.queries import check_query, too_small
 from searchbus_contracts.tools import READ_ONLY_OUTSIDE
 from searchbus_contracts.visible import marked
-from searchbus_passages import DEFAULT_TOKENS, beginning, count, holds
+from searchbus_passages import DEFAULT_TOKENS, beginning, count, fit_count, holds
 
 from .gathering import Coverage, Found, find, fuse, keys_of, raise_if_failed
 from .sources import MAX_QUERY_CHARS, UNTRUSTED, Budget, Source, SourceHit
@@ -126,21 +126,25 @@ class Many(Toolset, name=BULK):
         for number, one in enumerate(found):
             for hit in one.hits:
                 queries_of.setdefault(keys[hit.id], []).append(number)
-        answer = ManyResults(
-            True,
-            [_shown(hit, queries_of[keys[hit.id]]) for hit in hits[: arguments.max_results]],
-            [
-                QueryCoverage(query, len(one.hits), shown(one.coverage))
-                for query, one in zip(queries, found, strict=True)
-            ],
-            truncated=len(hits) > arguments.max_results,
-        )
-        while not holds(encode(answer), arguments.max_tokens):
-            if not answer.results:
-                raise too_small(arguments.max_tokens, count(encode(answer).decode()))
-            answer.results.pop()
-            answer.truncated = True
-        return answer
+        covered = [
+            QueryCoverage(query, len(one.hits), shown(one.coverage))
+            for query, one in zip(queries, found, strict=True)
+        ]
+
+        def fitted() -> ManyResults:
+            best = hits[: arguments.max_results]
+            results = [_shown(hit, queries_of[keys[hit.id]]) for hit in best]
+
+            def first(kept: int) -> ManyResults:
+                return ManyResults(True, results[:kept], covered, truncated=kept < len(hits))
+
+            most = arguments.max_tokens
+            answer = first(fit_count(len(results), most, lambda kept: encode(first(kept))))
+            if not answer.results and not holds(encoded := encode(answer), most):
+                raise too_small(most, count(encoded.decode()))
+            return answer
+
+        return await asyncio.to_thread(fitted)  # counting takes tens of milliseconds
 
     def _chosen(self, names: Sequence[str]) -> list[Source]:
         """The sources of these names; raises Fault(invalid_argument) for an unknown one."""
