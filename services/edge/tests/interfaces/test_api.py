@@ -15,6 +15,7 @@ from searchbus_bus import Call, Toolset, Worker, tool
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_edge.http.faults import HttpError
 from searchbus_edge.interfaces.api import page_file
+from searchbus_edge.interfaces.openapi import OpenApi
 from searchbus_edge.settings import EdgeSettings
 from searchbus_testing import until
 
@@ -246,6 +247,24 @@ async def test_client_that_leaves_cancels_the_call(running, http, accept):
     await until(lambda: running.dictionary.started)
     call.cancel()
     await until(lambda: running.dictionary.cancelled)
+
+
+async def test_client_that_leaves_does_not_wait_for_its_document(running, http, monkeypatch):
+    """Its place at the edge is free, also where many wait for theirs."""
+    seen = []
+
+    async def document(*_):
+        seen.append("waits")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("left")
+
+    monkeypatch.setattr(OpenApi, "document", document)
+    request = asyncio.create_task(http.get("/openapi.json"))
+    await until(lambda: seen)
+    request.cancel()
+    await until(lambda: seen == ["waits", "left"])
 
 
 async def test_pages_answer_head_requests(http):

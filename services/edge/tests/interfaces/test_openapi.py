@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from contextlib import contextmanager
 
 import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from searchbus_contracts import Actor, ToolAnnotations
+from searchbus_contracts import Actor, Fault, ToolAnnotations
 from searchbus_edge.catalog.view import View
 from searchbus_edge.interfaces import openapi as module
 from searchbus_edge.interfaces.openapi import Components, OpenApi, path_of, sample_arguments
+from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_testing import until
 
 ALICE, PAYER = Actor(subject="alice"), Actor(subject="bob", roles=("PAYER",))
 SCHEMA = {
@@ -36,10 +40,14 @@ def view(make_tool):
     return View((1, True, 0), tools={tool.name: tool for tool in tools})
 
 
-def make_openapi() -> OpenApi:
+async def admit(actor: Actor) -> None:
+    """Everybody may have every document."""
+
+
+def make_openapi(**given) -> OpenApi:
     pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages.get("/api/v1/tools", operation_id="find_or_list_tools")(lambda: None)
-    return OpenApi(pages.routes, server_url="/", signed_in=False)
+    return OpenApi(pages.routes, **{"server_url": "/", "signed_in": False, "admit": admit} | given)
 
 
 @pytest.fixture
@@ -127,13 +135,79 @@ async def test_document_is_made_once_for_all_who_wait(openapi, view):
     assert len({id(document) for document in found}) == 1
 
 
+@contextmanager
+def held_up(openapi, monkeypatch):
+    """No document is done in the block; gives the lock of the only one that may be made."""
+    one, go, make = threading.Lock(), threading.Event(), openapi._make
+
+    def wait(*given):
+        assert one.acquire(blocking=False)
+        go.wait()
+        one.release()
+        return make(*given)
+
+    monkeypatch.setattr(openapi, "_make", wait)
+    try:
+        yield one
+    finally:
+        go.set()
+
+
+async def ask(openapi, view, actor, *toolsets):
+    """Requests for a document of each of these toolsets, which wait."""
+    found = [asyncio.create_task(openapi.document(view, actor, [name])) for name in toolsets]
+    await asyncio.sleep(0)
+    return found
+
+
+async def test_documents_of_one_caller_leave_others_their_turn(openapi, view, monkeypatch):
+    """Few wait to be made, one at a time; the next is refused, and all that wait are made."""
+    with held_up(openapi, monkeypatch) as making:
+        waiting = await ask(openapi, view, ALICE, "a", "b", "c", "d", "d")
+        await until(making.locked)
+        with pytest.raises(Fault, match="overloaded") as raised:
+            await asyncio.wait_for(openapi.document(view, ALICE, ["e"]), 20)
+        assert raised.value.failure.retry_after_ms == 1000
+        for name in ("bob", "carol", "dave"):
+            waiting += await ask(openapi, view, Actor(subject=name), *(name + n for n in "abcd"))
+        with pytest.raises(Fault, match="overloaded"):
+            await asyncio.wait_for(openapi.document(view, PAYER, []), 20)
+    assert len({id(found) for found in await asyncio.gather(*waiting)}) == 16
+
+
+async def test_clients_that_leave_make_no_room_for_more(openapi, view, monkeypatch):
+    """Their documents are made all the same: a thread cannot be stopped."""
+    with held_up(openapi, monkeypatch) as making:
+        left = await ask(openapi, view, ALICE, *"abcd")
+        await until(making.locked)
+        for request in left:
+            request.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        others = await ask(openapi, view, PAYER, "a")
+        with pytest.raises(Fault, match="overloaded"):
+            await asyncio.wait_for(openapi.document(view, ALICE, ["e"]), 20)
+    await asyncio.gather(*others)
+    assert await openapi.document(view, ALICE, ["e"])
+
+
+async def test_document_that_is_made_counts_as_a_search(view):
+    """One that is there costs nothing, and whose limit is reached still gets it."""
+    limiter = LocalLimiter(0.001, 2)
+    openapi = make_openapi(admit=lambda actor: limiter.admit(actor.subject))
+    first = [await openapi.document(view, ALICE, [name]) for name in "ab"]
+    with pytest.raises(Fault, match="rate_limited"):
+        await openapi.document(view, ALICE, ["c"])
+    assert [await openapi.document(view, ALICE, [name]) for name in "ab"] == first
+    await openapi.document(view, Actor(subject="carol"), ["c"])
+
+
 async def test_credential_is_asked_for_where_callers_sign_in(view):
     """And the address is the public one."""
-    document = await made(OpenApi((), server_url="https://x.example", signed_in=True), view)
+    document = await made(make_openapi(server_url="https://x.example", signed_in=True), view)
     assert document["security"] == [{"bearer": []}]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     assert document["servers"] == [{"url": "https://x.example"}]
-    assert "security" not in await made(OpenApi((), server_url="/", signed_in=False), view)
+    assert "security" not in await made(make_openapi(), view)
 
 
 async def test_problem_is_described(openapi, view):

@@ -91,7 +91,9 @@ class HttpApi:
     ) -> None:
         self._calls = calls
         self._tools = ToolList(calls, pages, search)
-        self._openapi_for = partial(OpenApi, server_url=server_url, signed_in=signed_in)
+        self._openapi_for = partial(
+            OpenApi, server_url=server_url, signed_in=signed_in, admit=search.admit
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
@@ -141,8 +143,11 @@ class HttpApi:
                 if (view := self._calls.toolset(name)) is None:
                     raise Fault(ErrorCode.NOT_FOUND, unknown_toolset(name))
                 chosen += view.members
-            document = await documents.document(self._calls.everything, received.actor, chosen)
-            return document.answer(request.headers.get("if-none-match"))
+            everything = self._calls.everything
+            with DisconnectWatch(request.receive, None):
+                document = await documents.document(everything, received.actor, chosen)
+                return document.answer(request.headers.get("if-none-match"))
+            return PlainAnswer(status=503)  # for a client that has left
 
         @app.head("/docs", include_in_schema=False)
         @app.get("/docs", include_in_schema=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from fastapi.openapi.utils import get_openapi
 from msgspec import Raw, to_builtins
 from starlette.routing import BaseRoute
 
-from searchbus_contracts import VERSION, Actor, Fault, encode, json_schema
+from searchbus_contracts import VERSION, Actor, ErrorCode, Fault, encode, json_schema
 from searchbus_contracts.schemas import mapped, pointer_part, resolved
 
 from ..catalog.view import ListedTool, View, validator
@@ -32,6 +32,10 @@ ALL_TOOLS = "tools"
 TOOLS = f"{ROOT}/{ALL_TOOLS}"
 _MAX_KEPT = 64
 _MAX_KEPT_BYTES = 32 * 1024 * 1024
+_MAX_MAKING = 16
+"""Documents that are made or wait for that."""
+_MAX_OF_CALLER = 4
+"""The same of one caller: it chooses the toolsets, and others wait behind its documents."""
 _PAGE_ERRORS = ("400", "401", "429", "500", "503")
 _CALL_ERRORS = ("400", "401", "403", "404", "422", "429", "500", "502", "503", "504")
 _DESCRIPTION = (
@@ -63,29 +67,64 @@ def path_of(listed: ListedTool) -> str:
 
 class OpenApi:
     """Makes and keeps the documents, of `routes` beside the tools; `server_url` is where clients
-    reach the edge, `/` for wherever the document came from."""
+    reach the edge, `/` for wherever the document came from. `admit` counts a document that is to be
+    made; it raises Fault(rate_limited)."""
 
-    def __init__(self, routes: Sequence[BaseRoute], *, server_url: str, signed_in: bool) -> None:
+    def __init__(
+        self,
+        routes: Sequence[BaseRoute],
+        *,
+        server_url: str,
+        signed_in: bool,
+        admit: Callable[[Actor], Awaitable[None]],
+    ) -> None:
         self._routes = routes
+        self._admit = admit
         self._server_url = server_url
         self._signed_in = signed_in
         # A small document counts as a share, so that there are not too many.
         self._kept: LRUCache[tuple[Any, ...], Tagged] = LRUCache(
             _MAX_KEPT_BYTES, lambda kept: max(len(kept.body), _MAX_KEPT_BYTES // _MAX_KEPT)
         )
-        self._making = asyncio.Lock()
+        self._making: dict[tuple[Any, ...], tuple[str, asyncio.Task[Tagged]]] = {}
+        self._turn = asyncio.Lock()
 
     async def document(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
-        """The document of some toolsets of `/mcp` (empty: all) as JSON, with its tag."""
-        key = (view.version, view.access(actor), frozenset(toolsets))
-        if key not in self._kept:
-            async with self._making:
-                if key not in self._kept:
-                    made = await asyncio.to_thread(self._make, view, actor, frozenset(toolsets))
-                    with suppress(ValueError):  # it is larger than all that are kept
-                        self._kept[key] = made
-                    return made
-        return self._kept[key]
+        """The document of some toolsets of `/mcp` (empty: all) as JSON, with its tag; raises
+        Fault(rate_limited), or Fault(overloaded) where too many wait to be made."""
+        chosen = frozenset(toolsets)
+        key = (view.version, view.access(actor), chosen)
+        if key not in self._kept and key not in self._making:
+            await self._admit(actor)
+        if key in self._kept:
+            return self._kept[key]
+        if key not in self._making:  # nor did another request begin it meanwhile
+            self._check_room(actor.subject)
+            # A task of its own: its thread goes on where the client leaves, and others wait too.
+            making = asyncio.create_task(self._make_in_turn(key, view, actor, chosen))
+            self._making[key] = (actor.subject, making)
+        return await asyncio.shield(self._making[key][1])
+
+    def _check_room(self, caller: str) -> None:
+        of_caller = sum(one == caller for one, _ in self._making.values())
+        if len(self._making) >= _MAX_MAKING or of_caller >= _MAX_OF_CALLER:
+            raise Fault(
+                ErrorCode.OVERLOADED,
+                "Too many documents are being made. Try again in a second.",
+                retry_after_ms=1000,
+            )
+
+    async def _make_in_turn(
+        self, key: tuple[Any, ...], view: View, actor: Actor, chosen: Collection[str]
+    ) -> Tagged:
+        try:
+            async with self._turn:
+                made = await asyncio.to_thread(self._make, view, actor, chosen)
+            with suppress(ValueError):  # it is larger than all that are kept
+                self._kept[key] = made
+            return made
+        finally:
+            del self._making[key]
 
     def _make(self, view: View, actor: Actor, toolsets: Collection[str]) -> Tagged:
         tools = [

@@ -59,6 +59,10 @@ class SearchMethods:
         """Whether search is offered now."""
         return self._finder.offered()
 
+    async def admit(self, actor: Actor) -> None:
+        """Count a look through the tools as one search; raises Fault(rate_limited)."""
+        await self._finder.admit(actor)
+
     async def tools(self, actor: Actor, view: View, params: SearchParams) -> types.ListToolsResult:
         """tools/search: tools as tools/list shows them, at most ten, best first."""
         found, cursor = await self.find_tools(actor, view, params.query, params.cursor)
