@@ -251,12 +251,12 @@ async def test_client_that_leaves_cancels_the_call(running, http, accept):
 
 async def test_client_that_leaves_does_not_wait_for_its_document(running, http, monkeypatch):
     """Its place at the edge is free, also where many wait for theirs."""
-    seen = []
+    seen, end = [], asyncio.Event()
 
     async def document(*_):
         seen.append("waits")
         try:
-            await asyncio.Event().wait()
+            await end.wait()
         finally:
             seen.append("left")
 
@@ -264,7 +264,10 @@ async def test_client_that_leaves_does_not_wait_for_its_document(running, http, 
     request = asyncio.create_task(http.get("/openapi.json"))
     await until(lambda: seen)
     request.cancel()
-    await until(lambda: seen == ["waits", "left"])
+    try:
+        await until(lambda: seen == ["waits", "left"], timeout_s=20)
+    finally:
+        end.set()
 
 
 async def test_pages_answer_head_requests(http):
