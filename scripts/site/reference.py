@@ -176,8 +176,9 @@ def openapi() -> Json:
 
     async def fetch() -> Json:
         calls: Any = SimpleNamespace(admit=admit, everything=view)
+        search: Any = SimpleNamespace(admit=admit)
         unused: Any = None
-        api = HttpApi(calls, unused, unused, server_url="/", signed_in=True)
+        api = HttpApi(calls, unused, search, server_url="/", signed_in=True)
         transport = httpx.ASGITransport(app=api)
         async with httpx.AsyncClient(transport=transport, base_url="http://edge") as client:
             answer = await client.get("/openapi.json")
