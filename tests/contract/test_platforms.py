@@ -14,12 +14,12 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 DIFFERS = re.compile(r"\bsys\.platform\b|\bctypes\b|\bKERNEL_ENDS_CHILDREN\b")
 TESTS = (
+    "libs/runtime/tests/test_answering.py",
     "libs/runtime/tests/test_parent.py",
     "libs/runtime/tests/test_secrecy.py",
     "libs/cli/tests/test_children.py",
     "libs/cli/tests/test_launching.py",
     "services/attach/tests/transports/test_confinement.py",
-    "services/web/tests/extraction/test_reading.py",
 )
 """Tests of the modules that differ; what is of Linux only they skip by themselves."""
 AS_MACOS = """

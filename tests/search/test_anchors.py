@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from searchbus_contracts.ingest import NewDocument
 from searchbus_contracts.retrieval import SearchHit
-from searchbus_ingest.sources.files import SUFFIXES, read_files
+from searchbus_ingest.sources.content import SUFFIXES
+from searchbus_ingest.sources.files import read_files
 from searchbus_ingest.sources.item import cut
 from searchbus_ingest.sources.jsonl import read_jsonl
+from searchbus_ingest.sources.reading import Reader
 from searchbus_ingest.sources.walk import find_files
 from searchbus_retrieval.library import Library
 from searchbus_testing.folders import quick_folder
@@ -51,7 +53,7 @@ def prose(draw: random.Random, chars: int) -> str:
     return "".join(parts)
 
 
-def files(folder: Path, draw: random.Random) -> Iterator[NewDocument]:
+async def files(folder: Path, draw: random.Random) -> AsyncIterator[NewDocument]:
     """Files of each kind of text, some of them with a byte order mark."""
     for n, suffix in enumerate((".txt", ".md", ".html", ".csv") * 20):
         text = prose(draw, 50_000)
@@ -60,9 +62,10 @@ def files(folder: Path, draw: random.Random) -> Iterator[NewDocument]:
         if suffix == ".html":
             text = f"<html><body><h1>T</h1><p>{'</p><p>'.join(text.split('.'))}</p></body></html>"
         (folder / f"d{n}{suffix}").write_bytes(draw.choice((b"", b"\xef\xbb\xbf")) + text.encode())
-    for item in read_files(find_files(folder, SUFFIXES), "files"):
-        assert item.document is not None, str(item)
-        yield item.document
+    async with Reader() as reader:
+        async for item in read_files(find_files(folder, SUFFIXES), "files", reader):
+            assert item.document is not None, str(item)
+            yield item.document
 
 
 def lines(folder: Path, draw: random.Random) -> Iterator[NewDocument]:
@@ -114,7 +117,7 @@ async def test_anchors_hold_for_every_passage(tmp_path):
         embedder = await load_embedder("hash")
         library = await Library.open(store, embedder)
         documents = {
-            "files": list(files(_folder(tmp_path / "files"), draw)),
+            "files": [one async for one in files(_folder(tmp_path / "files"), draw)],
             "lines": list(lines(_folder(tmp_path / "lines"), draw)),
             "made": list(made(draw)),
         }

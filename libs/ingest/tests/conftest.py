@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,8 +32,11 @@ from searchbus_contracts.retrieval import (
     SearchReply,
     SearchRequest,
 )
-from searchbus_ingest.sources.files import SUFFIXES, read_files
+from searchbus_ingest.sources import reading
+from searchbus_ingest.sources.content import SUFFIXES
+from searchbus_ingest.sources.files import read_files
 from searchbus_ingest.sources.item import Item
+from searchbus_ingest.sources.reading import Reader
 from searchbus_ingest.sources.walk import find_files
 from searchbus_runtime import BusAddress
 
@@ -162,6 +165,16 @@ async def bus_with(retrieval: Retrieval) -> Bus:
     return broker.connect()
 
 
-def read_path(path: Path, collection: str) -> Iterator[Item]:
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    """Files are parsed here, since a process for each test takes long. See test_reading.py."""
+    monkeypatch.setattr(reading, "PARSED", frozenset())
+
+
+def read_path(path: Path, collection: str) -> list[Item]:
     """A file, or every known file below a folder."""
-    return read_files(find_files(path, SUFFIXES), collection)
+    return asyncio.run(_read_all(path, collection))
+
+
+async def _read_all(path: Path, collection: str) -> list[Item]:
+    return [item async for item in read_files(find_files(path, SUFFIXES), collection, Reader())]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest import ingest_command
-from searchbus_ingest.sources import files
+from searchbus_ingest.sources import content
 
 app = typer.Typer()
 app.command()(ingest_command.ingest)
@@ -178,7 +178,7 @@ def test_words_of_libraries_are_not_shown(run, notes, monkeypatch):
         logging.getLogger("some.parser").warning("internal")
         return None, "They sing."
 
-    monkeypatch.setitem(files._BINARY, ".pdf", read)
+    monkeypatch.setitem(content._BINARY, ".pdf", read)
     (notes / "c.pdf").write_bytes(b"")
     done = run(notes, "--collection", "c")
     assert "3 stored" in done.stdout

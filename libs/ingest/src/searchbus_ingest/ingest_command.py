@@ -22,10 +22,12 @@ from searchbus_runtime import data_folder, find_bus, no_stack, open_bus
 
 from .progress import ProgressReport
 from .sending import Retrieval, Summary, delete, send
-from .sources.files import SUFFIXES, read_files
+from .sources.content import SUFFIXES
+from .sources.files import read_files
 from .sources.fomc_site import BASE_URL, FomcSite
 from .sources.item import Item
 from .sources.jsonl import count_lines
+from .sources.reading import Reader
 from .sources.walk import find_files
 
 _USAGE = 2
@@ -85,13 +87,13 @@ def ingest(
             raise fail(str(fault), _USAGE) from None
         echo(json.dumps({"deleted": count}) if as_json else f"{count} deleted")
         return
-    progress = ProgressReport()
-    items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress)
+    progress, reader = ProgressReport(), Reader()
+    items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress, reader)
     started_s = time.monotonic()
     try:
         with quiet_libraries(), progress:
             summary = asyncio.run(
-                _send(folder, collection, items, fields, prune, rebuild, progress)
+                _send(folder, collection, items, fields, prune, rebuild, progress, reader)
             )
     except Fault as fault:
         raise fail(str(fault), _USAGE) from None
@@ -161,7 +163,8 @@ def _open(
     site: str,
     pause_s: float,
     progress: ProgressReport,
-) -> Iterator[Item] | AsyncIterator[Item]:
+    reader: Reader,
+) -> AsyncIterator[Item]:
     if source == "fomc" and not Path(source).exists():
         cache = folder / "fomc-site"
         return FomcSite(cache, base_url=site, pause_s=pause_s).read(collection)
@@ -175,12 +178,13 @@ def _open(
         progress.documents_total = count_lines(path)
     else:
         progress.files_total = len(files)
-    return _counted(read_files(files, collection, on_file=progress.file_done), progress)
+    items = read_files(files, collection, reader, on_file=progress.file_done)
+    return _counted(items, progress)
 
 
-def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
+async def _counted(items: AsyncIterator[Item], progress: ProgressReport) -> AsyncIterator[Item]:
     documents = 0
-    for item in items:
+    async for item in items:
         documents += item.document is not None
         if documents > MAX_DOCUMENTS:
             message = (
@@ -195,13 +199,14 @@ def _counted(items: Iterator[Item], progress: ProgressReport) -> Iterator[Item]:
 async def _send(
     folder: Path,
     collection: str,
-    items: Iterator[Item] | AsyncIterator[Item],
+    items: AsyncIterator[Item],
     fields: dict[str, FieldType],
     prune: bool,
     rebuild: bool,
     progress: ProgressReport,
+    reader: Reader,
 ) -> Summary:
-    async with open_bus(folder, "searchbus-ingest") as bus:
+    async with reader, open_bus(folder, "searchbus-ingest") as bus:
         return await send(
             bus, collection, items, fields=fields, prune=prune, rebuild=rebuild,
             on_progress=progress.show,

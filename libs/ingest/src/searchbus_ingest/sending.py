@@ -28,6 +28,7 @@ from searchbus_contracts.ingest import (
 from searchbus_contracts.retrieval import DocumentSummary, FieldType, ListReply, ListRequest
 
 from .sources.item import Item, Reason
+from .sources.reading import in_thread
 
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""
@@ -302,15 +303,3 @@ async def stored_documents(
         cursor = page.next_cursor
         if cursor is None:
             return
-
-
-async def in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Iterate in a thread: the readers parse, cut and fetch, which would block the event loop."""
-    iterator = iter(items)
-    end = object()
-    while True:
-        item = await asyncio.to_thread(next, iterator, end)
-        if item is end:
-            return
-        assert isinstance(item, Item)
-        yield item

@@ -8,8 +8,10 @@ import pytest
 
 from searchbus_fakes.web import pdf_of
 from searchbus_ingest.sources import files, pdf
-from searchbus_ingest.sources.files import SUFFIXES, read_files, usable_title
+from searchbus_ingest.sources.content import SUFFIXES, usable_title
+from searchbus_ingest.sources.files import read_files
 from searchbus_ingest.sources.item import Reason, SkipError
+from searchbus_ingest.sources.reading import Reader
 from searchbus_ingest.sources.walk import find_files
 from searchbus_testing.waiting import work_ends
 
@@ -147,7 +149,7 @@ def test_too_large_and_too_complex_files_are_skipped(tmp_path, monkeypatch):
     assert good.document is not None
 
 
-def test_file_that_vanishes_after_it_was_found_is_skipped(tmp_path):
+async def test_file_that_vanishes_after_it_was_found_is_skipped(tmp_path):
     """The next one is read."""
     for name in ("a.md", "b.md", "c.jsonl"):
         (tmp_path / name).write_text('{"id": 1, "text": "They sing."}')
@@ -155,7 +157,8 @@ def test_file_that_vanishes_after_it_was_found_is_skipped(tmp_path):
     (tmp_path / "a.md").unlink()
     (tmp_path / "c.jsonl").unlink()
     done: list[str] = []
-    first, second, third = read_files(found, "c", on_file=done.append)
+    items = read_files(found, "c", Reader(), on_file=done.append)
+    first, second, third = [item async for item in items]
     assert (first.reason, third.reason) == (Reason.CHANGED, Reason.CHANGED)
     assert second.document is not None
     assert done == ["a.md", "b.md", "c.jsonl"]

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from searchbus_runtime import child
 from searchbus_testing import until
 from searchbus_web.extraction import pool as pool_module
 from searchbus_web.extraction.pool import ReaderPool
@@ -22,15 +23,15 @@ def stopped(monkeypatch):
     Its content is the processes that are stopped.
     """
     found = []
-    ask = pool_module._Child.ask
+    answer = pool_module._Child.answer
 
     async def asked(child, question, timeout_s):
         if question is HANGING:
             child._process.send_signal(signal.SIGSTOP)
             found.append(child._process)
-        return await ask(child, question, timeout_s)
+        return await answer(child, question, timeout_s)
 
-    monkeypatch.setattr(pool_module._Child, "ask", asked)
+    monkeypatch.setattr(pool_module._Child, "answer", asked)
     return found
 
 
@@ -67,15 +68,15 @@ async def test_cancelled_page_leaves_no_half_reply(monkeypatch, stopped):
 
 async def test_process_is_replaced_after_many_pages(monkeypatch):
     """And all processes are gone at the end."""
-    monkeypatch.setattr(pool_module, "MAX_PAGES_PER_CHILD", 2)
+    monkeypatch.setattr(child, "MAX_ANSWERS", 2)
     async with ReaderPool(1, timeout_s=30.0) as pool:
         await pool.ready()
-        (child,) = pool._children
-        first = child._process
+        (one,) = pool._children
+        first = one._process
         for _ in range(2):
             assert (await pool.read(plain("x"))).text == "x"
         await pool.ready()
-        last = child._process
+        last = one._process
         assert last is not first
     assert (first.returncode, last.returncode) == (-9, -9)
 
@@ -119,13 +120,13 @@ async def test_caller_has_half_of_the_processes(stopped):
 async def test_new_process_gets_pages_once_it_is_loaded(monkeypatch):
     """Also one that replaces another: every page has the same time, and none that of the imports."""
     asked = []
-    ask = pool_module._Child.ask
+    answer = pool_module._Child.answer
 
     async def recorded(child, question, timeout_s):
         asked.append((question is pool_module._WARM, timeout_s))
-        return await ask(child, question, timeout_s)
+        return await answer(child, question, timeout_s)
 
-    monkeypatch.setattr(pool_module._Child, "ask", recorded)
+    monkeypatch.setattr(pool_module._Child, "answer", recorded)
     async with ReaderPool(1, timeout_s=0.1) as pool:
         for _ in range(2):
             assert (await pool.read(HANGING)).problem == "too_complex"

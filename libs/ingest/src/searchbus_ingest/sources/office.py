@@ -116,7 +116,7 @@ def _read(
         title = check_package(body)
         with zipfile.ZipFile(io.BytesIO(body)) as parts:
             text = read(parts)
-    except SkipError:
+    except (SkipError, MemoryError):
         raise
     except Exception as error:  # errors of every kind on broken files
         problem = f"cannot be read: not readable as {kind} ({type(error).__name__})"

@@ -21,9 +21,10 @@ from urllib.parse import quote, urlsplit
 
 from searchbus_contracts import ErrorCode, Fault
 
-from ..sending import in_thread
-from ..sources.files import MAX_FILE_BYTES, SUFFIXES, read_files
+from ..sources.content import SUFFIXES
+from ..sources.files import MAX_FILE_BYTES, read_files
 from ..sources.item import Item, Reason, SourceUnchangedError
+from ..sources.reading import Reader
 from ..sources.walk import FoundFile, is_included
 from .source import SourceEntry, SourceListing, SourceUnreadableError
 
@@ -76,6 +77,7 @@ class RepositorySource:
             )
         self._address, self._branch, self._home = address, branch or "HEAD", home
         self._include = include
+        self._reader = Reader()
         self._base = self._page_base()
 
     def _page_base(self) -> str:
@@ -146,13 +148,13 @@ class RepositorySource:
                 yield Item(entry.name, problem=f"cannot be read: {error}")
                 return
             url = f"{self._base}{quote(entry.name)}" if self._base else None
-            async for item in in_thread(
-                read_files([FoundFile(entry.name, path)], collection, url=url)
-            ):
+            files = [FoundFile(entry.name, path)]
+            async for item in read_files(files, collection, self._reader, url=url):
                 yield item
 
     async def close(self) -> None:
         """See `SyncSource`."""
+        await self._reader.close()
 
     async def _git(self, *arguments: str, timeout_s: float) -> bytes:
         """The output of a command; raises SourceUnreadableError."""

@@ -19,9 +19,10 @@ from searchbus_pages import (
     read_sitemap,
 )
 
+from ..sources.content import Content
 from ..sources.fetching import FetchedPage, PageUnavailableError, SiteClient
-from ..sources.files import read_content
 from ..sources.item import Item, Reason, SkipError, make_document, unread
+from ..sources.reading import Reader
 from .source import SourceEntry, SourceListing, SourceUnreadableError
 
 MAX_LISTING_BYTES = 50 * 2**20
@@ -59,9 +60,11 @@ class SiteSource:
         self._url = url
         self._kind = kind
         self._client = client
+        self._reader = Reader()
 
     async def close(self) -> None:
         """See `SyncSource`."""
+        await self._reader.close()
         await self._client.close()
 
     async def entries(self, known: str) -> SourceListing:
@@ -150,9 +153,12 @@ class SiteSource:
                     yield Item(entry.name, problem=f"not fetched: {error}")
                     return
                 note = f"only its summary is stored, since its page is not fetched: {error}"
-        yield await asyncio.to_thread(
-            _document, entry, collection, body, suffix, charset or None, url, note
-        )  # fmt: skip
+        try:
+            content = await self._reader.read(body, suffix, charset or None)
+        except (SkipError, ValueError) as error:
+            yield unread(entry.name, error)
+            return
+        yield await asyncio.to_thread(_document, entry, collection, content, url, note)
 
 
 def _is_sitemap(head: bytes) -> bool:
@@ -175,14 +181,9 @@ def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
 
 
 def _document(
-    entry: SourceEntry, collection: str, body: bytes, suffix: str, charset: str | None, url: str,
-    note: str | None,
-) -> Item:  # fmt: skip
+    entry: SourceEntry, collection: str, content: Content, url: str, note: str | None
+) -> Item:
     name, of_feed = entry.name, entry.content
-    try:
-        content = read_content(body, suffix, charset)
-    except (SkipError, ValueError) as error:
-        return unread(name, error)
     title, day = (of_feed.title, of_feed.day) if of_feed is not None else ("", "")
     metadata: Metadata = {"date": day} if day else {}
     return make_document(

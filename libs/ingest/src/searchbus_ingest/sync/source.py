@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from searchbus_runtime.files import file_stamp
 
-from ..sending import in_thread
-from ..sources.files import SUFFIXES, read_files
+from ..sources.content import SUFFIXES
+from ..sources.files import read_files
 from ..sources.item import Item
+from ..sources.reading import Reader
 from ..sources.walk import FoundFile, find_files
 
 _FRESH_NS = 2_000_000_000
@@ -90,6 +91,7 @@ class FolderSource:
     def __init__(self, path: Path, include: tuple[str, ...] = ()) -> None:
         self._path = path
         self._include = include
+        self._reader = Reader()
 
     async def entries(self, known: str) -> SourceListing:
         """See `SyncSource`."""
@@ -114,11 +116,12 @@ class FolderSource:
     async def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
         """See `SyncSource`."""
         file: FoundFile = entry.content
-        async for item in in_thread(read_files([file], collection)):
+        async for item in read_files([file], collection, self._reader):
             yield item
 
     async def close(self) -> None:
         """See `SyncSource`."""
+        await self._reader.close()
 
 
 def _stamp(path: Path) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
 from weakref import WeakValueDictionary
 
 import msgspec
 from opentelemetry import trace
 
 from searchbus_bus import end_task
+from searchbus_runtime.child import Child, ChildEndedError
 
 from .reading import (
-    LENGTH,
     Answer,
     JsonAnswer,
     PageBytes,
@@ -28,13 +25,10 @@ from .reading import (
 log = logging.getLogger("searchbus.web")
 _tracer = trace.get_tracer("searchbus.web")
 
-MAX_PAGES_PER_CHILD = 200
-"""A child is replaced after this many: parsers leak memory."""
 _LOAD_S = 60.0
 """For the imports of a new child, on a busy machine."""
 _AGAIN_S = 1.0
 """Until a child that did not start is started again."""
-_MAX_REPLY_BYTES = 64 * 2**20
 _WARM = PageBytes("", b"<p>warm", "text/html")
 
 
@@ -103,7 +97,7 @@ class ReaderPool:
                 self._load(child)
                 child = await self._free.get()
             try:
-                return await child.ask(question, self._timeout_s)
+                return await child.answer(question, self._timeout_s)
             finally:
                 if child.is_alive():
                     self._free.put_nowait(child)
@@ -116,72 +110,34 @@ class ReaderPool:
         task.add_done_callback(self._loading.discard)
 
     async def _start(self, child: _Child) -> None:
-        started = await child.start()
+        started = await child.load()
         while not started:
             await asyncio.sleep(_AGAIN_S)
-            started = await child.start()
+            started = await child.load()
         self._free.put_nowait(child)
 
 
-class _Child:
+class _Child(Child):
     def __init__(self) -> None:
-        self._process: Process | None = None
-        self._answers = 0
+        super().__init__("searchbus_web.extraction.reading")
 
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.returncode is None
-
-    async def start(self) -> bool:
+    async def load(self) -> bool:
         """Start the process and load its parsers; False where that failed."""
-        await self.stop()
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "searchbus_web.extraction.reading",
-                stdin=PIPE, stdout=PIPE, limit=2**20,
-                # Parsers of hostile pages get no settings of the service, which hold API keys.
-                env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
-                     "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            )  # fmt: skip
+            await self.start()
         except OSError as error:
             log.warning("a process that parses pages could not be started: %s", error)
             return False
-        self._answers = 0
-        await self.ask(_WARM, _LOAD_S)
+        await self.answer(_WARM, _LOAD_S)
         return self.is_alive()
 
-    async def ask(self, question: Question, timeout_s: float) -> Answer:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        body = msgspec.msgpack.encode(question)
-        done = False
+    async def answer(self, question: Question, timeout_s: float) -> Answer:
         try:
-            async with asyncio.timeout(timeout_s):
-                process.stdin.write(LENGTH.pack(len(body)) + body)
-                await process.stdin.drain()
-                size = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))[0]
-                if size > _MAX_REPLY_BYTES:
-                    return PageText(problem="too_large")
-                reply: Answer = msgspec.msgpack.decode(
-                    await process.stdout.readexactly(size), type=Answer
-                )
-                done = True
-                return reply
+            reply = await self.ask(msgspec.msgpack.encode(question), timeout_s)
+            found: Answer = msgspec.msgpack.decode(reply, type=Answer)
+            return found
         except TimeoutError:
             log.warning("a page took longer than %.0f s to parse; its process is killed", timeout_s)
-            return PageText(problem="too_complex")
-        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
+        except (ChildEndedError, msgspec.MsgspecError):
             log.warning("the process that parsed a page ended")
-            return PageText(problem="too_complex")
-        finally:
-            self._answers += 1
-            # After a cancellation or a failure the pipe may hold half a reply.
-            if not done or self._answers > MAX_PAGES_PER_CHILD:
-                await asyncio.shield(self.stop())
-
-    async def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            process.kill()
-            await process.wait()
+        return PageText(problem="too_complex")

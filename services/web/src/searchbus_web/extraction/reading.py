@@ -1,19 +1,14 @@
 """From the bytes of a page to clean text, and from a robots.txt to its answer.
 
 Hostile input hangs any parser, so `python -m searchbus_web.extraction.reading` is a process of its
-own, which pool.py starts, and kills when an answer takes too long. Standard input: `length[4]
-Question` as MessagePack; standard output: `length[4] Answer`.
+own, which pool.py starts, and kills when an answer takes too long. Questions and answers are
+MessagePack.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import resource
-import signal
-import struct
-import sys
 from itertools import islice
 from typing import Any
 
@@ -21,11 +16,10 @@ import msgspec
 
 from searchbus_contracts.visible import visible
 from searchbus_pages import TooComplexError, check_html, decode_text, read_html
-from searchbus_runtime.parent import end_with_parent
+from searchbus_runtime.answering import answer_questions
 from searchbus_upstream.text import inert
 
 MEMORY_BYTES = 1024 * 2**20
-LENGTH = struct.Struct(">I")
 MAX_TEXT_CHARS = 2_000_000
 """Characters of one page; the rest is left out."""
 MAX_HTML_CHARS = 4_000_000
@@ -334,33 +328,18 @@ def _read_pdf(body: bytes) -> PageText:
     return PageText(text) if text else PageText(problem="scanned")
 
 
-def main() -> None:
-    """Answer until standard input ends."""
-    # While a page is parsed, nothing else notices that the service was killed.
-    end_with_parent(signal.SIGKILL)
-    if sys.platform != "darwin":  # macOS refuses every limit of the address space
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A parser that prints must not corrupt the replies: its standard output becomes stderr.
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    import trafilatura  # noqa: F401  (the first page should not wait for this import)
-
-    requests = sys.stdin.buffer
-    while head := requests.read(LENGTH.size):
-        body = requests.read(LENGTH.unpack(head)[0])
-        question: Question = msgspec.msgpack.decode(body, type=Question)
-        found: Answer
-        try:
-            found = answer(question)
-        except (MemoryError, TooComplexError):
-            found = PageText(problem="too_complex")
-        except Exception:  # parsers raise errors of every kind on hostile pages
-            found = PageText(problem="parse_error")
-        reply = msgspec.msgpack.encode(found)
-        replies.write(LENGTH.pack(len(reply)) + reply)
-        replies.flush()
+def answered(body: bytes) -> bytes:
+    """The encoded answer to an encoded question; no page makes it raise."""
+    question: Question = msgspec.msgpack.decode(body, type=Question)
+    found: Answer
+    try:
+        found = answer(question)
+    except (MemoryError, TooComplexError):
+        found = PageText(problem="too_complex")
+    except Exception:  # parsers raise errors of every kind on hostile pages
+        found = PageText(problem="parse_error")
+    return msgspec.msgpack.encode(found)
 
 
 if __name__ == "__main__":
-    main()
+    answer_questions(answered, memory_bytes=MEMORY_BYTES)

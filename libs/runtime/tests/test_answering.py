@@ -1,0 +1,121 @@
+"""Child processes that answer: framing, limits, and their end."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from searchbus_runtime import answering
+from searchbus_runtime import child as child_module
+from searchbus_runtime.answering import LENGTH, answer_questions
+from searchbus_runtime.child import Child, ChildEndedError
+
+CHILD = """
+import os, time
+from searchbus_runtime.answering import answer_questions
+
+def answer(question):
+    print("a parser prints")
+    if question == b"ends":
+        os._exit(1)
+    if question == b"hangs":
+        time.sleep(1e6)
+    if question == b"large":
+        return bytes(2**27 + 1)
+    if question == b"environment":
+        return " ".join(os.environ).encode()
+    return question[:5] + question[-5:]
+
+answer_questions(answer, memory_bytes=2**32)
+"""
+
+
+@pytest.fixture
+async def child(tmp_path, monkeypatch):
+    """A process that ends, hangs, or says what it is asked."""
+    (tmp_path / "answers_for_test.py").write_text(CHILD)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "struct.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path / "documents")
+    path = os.pathsep.join((str(tmp_path), *filter(None, sys.path)))
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("SEARCHBUS_TAVILY_API_KEYS", "canary")
+    found = Child("answers_for_test")
+    await found.start()
+    yield found
+    await found.stop()
+
+
+def run(monkeypatch, questions: list[bytes], limits: list[int] | None = None) -> list[bytes]:
+    """Be a child in this process, which has no limits then."""
+    told = b"".join(LENGTH.pack(len(body)) + body for body in questions)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(told)))
+    kept = limits if limits is not None else []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, _: kept.append(kind))
+    monkeypatch.setattr(answering, "end_with_parent", lambda number: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    answers = io.BytesIO()
+    monkeypatch.setattr(os, "fdopen", lambda *_: answers)
+    monkeypatch.setattr(os, "dup", lambda number: number)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    answer_questions(bytes.upper, memory_bytes=2**30)
+    answers.seek(0)
+    found = []
+    while head := answers.read(LENGTH.size):
+        found.append(answers.read(LENGTH.unpack(head)[0]))
+    return found
+
+
+def test_every_question_has_an_answer(monkeypatch):
+    """In order, until standard input ends."""
+    assert run(monkeypatch, [b"one", b"", b"three"]) == [b"ONE", b"", b"THREE"]
+
+
+@pytest.mark.parametrize(("platform", "limits"), [("linux", ["AS", "CORE"]), ("darwin", ["CORE"])])
+def test_memory_is_limited_where_the_system_can(monkeypatch, platform, limits):
+    """macOS refuses every limit of the address space: nothing would be parsed there."""
+    found: list[int] = []
+    monkeypatch.setattr(sys, "platform", platform)
+    assert run(monkeypatch, [], found) == []
+    names = {resource.RLIMIT_AS: "AS", resource.RLIMIT_CORE: "CORE"}
+    assert [names[kind] for kind in found] == limits
+
+
+async def test_child_answers_what_is_larger_than_a_pipe(child):
+    """What it prints is no answer."""
+    question = b"begin" + bytes(3 * 2**20 + 1) + b"ended"
+    assert await child.ask(question, 60.0) == b"beginended"
+
+
+async def test_child_has_no_settings_and_imports_nothing_of_the_current_folder(child):
+    """Parsers of hostile input get no keys; a folder of documents may have a struct.py."""
+    names = (await child.ask(b"environment", 60.0)).decode().split()
+    assert {*names} <= {"PATH", "LANG", "PYTHONPATH", "LC_CTYPE"}
+
+
+@pytest.mark.parametrize("question", [b"ends", b"large"])
+async def test_child_that_ended_is_started_again(child, question, monkeypatch):
+    """Its caller is told. What it has not read of an answer holds up nothing."""
+    monkeypatch.setattr(child_module, "_PIECE_BYTES", 100)  # so much is read ahead
+    await child.start()
+    with pytest.raises(ChildEndedError):
+        await child.ask(question, 60.0)
+    assert not child.is_alive()
+    await child.start()
+    assert await child.ask(b"again", 60.0) == b"againagain"
+
+
+async def test_child_that_takes_long_is_killed(child):
+    """The caller decides how long."""
+    assert await child.ask(b"loads", 60.0)
+    process = child._process
+    with pytest.raises(TimeoutError):
+        await child.ask(b"hangs", 0.1)
+    assert process.returncode == -signal.SIGKILL
+    assert not child.is_alive()
