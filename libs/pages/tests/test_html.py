@@ -70,6 +70,12 @@ def test_listing_in_an_item_has_its_fence_on_a_line_of_its_own():
     assert read_html("<ul><li><pre>a\n# b</pre></ul>").text == "```\na\n# b\n```"
 
 
+def test_row_within_a_row_is_a_row_of_its_own():
+    """A formula may hold such; a row that has one is no row of a table, or each is read again."""
+    page = "<math><tr><td>a</td><td>b<tr><td>c</td><td>d</td></tr>"
+    assert read_html(page).text.splitlines()[-1] == "| c | d |"
+
+
 def test_empty_listings_within_each_other_are_read_once():
     work_ends(read_html, "<pre>", size=100_000)
 
@@ -108,6 +114,8 @@ def test_deeply_nested_html_is_read():
         "<div><p title='></div>'>" * 40_000,
         "<p '>" + "<div>" * 40_000 + "'",
         "<svg>" + "<div/>" * 40_000,
+        "<math>" + "<tr><td>a</td><td>" * 40_000,
+        "<math>" + "<td>" * 40_000 + "</x>" * 40_000,
     ],
 )
 def test_page_that_takes_quadratic_time_is_refused(page, monkeypatch):
@@ -121,8 +129,9 @@ def test_long_pages_are_not_complex():
     """Nor such as leave elements open that the next one closes."""
     drawing = "<svg>" + "<path d='M0 0'/>" * 30_000 + "</svg>"
     data = "<img src='data:image/png;base64," + "a/b=" * 300_000 + "'>"
+    table = "<svg>" + "<link/>" * 30_000 + "</svg><table>" + "<tr><td>a" * 30_000 + "</table>"
     ruby = "<ruby>a<rt>b</ruby>" * 30_000
-    page = drawing + data + ruby + "<ul>" + "<li><p>One<br>two<img src=a>" * 30_000
+    page = drawing + table + data + ruby + "<ul>" + "<li><p>One<br>two<img src=a>" * 30_000
     assert read_html(page).text.count("two") == 30_000
 
 

@@ -133,6 +133,22 @@ def test_time_grows_with_the_text(unit, markdown):
     work_ends(lambda text: find_headings(text, markdown=markdown), unit, end="\nb")
 
 
+def test_set_phrases_are_found_without_copies_of_the_text_before_them():
+    """Those would take quadratic time."""
+    copied = []
+
+    class Text(str):
+        __slots__ = ()
+
+        def __getitem__(self, key):
+            copied.append(key)
+            return str.__getitem__(self, key)
+
+    found = find_headings(Text("as the Board Notation Vote The vote. " * 20))
+    assert len(found) == 20
+    assert copied == []
+
+
 def test_real_minutes_of_every_era_have_their_sections(reference):
     """The headings that every reader of the minutes knows are found."""
     wanted = "Staff Review of the Economic Situation"

@@ -27,6 +27,10 @@ _DRAWN = frozenset(
     "path circle ellipse line polygon polyline rect use stop image g defs lineargradient".split()
 )
 """Elements of drawings, which `/>` closes; it does not close those of HTML."""
+_NEST_IN_DRAWINGS = frozenset(
+    "area base col input link param source track wbr td th tr thead tbody tfoot colgroup".split()
+)
+"""Of those that the next one closes, what ends no drawing or formula; these nest there."""
 _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button", "select",
             "textarea"]  # fmt: skip
 _SURROUNDING = ("nav", "header", "footer", "aside")
@@ -34,7 +38,7 @@ _SURROUNDING = ("nav", "header", "footer", "aside")
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _MAX_ROW_CHARS = 2000
 """A longer row of a table is a layout, and so is one that has these."""
-_OF_LAYOUTS = "table, pre, h1, h2, h3, h4, h5, h6"
+_OF_LAYOUTS = "table, tr, pre, h1, h2, h3, h4, h5, h6"
 _SPACES = re.compile(r"\s+")
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _CODE_LINE = "\0"
@@ -100,7 +104,8 @@ def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: float = inf) -
     counts: Counter[str] = Counter()
     for marks, match in enumerate(_TAG.finditer(html), 1):
         name = (match[3] or "").lower()
-        if not name or name in _CLOSED_BY_THE_NEXT:
+        nests = name in _NEST_IN_DRAWINGS and (counts["math"] or counts["svg"])
+        if not name or (name in _CLOSED_BY_THE_NEXT and not nests):
             tags += bool(name) and not match[2]
             work += len(opened)
         elif match[2]:
@@ -113,7 +118,7 @@ def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: float = inf) -
         else:
             tags += 1
             work += len(opened)
-            if name not in _DRAWN or not match[4].endswith("/"):
+            if not (nests or name in _DRAWN) or not match[4].endswith("/"):
                 opened.append(name)
                 counts[name] += 1
         if len(match[4] or "") > 1000:
@@ -148,8 +153,11 @@ def _listing_or_row(node: LexborNode, skipped: frozenset[str]) -> str:
         text = _inner(node, skipped, _CODE_LINE).strip(_CODE_LINE)
         listing = fenced(text).replace("\n", _CODE_LINE)
         return f"\n\n{listing}\n\n" if text.strip("\0\1") else "\n\n"
-    cells = [cell for cell in node.iter() if cell.tag in ("td", "th")] if node.tag == "tr" else []
-    if len(cells) < 2 or node.css_first(_OF_LAYOUTS) or len(node.text()) > _MAX_ROW_CHARS:
+    parts = list(node.iter()) if node.tag == "tr" else []
+    cells = [part for part in parts if part.tag in ("td", "th")]
+    if len(cells) < 2 or any(part.css_first(_OF_LAYOUTS) for part in parts):
+        return ""
+    if len(node.text()) > _MAX_ROW_CHARS:
         return ""
     return f"\n\n| {' | '.join(_inner(cell, skipped, ' ') for cell in cells)} |\n\n"
 

@@ -163,9 +163,7 @@ def _inline(text: str) -> list[Heading]:
         if (
             before
             and before[-1].islower()
-            and not text[: match.start("title")]
-            .rstrip()
-            .endswith(("Bank", "York", "Richmond", "Chicago", "respectively", "Board"))
+            and not text.endswith(_LAST_OF_A_LINE, 0, match.start() + len(before))
             and match["title"] not in _NEVER_RUNNING_TEXT
         ):
             continue
@@ -174,6 +172,7 @@ def _inline(text: str) -> list[Heading]:
     return found
 
 
+_LAST_OF_A_LINE = ("Bank", "York", "Richmond", "Chicago", "respectively", "Board")
 _NEVER_RUNNING_TEXT = frozenset(
     {
         "Annual Organizational Matters",
