@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 
 import pytest
 
-from searchbus_ingest.sources import office
+from searchbus_ingest.sources import office, table
 from searchbus_ingest.sources.item import Reason, SkipError
 from searchbus_ingest.sources.office import docx_to_text, pptx_to_text, xlsx_to_text
 
@@ -16,7 +17,7 @@ STYLES = """<styleSheet><numFmts><numFmt numFmtId="170" formatCode="dd.mm.yyyy"/
 <cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/></cellXfs></styleSheet>"""
 
 
-def package(parts: dict[str, str]) -> bytes:
+def package(parts: Mapping[str, str | bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
         for name, content in parts.items():
@@ -40,7 +41,7 @@ def make_xlsx(rows: str, strings: str = "", **more: str) -> bytes:
     })  # fmt: skip
 
 
-def make_pptx(*slides: str, **more: str) -> bytes:
+def make_pptx(*slides: str, notes: str = "", **more: str) -> bytes:
     """A presentation; `notes` of the first slide."""
     ids = "".join(f'<p:sldId r:id="r{n}"/>' for n in range(len(slides)))
     parts = {
@@ -51,12 +52,10 @@ def make_pptx(*slides: str, **more: str) -> bytes:
     }
     for number, slide in enumerate(slides):
         parts[f"ppt/slides/s{number}.xml"] = f'<p:sld xmlns:p="p" xmlns:a="a">{slide}</p:sld>'
-    if "notes" in more:
+    if notes:
         parts["ppt/slides/_rels/s0.xml.rels"] = relations("../notesSlides/n.xml")
-        parts["ppt/notesSlides/n.xml"] = (
-            f'<p:notes xmlns:p="p" xmlns:a="a">{more["notes"]}</p:notes>'
-        )
-    return package(parts)
+        parts["ppt/notesSlides/n.xml"] = f'<p:notes xmlns:p="p" xmlns:a="a">{notes}</p:notes>'
+    return package(parts | more)
 
 
 def shape(text: str, kind: str = "body") -> str:
@@ -119,15 +118,76 @@ def test_words_on_two_lines_of_a_slide_are_two():
 
 
 CELL = '<c t="s"><v>0</v></c>'
+TWO_ROWS = make_xlsx(f"<row>{CELL}</row>" * 2, "<si><t>many</t></si>")
 
 
-@pytest.mark.parametrize("limit", ["MAX_CELLS", "MAX_ROWS", "MAX_DOCUMENT_BYTES", "_MAX_ELEMENTS"])
-def test_workbook_beyond_a_limit_is_skipped(monkeypatch, limit):
+@pytest.mark.parametrize(
+    ("module", "limit"),
+    [(office, "MAX_CELLS"), (office, "MAX_ROWS"), (table, "MAX_DOCUMENT_BYTES"),
+     (office, "_MAX_ELEMENTS")],
+)  # fmt: skip
+def test_workbook_beyond_a_limit_is_skipped(monkeypatch, module, limit):
     """Cells, rows, one text in many cells, one row of many elements."""
-    monkeypatch.setattr(office, limit, 50)
+    monkeypatch.setattr(module, limit, 50)
     with pytest.raises(SkipError, match="more than") as caught:
         xlsx_to_text(make_xlsx(f"<row>{CELL * 30}</row>" * 60, "<si><t>many</t></si>"))
     assert caught.value.reason is Reason.TOO_LARGE
+
+
+def test_names_of_columns_are_counted_with_every_row(monkeypatch):
+    """A workbook of a kilobyte would become gigabytes."""
+    monkeypatch.setattr(table, "MAX_DOCUMENT_BYTES", 10_000)
+    rows = f"<row>{CELL}</row>" + "<row><c><v>1</v></c></row>" * 20
+    with pytest.raises(SkipError, match="of text, the limit of a document; split it"):
+        xlsx_to_text(make_xlsx(rows, f"<si><t>{'n' * 1000}</t></si>"))
+
+
+def test_text_in_shapes_within_each_other_is_counted_each_time(monkeypatch):
+    """No program writes such."""
+    monkeypatch.setattr(table, "MAX_DOCUMENT_BYTES", 10_000)
+    nested = "<p:sp>" * 20 + shape("n" * 1000) + "</p:sp>" * 20
+    with pytest.raises(SkipError, match="of text, the limit of a document; split it"):
+        pptx_to_text(make_pptx(nested))
+
+
+def test_a_part_is_read_once(monkeypatch):
+    """However many sheets or slides lead to it."""
+    opened = []
+    each = office._each
+
+    def counted(parts, name, tag):
+        opened.append(name)
+        return each(parts, name, tag)
+
+    monkeypatch.setattr(office, "_each", counted)
+    sheets = '<sheet r:id="r0"/>' * 9
+    book = f"<workbook {_R}><sheets>{sheets}</sheets></workbook>"
+    row = '<row><c t="inlineStr"><is><t>They sing.</t></is></c></row>'
+    assert xlsx_to_text(make_xlsx(row, **{"xl/workbook.xml": book}))[1].count("sing") == 1
+    assert opened.count("xl/worksheets/sheet1.xml") == 1
+    notes = {f"ppt/slides/_rels/s{n}.xml.rels": relations("../notesSlides/n.xml") for n in range(9)}
+    notes["ppt/notesSlides/n.xml"] = f"<p:n xmlns:p='p' xmlns:a='a'>{shape('Slowly.')}</p:n>"
+    slides = make_pptx(*map(shape, "abcdefghi"), **notes)
+    assert pptx_to_text(slides)[1].count("Slowly.") == 1
+    assert opened.count("ppt/notesSlides/n.xml") == 1
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("read", [xlsx_to_text, pptx_to_text, docx_to_text])
+def test_file_with_a_dtd_is_not_read(read, charset):
+    """Its entities would expand; behind a long comment it is one too."""
+    dtd = f"<!--{' ' * 9000}--><!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>"
+    text = f"<?xml version='1.0' encoding='{charset}'?>{dtd}".encode(charset)
+    with pytest.raises(SkipError, match="a part of it has a DTD"):
+        read(package({"any.xml": text}))
+
+
+def test_list_of_too_many_parts_is_not_read(monkeypatch):
+    """Each takes half a kilobyte of memory."""
+    monkeypatch.setattr(office, "MAX_PARTS", 4)
+    monkeypatch.delattr(zipfile, "ZipFile")
+    with pytest.raises(SkipError, match="more than 4 parts"):
+        xlsx_to_text(TWO_ROWS)
 
 
 @pytest.mark.slow

@@ -44,3 +44,15 @@ def test_limits_are_named(monkeypatch):
     monkeypatch.setattr(table, "MAX_ROWS", 1)
     with pytest.raises(SkipError, match="more than 1 rows, the limit of a table; split the file"):
         csv_to_text("a\n1\n2\n")
+
+
+def test_long_names_of_columns_are_counted_with_every_row(monkeypatch):
+    """A file of some kilobytes would become gigabytes: no row is made beyond the limit."""
+    monkeypatch.setattr(table, "MAX_DOCUMENT_BYTES", 10_500)
+    made = []
+    line = table.row_line
+    monkeypatch.setattr(table, "row_line", lambda cells: made.append(1) or line(cells))
+    with pytest.raises(SkipError, match="of text, the limit of a document; split it") as caught:
+        csv_to_text("n" * 1000 + "\n" + "1\n" * 5000)
+    assert caught.value.reason is Reason.TOO_LARGE
+    assert len(made) == 11

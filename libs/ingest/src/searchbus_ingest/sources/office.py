@@ -10,18 +10,22 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import IO, Any
 from xml.etree import ElementTree
+from xml.parsers import expat
 
-from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES
 from searchbus_pages import read_html
 
 from .item import Reason, SkipError
-from .table import MAX_ROWS, row_line
+from .table import MAX_ROWS, Room, row_line
 
 MAX_XML_BYTES = 64 * 1024 * 1024
 """All parts, unpacked."""
+MAX_PARTS = 100_000
+_LISTED = b"PK\x01\x02"
+"""How the entry of each part in the list of them begins."""
 _OLE = b"\xd0\xcf\x11\xe0"
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
@@ -53,18 +57,37 @@ def check_package(body: bytes) -> str | None:
     """The title of a file of Office, where it has one.
 
     Raises:
-        SkipError: its parts unpack to more than the limit.
+        SkipError: it has too many parts, they unpack to more than the limit, or one has a DTD.
     """
+    if body.count(_LISTED) > MAX_PARTS:
+        _beyond(f"{MAX_PARTS:,} parts, the limit of a document")
     with zipfile.ZipFile(io.BytesIO(body)) as parts:
         size_bytes = sum(part.file_size for part in parts.infolist() if is_xml(part.filename))
         if size_bytes > MAX_XML_BYTES:
             limit = f"{MAX_XML_BYTES // 1024 // 1024} MiB"
             problem = f"its parts unpack to more than {limit}, the limit of a document; split it"
             raise SkipError(Reason.TOO_LARGE, problem)
-        if "docProps/core.xml" not in parts.namelist():
+        for name in filter(is_xml, parts.NameToInfo):
+            with parts.open(name) as file:
+                _refuse_dtd(file)
+        if "docProps/core.xml" not in parts.NameToInfo:
             return None
-        # expat itself limits how far entities expand.
         return ElementTree.fromstring(parts.read("docProps/core.xml")).findtext(_TITLE)  # noqa: S314
+
+
+def _refuse_dtd(part: IO[bytes]) -> None:
+    """Raise SkipError where a part has a DTD: its entities expand, and no program writes one."""
+
+    def refuse(*_: object) -> None:
+        raise SkipError(Reason.UNREADABLE, "cannot be read: a part of it has a DTD; save it anew")
+
+    begun: list[object] = []
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = lambda *_: begun.append(_)
+    with suppress(expat.ExpatError):  # a part that nobody may read
+        while not begun and (piece := part.read(_PIECE_BYTES)):
+            parser.Parse(piece)
 
 
 def is_xml(name: str) -> bool:
@@ -81,6 +104,7 @@ _NO_DATE = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
 _MAX_ELEMENTS = 200_000
 """In memory at once."""
 _MAX_DEPTH = 500
+_PIECE_BYTES = 4096
 _MAX_SERIAL = 2_958_465
 """9999-12-31, in days."""
 _COLUMN = re.compile(r"([A-Z]{1,3})\d")
@@ -132,9 +156,13 @@ def _workbook(parts: zipfile.ZipFile) -> str:
     about = (one.get("date1904") for one in root if _tag(one) == "workbookPr")
     sheet = _Sheets(parts, starts_1904=any(stated in ("1", "true") for stated in about))
     lines: list[str] = []
+    read: set[str] = set()
     for entry in (one for one in root.iter() if _tag(one) == "sheet"):
         target = targets.get(entry.get(_RELATION, ""), "")
-        rows = sheet.lines(target) if "/worksheets/" in target else iter(())
+        if "/worksheets/" not in target or target in read:
+            continue
+        read.add(target)
+        rows = sheet.lines(target)
         if first := next(rows, ""):
             lines += [f"# {entry.get('name', 'Sheet')}\n", first, *rows, ""]
     return "\n".join(lines)
@@ -146,9 +174,10 @@ class _Sheets:
     def __init__(self, parts: zipfile.ZipFile, *, starts_1904: bool) -> None:
         self._parts = parts
         self._start = datetime(1904, 1, 1) if starts_1904 else datetime(1899, 12, 30)
-        self._cells = self._rows = self._chars = 0
+        self._cells = self._rows = 0
+        self._room = Room()
         self._shared: list[str] = []
-        if "xl/sharedStrings.xml" in parts.namelist():
+        if "xl/sharedStrings.xml" in parts.NameToInfo:
             self._shared = [_text(one) for one in _each(parts, "xl/sharedStrings.xml", "si")]
         self._dates = _date_styles(parts)
 
@@ -163,7 +192,11 @@ class _Sheets:
             if names is None:
                 names = {column: " ".join(value.split()) for column, value in values.items()}
                 continue
-            cells = [(names.get(column, ""), column, value) for column, value in values.items()]
+            cells = [
+                (self._room.take(names.get(column, "")), column, value)
+                for column, value in values.items()
+                if value
+            ]
             line = row_line(cells)
             self._rows += 1
             if self._rows > MAX_ROWS:
@@ -179,12 +212,7 @@ class _Sheets:
             if self._cells > MAX_CELLS:
                 _beyond(f"{MAX_CELLS:,} cells, the limit of a workbook")
             place = _COLUMN.match(cell.get("r", ""))
-            value = self._value(cell)
-            self._chars += len(value)
-            if self._chars > MAX_DOCUMENT_BYTES:
-                _beyond(
-                    f"{MAX_DOCUMENT_BYTES // 1024 // 1024} MiB of text, the limit of a document"
-                )
+            value = self._room.take(self._value(cell))
             found[_column(place[1]) if place else position] = value
         return found
 
@@ -212,7 +240,7 @@ class _Sheets:
 
 
 def _date_styles(parts: zipfile.ZipFile) -> frozenset[str]:
-    if "xl/styles.xml" not in parts.namelist():
+    if "xl/styles.xml" not in parts.NameToInfo:
         return frozenset()
     root = _root(parts, "xl/styles.xml")
     own = {
@@ -238,21 +266,26 @@ def _presentation(parts: zipfile.ZipFile) -> str:
     if len(slides) > MAX_SLIDES:
         _beyond(f"{MAX_SLIDES:,} slides, the limit of a presentation")
     found: list[str] = []
-    # Each once: a list may name one slide a thousand times.
+    room = Room()
+    read: set[str] = set()
+    # Each once: a list may name one slide a thousand times, and all slides the same notes.
     for number, name in enumerate(dict.fromkeys(slides), 1):
-        title, paragraphs = _slide(_root(parts, name))
+        title, paragraphs = _slide(_root(parts, name), room)
         notes = next((t for t in _targets(parts, name).values() if "/notesSlides/" in t), None)
-        if notes is not None:
-            paragraphs += [text for text in _slide(_root(parts, notes))[1] if not text.isdigit()]
+        if notes is not None and notes not in read:
+            read.add(notes)
+            spoken = _slide(_root(parts, notes), room)[1]
+            paragraphs += [text for text in spoken if not text.isdigit()]
         if title or paragraphs:
             found += [f"# {title or f'Slide {number}'}", *paragraphs]
     return "\n\n".join(found)
 
 
-def _slide(root: ElementTree.Element) -> tuple[str, list[str]]:
+def _slide(root: ElementTree.Element, room: Room) -> tuple[str, list[str]]:
     title, found = "", []
     for shape in (one for one in root.iter() if _tag(one) in ("sp", "tr")):
-        texts = [text for one in shape.iter() if _tag(one) == "p" and (text := _text(one).strip())]
+        paragraphs = (one for one in shape.iter() if _tag(one) == "p")
+        texts = [text for one in paragraphs if (text := room.take(_text(one)).strip())]
         kinds = {one.get("type") for one in shape.iter() if _tag(one) == "ph"}
         if _tag(shape) == "tr":
             found.append(" | ".join(texts))
@@ -267,7 +300,7 @@ def _targets(parts: zipfile.ZipFile, name: str) -> dict[str, str]:
     """Id → name of each part that a part refers to."""
     folder, _, file = name.rpartition("/")
     relations = f"{folder}/_rels/{file}.rels"
-    if relations not in parts.namelist():
+    if relations not in parts.NameToInfo:
         return {}
     return {
         one.get("Id", ""): posixpath.normpath(posixpath.join("/", folder, one.get("Target", "")))[
@@ -289,7 +322,6 @@ def _each(parts: zipfile.ZipFile, name: str, tag: str | None) -> Iterator[Elemen
     with parts.open(name) as file:
         stack: list[Any] = []
         kept = 0
-        # expat itself limits how far entities expand.
         for event, one in ElementTree.iterparse(file, ("start", "end")):  # noqa: S314
             if event == "start":
                 stack.append(one)

@@ -10,6 +10,8 @@ import csv
 import io
 from collections.abc import Iterable
 
+from searchbus_contracts.ingest import MAX_DOCUMENT_BYTES
+
 from .item import Reason, SkipError
 
 MAX_ROWS = 100_000
@@ -17,11 +19,27 @@ _SNIFFED_CHARS = 20_000
 _DELIMITERS = ",;\t|"
 
 
+class Room:
+    """How much text a document may still get: a small file may name one thing a million times."""
+
+    def __init__(self) -> None:
+        self._left_chars = MAX_DOCUMENT_BYTES
+
+    def take(self, text: str) -> str:
+        """The text; raises SkipError where the document has become too large with it."""
+        self._left_chars -= len(text)
+        if self._left_chars < 0:
+            limit = f"{MAX_DOCUMENT_BYTES // 2**20} MiB of text, the limit of a document"
+            raise SkipError(Reason.TOO_LARGE, f"more than {limit}; split it")
+        return text
+
+
 def csv_to_text(text: str) -> str:
     """The rows as lines; empty values are left out.
 
     Raises:
-        SkipError: no rows, more than 100,000, or a field of more than 128 Ki characters.
+        SkipError: no rows, more than 100,000, a field of more than 128 Ki characters, or too much
+            text.
     """
     first, _, rest = text.partition("\n")
     if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
@@ -30,6 +48,7 @@ def csv_to_text(text: str) -> str:
         delimiter = _delimiter(text)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     lines: list[str] = []
+    room = Room()
     try:
         names = [" ".join(name.split()) for name in next(rows, [])]
         for row in rows:
@@ -42,7 +61,7 @@ def csv_to_text(text: str) -> str:
             if len(lines) == MAX_ROWS:
                 problem = f"more than {MAX_ROWS:,} rows, the limit of a table; split the file"
                 raise SkipError(Reason.TOO_LARGE, problem)
-            lines.append(line)
+            lines.append(room.take(line))
     except csv.Error as error:
         problem = f"cannot be read: line {rows.line_num}: {error}"
         raise SkipError(Reason.UNREADABLE, problem) from None
