@@ -224,6 +224,49 @@ async def test_git_that_hangs_is_ended(run, tmp_path, monkeypatch, retrieval):
     await until(has_ended)
 
 
+@pytest.mark.parametrize("stream", ["", " >&2"])
+async def test_git_that_prints_without_end_is_ended(run, tmp_path, monkeypatch, stream):
+    """As for a tree of a few kilobytes that names one folder ten thousand million times."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nyes{stream}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(SourceUnreadableError, match="git init says too much"):
+        await run()
+
+
+async def test_tree_of_too_many_files_is_not_read(run, repository, monkeypatch):
+    """Few objects name very many."""
+    blob = git(repository, "hash-object", "-w", "a.md").strip()
+    row = f"100644 blob {blob}\ta.md\n"
+    for _ in range(4):
+        tree = subprocess.run(
+            ["git", "mktree"], cwd=repository, input=row, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        row = "".join(f"040000 tree {tree}\t{n}\n" for n in range(10))
+    git(
+        repository, "reset", "-q", "--soft", git(repository, "commit-tree", "-m", "t", tree).strip()
+    )
+    monkeypatch.setattr(module, "MAX_FILES", 999)
+    with pytest.raises(SourceUnreadableError, match="more than 999 files; sync a part of it"):
+        await run()
+    monkeypatch.setattr(module, "MAX_LISTING_BYTES", 9_999)
+    with pytest.raises(SourceUnreadableError, match="git ls-tree says too much"):
+        await run()
+
+
+async def test_memory_and_files_of_git_are_limited(run, tmp_path, monkeypatch):
+    """And of all that it starts."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "fatal: $(ulimit -d) $(ulimit -f)" >&2; exit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(SourceUnreadableError, match=f"fatal: {2 * 2**20} {8 * 2**20}"):
+        await run()
+
+
 async def test_home_that_is_damaged_is_made_anew(run, repository, retrieval, tmp_path):
     """It only saves a fetch."""
     await run()
@@ -274,3 +317,13 @@ async def test_old_commits_take_no_space_for_ever(
         packs = list((tmp_path / "home.git").glob("objects/pack/*.pack"))
         assert 1 <= len(packs) <= 3
     assert any("5 songs" in d.text for d in retrieval.documents.values())
+
+
+async def test_packs_of_a_repository_have_a_limit_together(run, repository, tmp_path, monkeypatch):
+    """Large ones are not kept until there are many."""
+    monkeypatch.setattr(module, "MAX_PACK_BYTES", 30_000)
+    for _ in range(9):
+        commit(repository, d_md=os.urandom(9999).hex())  # a pack of 11 KB
+        await run()
+        packs = list((tmp_path / "home.git").glob("objects/pack/*.pack"))
+        assert sum(pack.stat().st_size for pack in packs) < 60_000

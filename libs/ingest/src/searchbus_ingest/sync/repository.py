@@ -14,7 +14,7 @@ import resource
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -32,8 +32,15 @@ FETCH_TIMEOUT_S = 900.0
 READ_TIMEOUT_S = 120.0
 MAX_PACK_BYTES = 4 * 2**30
 """Size of any file that git may write."""
+MEMORY_BYTES = 2 * 2**30
+"""Of each process of git, without the files that it maps."""
 MAX_PACKS = 50
-"""After so many fetches the repository is fetched anew, so that old files take no space."""
+"""After so many fetches the repository is fetched anew, so that old files take no space; or where
+all of them together have more than `MAX_PACK_BYTES`."""
+MAX_FILES = 200_000
+MAX_LISTING_BYTES = 64 * 2**20
+_MAX_SAID_BYTES = 2**20
+_PIECE_BYTES = 2**16
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}")
 _OPTIONS = (
     "core.hooksPath=/dev/null", "credential.helper=", "http.followRedirects=false",
@@ -95,7 +102,12 @@ class RepositorySource:
         if known == stamp:
             raise SourceUnchangedError
         found = SourceListing([], stamp=stamp)
-        listing = await self._git("ls-tree", "-r", "-z", "-l", commit, timeout_s=READ_TIMEOUT_S)
+        listing = await self._git(
+            "ls-tree", "-r", "-z", "-l", commit, timeout_s=READ_TIMEOUT_S,
+            most_bytes=MAX_LISTING_BYTES,
+        )  # fmt: skip
+        if listing.count(b"\0") > MAX_FILES:
+            raise SourceUnreadableError(f"it has more than {MAX_FILES:,} files; sync a part of it")
         for row in filter(None, listing.split(b"\0")):
             about, _, raw = row.partition(b"\t")
             mode, _, blob, size = about.decode().split()
@@ -117,8 +129,9 @@ class RepositorySource:
 
     async def _fetched(self) -> str:
         """The commit, which is in the bare repository now."""
-        packs = sum(1 for _ in self._home.glob("objects/pack/*.pack"))  # one for each fetch
-        if not (self._home / "HEAD").exists() or packs > MAX_PACKS:
+        sizes = [p.stat().st_size for p in self._home.glob("objects/pack/*.pack")]  # one a fetch
+        too_many = len(sizes) > MAX_PACKS or sum(sizes) > MAX_PACK_BYTES
+        if not (self._home / "HEAD").exists() or too_many:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home.mkdir(parents=True)
             await self._git("init", "--bare", "--quiet", "--template=", timeout_s=READ_TIMEOUT_S)
@@ -136,7 +149,10 @@ class RepositorySource:
     async def read(self, entry: SourceEntry, known: str, collection: str) -> AsyncIterator[Item]:
         """See `SyncSource`."""
         try:
-            body = await self._git("cat-file", "blob", entry.stamp, timeout_s=READ_TIMEOUT_S)
+            body = await self._git(
+                "cat-file", "blob", entry.stamp, timeout_s=READ_TIMEOUT_S,
+                most_bytes=MAX_FILE_BYTES,
+            )  # fmt: skip
         except SourceUnreadableError as error:
             yield Item(entry.name, problem=f"cannot be read: {error}")
             return
@@ -156,30 +172,42 @@ class RepositorySource:
         """See `SyncSource`."""
         await self._reader.close()
 
-    async def _git(self, *arguments: str, timeout_s: float) -> bytes:
-        """The output of a command; raises SourceUnreadableError."""
+    async def _git(
+        self, *arguments: str, timeout_s: float, most_bytes: int = _MAX_SAID_BYTES
+    ) -> bytes:
+        """The output of a command; raises SourceUnreadableError, also where there is more of it."""
         options = [part for option in _OPTIONS for part in ("-c", option)]
         try:
             process = await asyncio.create_subprocess_exec(
                 "git", *options, "-C", str(self._home), *arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE, env=self._environment(), start_new_session=True,
-                preexec_fn=_limit_files,
+                preexec_fn=_limit,
             )  # fmt: skip
         except FileNotFoundError:
             raise SourceUnreadableError("git is not installed here; install it") from None
+
+        def end() -> None:
+            with suppress(ProcessLookupError):  # its own group: fetch has children
+                os.killpg(process.pid, signal.SIGKILL)
+
         try:
             async with asyncio.timeout(timeout_s):
-                out, problem = await process.communicate()
+                out, problem = await asyncio.gather(
+                    _read(process.stdout, most_bytes, end),
+                    _read(process.stderr, _MAX_SAID_BYTES, end),
+                )
+                await process.wait()
         except TimeoutError:
             raise SourceUnreadableError(
                 f"git {arguments[0]} took longer than {timeout_s:.0f} s"
             ) from None
         finally:
             if process.returncode is None:
-                with suppress(ProcessLookupError):  # its own group: fetch has children
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+                end()
+                await process.communicate()  # with full pipes it would not end
+        if len(out) > most_bytes or len(problem) > _MAX_SAID_BYTES:
+            raise SourceUnreadableError(f"git {arguments[0]} says too much to be read")
         if process.returncode:
             text = problem.decode("utf-8", "replace").strip()
             if "dubious ownership" in text:
@@ -212,5 +240,20 @@ def _left_out(name: str, mode: str) -> str:
     return ""
 
 
-def _limit_files() -> None:
+async def _read(
+    stream: asyncio.StreamReader | None, most_bytes: int, end: Callable[[], None]
+) -> bytes:
+    """What a process prints, up to its end or to more than `most_bytes`, which end it."""
+    assert stream is not None
+    found = bytearray()
+    while piece := await stream.read(_PIECE_BYTES):
+        if len(found) <= most_bytes:
+            found += piece
+        else:
+            end()
+    return bytes(found)
+
+
+def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_PACK_BYTES, MAX_PACK_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
