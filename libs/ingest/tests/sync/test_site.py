@@ -20,6 +20,7 @@ from searchbus_ingest.sync.source import SourceUnreadableError
 from searchbus_ingest.sync.state import SyncState
 from searchbus_ingest.sync.syncing import Sync
 from searchbus_testing.http import serve
+from searchbus_upstream import HttpReply
 
 from ..conftest import bus_with
 
@@ -446,7 +447,7 @@ async def test_site_that_asks_for_a_pause_gets_it(internet):
     client = SiteClient(internet.url, {}, 0.0)
     with pytest.raises(fetching.PageUnavailableError):
         await client.get(f"{internet.url}/x", max_bytes=100)
-    (next_s,) = client._next_s.values()
+    next_s = client._turns.of("127.0.0.1").next_s
     assert 5 < next_s - asyncio.get_running_loop().time() <= 7
     await client.close()
 
@@ -458,4 +459,118 @@ async def test_unchanged_page_is_an_exception_of_its_own(internet):
     stamp = (await client.get(f"{internet.url}/x", max_bytes=100)).stamp
     with pytest.raises(SourceUnchangedError):
         await client.get(f"{internet.url}/x", max_bytes=100, known=stamp)
+    await client.close()
+
+
+async def test_feed_is_read_up_to_a_number_of_entries(run, internet, retrieval, monkeypatch):
+    """The newest, wherever they stand; those behind them stay as they are."""
+    days = {name: f"0{n} Mar 2026" for n, name in enumerate("abcdef", 1)}
+    internet.files["/feed"] = rss(*(item(n, "Sings.", day) for n, day in days.items()))
+    await run()
+    assert len(retrieval.documents) == 6
+    monkeypatch.setattr(site, "MAX_ENTRIES", 2)
+    internet.files["/feed"] = rss(*(item(n, "Sings. More.", day) for n, day in days.items()))
+    summary = await run(allow_deletes=True)
+    assert (summary.replaced, summary.deleted, len(retrieval.documents)) == (2, 0, 6)
+    assert "4 entries behind the newest 2 are not read" in str(summary.skipped[0])
+    assert {t for t, text in texts(retrieval).items() if "More." in text} == {"e", "f"}
+
+
+async def test_index_of_very_many_sitemaps_is_read_in_part(run, internet, retrieval, monkeypatch):
+    """Each of them may name as many again: they are not even kept."""
+    monkeypatch.setattr(site, "MAX_SITEMAPS", 5)
+    url = internet.url
+    internet.files["/map"] = sitemap(*((f"{url}/i/{n}", "") for n in range(9)), of="sitemap")
+    for n in range(9):
+        names = ((f"{url}/i/{n}/{m}", "") for m in range(9))
+        internet.files[f"/i/{n}"] = sitemap(*names, of="sitemap")
+    summary = await run("/map", allow_deletes=True)
+    assert internet.requests.total() == 7  # with robots.txt
+    assert (summary.failed, summary.documents) == ([], 0)
+
+
+async def test_hosts_that_fail_cost_a_sync_an_hour_together(run, internet, retrieval, monkeypatch):
+    """A feed may name a thousand, each of which takes a minute to fail."""
+    port = internet.url.rpartition(":")[2]
+    routes = {"*.localhost": "127.0.0.1:1"}
+    internet.files["/feed"] = rss(
+        *(item(str(n), link=f"http://{n}.localhost:{port}/") for n in range(9))
+    )
+    assert fetching.MAX_LOST_S == 3600.0
+    monkeypatch.setattr(fetching, "MAX_LOST_S", 0.0)
+    summary = await run(routes=routes)
+    assert "cannot be reached" in str(summary.failed[0])
+    assert all("that failed took 0 minutes" in str(item) for item in summary.failed[1:])
+
+
+async def test_sources_of_a_process_ask_a_host_in_turn(internet, monkeypatch):
+    """One request at a time, and not before the pause of the last one is over."""
+    turns = fetching.Turns()
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    internet.files["/x"] = "<html>x</html>"
+    clients = [SiteClient(internet.url, {}, 60.0, turns) for _ in range(3)]
+    monkeypatch.setattr(fetching.asyncio, "sleep", sleep)
+    get = (client.get(f"{internet.url}/x", max_bytes=100) for client in clients)
+    await asyncio.gather(*get)
+    monkeypatch.undo()
+    assert slept[0] == 0.0
+    assert all(0.0 < seconds <= 60.0 for seconds in slept[1:])
+    assert len(slept) == 3
+    for client in clients:
+        await client.close()
+
+
+async def test_turns_of_hosts_that_are_over_are_forgotten(monkeypatch):
+    """A feed may name thousands."""
+    monkeypatch.setattr(fetching, "_MAX_HOSTS", 2)
+    turns = fetching.Turns()
+    soon = turns.of("soon")
+    soon.next_s = asyncio.get_running_loop().time() + 1e6
+    for name in "abc":
+        turns.of(name)
+    assert turns.of("soon") is soon
+    assert len(turns._hosts) <= 3
+
+
+@pytest.mark.parametrize(("said", "pause_s"), [("7", 7.0), ("nan", 0.0), ("3600", 30.0)])
+async def test_crawl_delay_of_robots_txt_is_kept(internet, said, pause_s):
+    """Up to half a minute, as of a crawl."""
+    internet.files["/x"] = "<html>x</html>"
+    internet.robots = Response(f"User-agent: *\nCrawl-delay: {said}\n")
+    client = SiteClient(internet.url, {}, 0.0)
+    await client.get(f"{internet.url}/x", max_bytes=100, polite=True)
+    left_s = client._turns.of("127.0.0.1").next_s - asyncio.get_running_loop().time()
+    assert pause_s - 5.0 < left_s <= pause_s
+    await client.close()
+
+
+async def test_public_source_reaches_no_host_of_the_allowlist():
+    """Whoever writes it would choose what is read of an intranet, and a search would show it."""
+    routes = {"wiki.corp.example": "127.0.0.1:1", "intranet.example": "127.0.0.1:1"}
+    public = SiteClient("https://blog.example/feed", routes, 0.0)
+    own = SiteClient("https://intranet.example/feed", routes, 0.0)
+    assert not public._is_admitted("http://wiki.corp.example/x")
+    assert own._is_admitted("http://wiki.corp.example/x")
+    for client in (public, own):
+        await client.close()
+
+
+async def test_public_page_does_not_redirect_to_a_host_of_the_allowlist(internet, monkeypatch):
+    """A feed of an intranet may lead to pages of the public web."""
+    client = SiteClient(internet.url, {}, 0.0)
+    reply = HttpReply(302, b"", {"location": f"{internet.url}/x"})
+    asked = []
+
+    async def send(client, request, **limits):
+        asked.append(request.url)
+        return reply
+
+    monkeypatch.setattr(fetching.HttpClient, "send", send)
+    with pytest.raises(fetching.PageUnavailableError, match="out of the public web"):
+        await client.get("http://a.example/", max_bytes=100)
+    assert asked == ["http://a.example/"]
     await client.close()

@@ -12,10 +12,11 @@ import typer
 from typer.testing import CliRunner
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_ingest.sync import sync_command
+from searchbus_ingest.sync import jobs, sync_command
 from searchbus_ingest.sync.jobs import Syncing, read_rows
 from searchbus_ingest.sync.state import check
 from searchbus_ingest.sync.sync_command import _Run
+from searchbus_ingest.sync.syncing import Sync
 from searchbus_testing import until
 
 app = typer.Typer()
@@ -141,6 +142,29 @@ def test_sources_of_a_file_are_synced_once(run, notes, retrieval, tmp_path):
     assert done.exit_code == 2
     assert "nothing: No such file" in done.stderr
     assert "b: 3 stored" in done.stdout
+
+
+def test_source_that_hangs_holds_up_no_other(run, notes, tmp_path, monkeypatch):
+    """And it ends by itself: the reason is printed, and remembered for `searchbus doctor`."""
+    assert jobs.MAX_SYNC_S == 86_400.0
+    sync_once, run_once = Syncing._sync, Sync.run
+
+    async def limited(self, row, *rest):
+        monkeypatch.setattr(jobs, "MAX_SYNC_S", 0.1 if row.name == "a" else 86_400.0)
+        return await sync_once(self, row, *rest)
+
+    async def hanging(self):
+        if self.state.name == "a":
+            await asyncio.Event().wait()
+        return await run_once(self)
+
+    monkeypatch.setattr(Syncing, "_sync", limited)
+    monkeypatch.setattr(Sync, "run", hanging)
+    done = run("--file", write_file(tmp_path, "a", "b"), "--once")
+    assert done.exit_code == 2
+    assert "a: it took longer than 24 hours; the next sync goes on" in done.stderr
+    assert "b: 3 stored" in done.stdout
+    assert "took longer" in check(tmp_path / "data")[2]
 
 
 def test_fault_of_ours_in_one_source_holds_up_no_other(run, notes, tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 Only public addresses are connected to, also behind redirects and links. An address that the
 operator named as the source may be another one, with this port only; so may the hosts of the
-allowlist SEARCHBUS_WEB_ROUTES.
+allowlist SEARCHBUS_WEB_ROUTES, for a source that is of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
 from searchbus_contracts import VERSION
@@ -39,6 +39,12 @@ MAX_PAUSE_S = 120.0
 _DEFAULT_PAUSE_S = 30.0
 MAX_FAILURES = 5
 """Requests in a row that a host may fail; each may take a minute, or two with its pause."""
+MAX_LOST_S = 3600.0
+"""What the requests and pauses of all hosts that failed may take of one sync: a feed may name a
+thousand hosts that do not answer."""
+MAX_DELAY_S = 30.0
+"""The longest Crawl-delay that is kept, as of a crawl; a site that asks for more gets this."""
+_MAX_HOSTS = 1000
 _MAX_ORIGINS = 64
 """Whose robots.txt is kept, as bytes: with hostile rules one takes 70 MB."""
 _MAX_STAMP_CHARS = 1000
@@ -67,26 +73,57 @@ class FetchedPage:
     stamp: str
 
 
+@dataclass(slots=True)
+class _Turn:
+    """The lock is held for a request; the next one may begin at `next_s` of the loop's clock."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next_s: float = 0.0
+
+
+class Turns:
+    """When each host may be asked: one request at a time, of all sources of a process."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, _Turn] = {}
+
+    def of(self, host: str) -> _Turn:
+        """That of a host."""
+        if host not in self._hosts and len(self._hosts) >= _MAX_HOSTS:
+            now_s = asyncio.get_running_loop().time()
+            self._hosts = {
+                name: turn
+                for name, turn in self._hosts.items()
+                if turn.next_s > now_s or turn.lock.locked()
+            }
+        return self._hosts.setdefault(host, _Turn())
+
+
 class SiteClient:
-    """Fetches what belongs to one source, one request at a time.
+    """Fetches what belongs to one source, one request at a time. For one sync.
 
     Args:
         source: its address, as the operator gave it.
         routes: allowlist of hosts, as of `GuardedBackend`.
         pause_s: between two requests to one host.
+        turns: of hosts that other sources ask as well.
     """
 
-    def __init__(self, source: str, routes: Mapping[str, str], pause_s: float) -> None:
+    def __init__(
+        self, source: str, routes: Mapping[str, str], pause_s: float, turns: Turns | None = None
+    ) -> None:
         parts = urlsplit(source)
         host = (parts.hostname or "").rstrip(".")
         admitted = dict(routes)
         if not is_public_host(host):
             admitted[host] = f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-        self._backend = GuardedBackend(routes=admitted)
+        # Whoever writes a public source names no host of the allowlist.
+        self._backend = GuardedBackend(routes=admitted).for_page(host)
         self._client = HttpClient("sync", backend=self._backend)
         self._pause_s = pause_s
-        self._next_s: dict[str, float] = {}
+        self._turns = turns or Turns()
         self._failures: Counter[str] = Counter()
+        self._lost_s = 0.0
         self._robots: dict[str, bytes | str] = {}
         """By origin; or why it cannot be read."""
 
@@ -111,30 +148,34 @@ class SiteClient:
         cookies = Cookies()  # some pages redirect to themselves until theirs comes back
         for _ in range(MAX_REDIRECTS + 1):
             self._require_allowed(url)
-            if polite:
-                await self._require_polite(url)
-            reply = await self._send(url, known, max_bytes, cookies, cut)
+            delay_s = await self._polite_delay_s(url) if polite else 0.0
+            reply = await self._send(url, known, max_bytes, cookies, cut, delay_s)
             location = reply.headers.get("location", "")
             if reply.status in _REDIRECTS and location:
                 target = _joined(url, location)
                 if url.startswith("https:") and target.startswith("http:"):
                     raise PageUnavailableError("it redirects from https to http")
+                if self._is_admitted(target) and not self._is_admitted(url):
+                    raise PageUnavailableError("it redirects out of the public web", 403)
                 url = target
             else:
                 return _page(url, reply, known)
         raise PageUnavailableError(f"it redirects more than {MAX_REDIRECTS} times")
 
-    def _require_allowed(self, url: str) -> None:
+    def _is_admitted(self, url: str) -> bool:
+        """Whether the operator named its host."""
         try:
             host = urlsplit(url).hostname or ""
         except ValueError:
-            host = ""
-        if url.startswith(("http://", "https://")) and self._backend.allows_host(host):
-            return
-        if not is_public_url(url):
+            return False
+        return url.startswith(("http://", "https://")) and self._backend.allows_host(host)
+
+    def _require_allowed(self, url: str) -> None:
+        if not self._is_admitted(url) and not is_public_url(url):
             raise PageUnavailableError("its address is not of the public web", 403)
 
-    async def _require_polite(self, url: str) -> None:
+    async def _polite_delay_s(self, url: str) -> float:
+        """The Crawl-delay; raises PageUnavailableError where robots.txt forbids the page."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if origin not in self._robots:
@@ -150,6 +191,8 @@ class SiteClient:
             raise PageUnavailableError(f"the site's robots.txt: {error}") from None
         if not robots.can_fetch(url, TOKEN):
             raise PageUnavailableError("the site's robots.txt asks not to fetch it", 403)
+        delay_s = robots.crawl_delay(TOKEN) or 0.0
+        return min(delay_s, MAX_DELAY_S) if delay_s > 0 else 0.0  # it may be `nan`
 
     async def _rules(self, origin: str) -> bytes | str:
         try:
@@ -161,37 +204,46 @@ class SiteClient:
         return page.body
 
     async def _send(
-        self, url: str, known: str, max_bytes: int, cookies: Cookies, cut: bool
+        self, url: str, known: str, max_bytes: int, cookies: Cookies, cut: bool, delay_s: float
     ) -> HttpReply:
-        host = urlsplit(url).netloc
-        if self._failures[host] >= MAX_FAILURES:
-            raise PageUnavailableError(f"its host failed {MAX_FAILURES} requests in a row")
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._next_s.get(host, 0.0) - loop.time()))
+        host = urlsplit(url).hostname or ""
+        turn, loop = self._turns.of(host), asyncio.get_running_loop()
         etag, mark, modified = known.partition("\n")
         validators = {"If-None-Match": etag, "If-Modified-Since": modified} if mark else {}
         headers = {"User-Agent": USER_AGENT} | {k: v for k, v in validators.items() if v}
-        try:
-            reply = await self._client.send(
-                HttpRequest("GET", url, headers=headers, cookies=cookies, cut=cut),
-                timeout_s=TIMEOUT_S, max_bytes=max_bytes,
-            )  # fmt: skip
-        except UpstreamTimeoutError as error:
-            self._failures[host] += 1
-            raise PageUnavailableError(str(error)) from None
-        except UpstreamUnreachableError as error:
-            if error.kind == "address":
-                raise PageUnavailableError("its address is not of the public web", 403) from None
-            self._failures[host] += error.kind in ("connection", "dns", "tls")
-            raise PageUnavailableError(f"it cannot be reached: {error}") from None
-        finally:
-            self._next_s[host] = loop.time() + self._pause_s
-        failed = reply.status in (429, 503)
-        self._failures[host] = self._failures[host] + 1 if failed else 0
-        if failed:
-            pause_s = min(MAX_PAUSE_S, retry_after_s(reply.headers) or _DEFAULT_PAUSE_S)
-            self._next_s[host] = loop.time() + max(self._pause_s, pause_s)
-        return reply
+        async with turn.lock:
+            failures = self._failures[host]
+            if failures >= MAX_FAILURES:
+                raise PageUnavailableError(f"its host failed {MAX_FAILURES} requests in a row")
+            if self._lost_s > MAX_LOST_S:
+                minutes = f"{MAX_LOST_S / 60:.0f} minutes"
+                raise PageUnavailableError(f"requests of this sync that failed took {minutes}")
+            await asyncio.sleep(max(0.0, turn.next_s - loop.time()))
+            begun_s, pause_s = loop.time(), max(self._pause_s, delay_s)
+            try:
+                reply = await self._client.send(
+                    HttpRequest("GET", url, headers=headers, cookies=cookies, cut=cut),
+                    timeout_s=TIMEOUT_S, max_bytes=max_bytes,
+                )  # fmt: skip
+                refused = reply.status in (429, 503)
+                self._failures[host] = failures + 1 if refused else 0
+                if refused:
+                    asked_s = retry_after_s(reply.headers) or _DEFAULT_PAUSE_S
+                    pause_s = max(pause_s, min(MAX_PAUSE_S, asked_s))
+                return reply
+            except UpstreamTimeoutError as error:
+                self._failures[host] += 1
+                raise PageUnavailableError(str(error)) from None
+            except UpstreamUnreachableError as error:
+                if error.kind == "address":
+                    problem = "its address is not of the public web"
+                    raise PageUnavailableError(problem, 403) from None
+                self._failures[host] += error.kind in ("connection", "dns", "tls")
+                raise PageUnavailableError(f"it cannot be reached: {error}") from None
+            finally:
+                turn.next_s = loop.time() + pause_s
+                if self._failures[host] > failures:
+                    self._lost_s += turn.next_s - begun_s
 
 
 def _page(url: str, reply: HttpReply, known: str) -> FetchedPage:

@@ -12,6 +12,7 @@ An address is a folder or file, a folder with `.git`, `git+https://…`, `feed+h
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -30,14 +31,16 @@ from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import expanded
 
 from ..sending import Summary
-from ..sources.fetching import SiteClient
+from ..sources.fetching import SiteClient, Turns
 from .repository import RepositorySource
 from .site import Kind, SiteSource
-from .source import FolderSource, SyncSource
+from .source import FolderSource, SourceUnreadableError, SyncSource
 from .state import SyncState, claimed, read_state, state_path, write_state
 from .syncing import Sync, SyncSummary
 
 MAX_SOURCES = 1000
+MAX_SYNC_S = 24 * 3600.0
+"""For one sync of one source: 50,000 pages take 14 hours, at one request a second."""
 LEAST_EVERY_S, MOST_EVERY_S = 10.0, 30 * 86400.0
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _KINDS = ("folder", "git", "feed", "sitemap")
@@ -144,6 +147,7 @@ class Syncing:
         self._base = base
         self._pause_s = pause_s
         self._allow_deletes = allow_deletes
+        self._turns = Turns()
 
     def due_s(self, row: SourceRow) -> float:
         """Seconds until the next sync is due; 0 after one that was interrupted or failed."""
@@ -186,11 +190,18 @@ class Syncing:
     ) -> SyncSummary:
         source = self._open(row, path.with_suffix(".git"))
         try:
-            async with open_bus(self._data, "searchbus-sync") as bus:
-                return await Sync(
-                    bus, source, state, path=path, allow_deletes=self._allow_deletes,
-                    on_progress=on_progress,
-                ).run()  # fmt: skip
+            async with asyncio.timeout(MAX_SYNC_S) as limit:
+                async with open_bus(self._data, "searchbus-sync") as bus:
+                    return await Sync(
+                        bus, source, state, path=path, allow_deletes=self._allow_deletes,
+                        on_progress=on_progress,
+                    ).run()  # fmt: skip
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            hours = f"{MAX_SYNC_S / 3600:.0f} hours"
+            problem = f"it took longer than {hours}; the next sync goes on"
+            raise SourceUnreadableError(problem) from None
         finally:
             await source.close()
 
@@ -201,7 +212,7 @@ class Syncing:
         if kind == "git":
             address, _, branch = target.partition("#")
             return RepositorySource(address, branch, home, row.include)
-        client = SiteClient(target, self._routes(), self._pause_s)
+        client = SiteClient(target, self._routes(), self._pause_s, self._turns)
         return SiteSource(target, cast(Kind, kind), client)
 
     def _routes(self) -> Mapping[str, str]:

@@ -30,6 +30,8 @@ MAX_LISTING_BYTES = 50 * 2**20
 MAX_PAGE_BYTES = 16 * 2**20
 MAX_PAGES = 50_000
 MAX_SITEMAPS = 200
+MAX_ENTRIES = 5000
+"""Of a feed, the newest: the page of each may have to be fetched."""
 _FAILED_MAPS = 3
 """After so many the rest is not tried: each may take a minute."""
 _HEAD_BYTES = 4096
@@ -92,28 +94,31 @@ class SiteSource:
 
     async def _of_map(self, first: Sitemap) -> SourceListing:
         found = SourceListing([])
-        pages = dict(first.pages)
-        known = {self._url}
-        waiting = first.sitemaps
-        if first.cut:
-            found.partial = _CUT
-        failed = read = 0
-        while waiting := [one for one in dict.fromkeys(waiting) if one not in known]:
-            known.add(url := waiting.pop())
-            read += 1
-            if read > MAX_SITEMAPS or failed == _FAILED_MAPS or len(pages) > MAX_PAGES:
+        pages: dict[str, str] = {}
+        waiting: list[str] = []
+        known, failed = {self._url}, 0
+
+        def take(one: Sitemap) -> None:
+            if one.cut:
+                found.partial = _CUT
+            pages.update(one.pages)
+            new = [url for url in dict.fromkeys(one.sitemaps) if url not in known]
+            admitted = new[: MAX_SITEMAPS + 1 - len(known)]
+            if len(admitted) < len(new):
                 found.partial = found.partial or f"more than {MAX_SITEMAPS} sitemaps"
-                break
+            known.update(admitted)
+            waiting.extend(admitted)
+
+        take(first)
+        while waiting and failed < _FAILED_MAPS and len(pages) <= MAX_PAGES:
+            url = waiting.pop()
             try:
-                inner = await self._map(url)
+                take(await self._map(url))
             except PageUnavailableError as error:
                 found.partial = f"{url}: {error}"
                 failed += 1
-                continue
-            if inner.cut:
-                found.partial = _CUT
-            pages |= dict(inner.pages)
-            waiting += inner.sitemaps
+        if waiting:
+            found.partial = found.partial or "not all of its sitemaps are read"
         host = _host(self._url)
         own = [url for url in pages if _host(url) == host]
         if len(own) < len(pages):
@@ -167,6 +172,14 @@ def _is_sitemap(head: bytes) -> bool:
 
 def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
     found = SourceListing([], stamp=page.stamp)
+    if len(feed) > MAX_ENTRIES:
+        problem = (
+            f"{len(feed) - MAX_ENTRIES} entries behind the newest {MAX_ENTRIES:,} are not read"
+        )
+        found.skipped.append(
+            Item(page.url, problem=problem, reason=Reason.TOO_LARGE, left_out=True)
+        )
+        feed = sorted(feed, key=lambda entry: entry.day, reverse=True)[:MAX_ENTRIES]
     for one in {entry.key: entry for entry in reversed(feed)}.values():
         parts = map(str, one[:-1])  # some feeds call every entry changed each time
         stamp = sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]

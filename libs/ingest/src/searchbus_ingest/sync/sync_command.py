@@ -148,11 +148,11 @@ class _Run:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def once(self, rows: list[SourceRow] | tuple[SourceRow, ...], *, progress: bool) -> None:
-        """Sync each source once."""
-        for row in rows:
-            report = ProgressReport() if progress else None
-            with quiet_libraries(), report or nullcontext():
-                await self._one(row, report.show if report else lambda summary: None)
+        """Sync each source once; `progress` is shown of a single one."""
+        report = ProgressReport() if progress else None
+        with quiet_libraries(), report or nullcontext():
+            show = report.show if report else lambda summary: None
+            await asyncio.gather(*(self._one(row, show) for row in rows))
 
     async def keep(
         self, read: Callable[[], tuple[SourceRow, ...]], file: Path | None, folder: Path, *,
@@ -194,14 +194,17 @@ class _Run:
     async def _schedule(self, row: SourceRow) -> None:
         await asyncio.sleep(self._syncing.due_s(row))
         while True:
-            async with self._slots:
-                ok = await self._one(row)
+            ok = await self._one(row)
             every_s = seconds_of(row.every)
             await asyncio.sleep(every_s if ok else min(every_s, AFTER_FAILURE_S))
 
     async def _one(
         self, row: SourceRow, on_progress: Callable[[Summary], None] = lambda summary: None
     ) -> bool:
+        async with self._slots:
+            return await self._run(row, on_progress)
+
+    async def _run(self, row: SourceRow, on_progress: Callable[[Summary], None]) -> bool:
         started_s = time.monotonic()
         try:
             summary = await self._syncing.run(row, on_progress)
