@@ -15,12 +15,13 @@ from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_testing import until
-from searchbus_upstream import SharedCache
+from searchbus_upstream import GuardedBackend, HttpReply, SharedCache
 from searchbus_web.extraction.extractor import ExtractedPage, Extractor, start_of
-from searchbus_web.extraction.fetching import FetchError
+from searchbus_web.extraction.fetching import Fetcher, FetchError
 from searchbus_web.extraction.fitting import envelope, fit
 from searchbus_web.extraction.outline import part_of
 from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
+from searchbus_web.extraction.scripts import BrowserService, RanScripts
 
 
 class FakeFetcher:
@@ -320,3 +321,29 @@ def test_failed_pages_have_no_offsets():
     """Their message stays."""
     (item,) = fit([ExtractedPage("http://a", "", "http_404", "Gone.")], 1000)
     assert encode(item) == b'{"url":"http://a","content":"","status":"http_404","message":"Gone."}'
+
+
+async def test_scripts_of_a_public_page_lead_to_no_host_of_the_allowlist(monkeypatch):
+    """The browser would reach all such hosts then."""
+    sent = []
+
+    async def send(request, **_):
+        sent.append(request.url)
+        return HttpReply(200, b"<p>x", {"content-type": "text/html"})
+
+    async def run(page, left_s):
+        return RanScripts(None, moved_to="http://wiki.corp.example/x")
+
+    async def read(page, *, caller=""):
+        return PageText("x", by_scripts=True)
+
+    fetcher = Fetcher(GuardedBackend(routes={"*.corp.example": "10.0.0.7:80"}))
+    monkeypatch.setattr(fetcher._client, "send", send)
+    pool, scripts = FakePool(), BrowserService(None)
+    monkeypatch.setattr(pool, "read", read)
+    monkeypatch.setattr(scripts, "run", run)
+    extractor = Extractor(fetcher, pool, SharedCache(), scripts=scripts)
+    with pytest.raises(FetchError) as caught:
+        await extractor._read("http://a.org/", 60.0, "", None)
+    assert caught.value.status == "blocked_by_policy"
+    assert sent == ["http://a.org/"]

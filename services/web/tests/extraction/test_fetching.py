@@ -74,6 +74,20 @@ async def test_redirects_are_followed_and_checked():
     assert len(client.sent) == 3
 
 
+async def test_public_page_redirects_to_no_host_of_the_allowlist():
+    """Strangers would choose what is read there; a page of the allowlist may lead to another."""
+    routes = {"*.corp.example": "10.0.0.7:80"}
+    fetcher, client = fetcher_of({
+        "http://a.org/1": HttpReply(302, b"", {"location": "http://wiki.corp.example/x"}),
+        "http://b.corp.example/": HttpReply(302, b"", {"location": "http://wiki.corp.example/x"}),
+        "http://wiki.corp.example/x": HttpReply(200, b"<p>x", HTML),
+    }, routes=routes)  # fmt: skip
+    assert await status_of(fetcher, "http://a.org/1") == "blocked_by_policy"
+    assert client.sent == ["http://a.org/1"]
+    page = await fetcher.fetch("http://b.corp.example/", timeout_s=60.0)
+    assert page.url == "http://wiki.corp.example/x"
+
+
 async def test_redirects_have_the_cookies_of_their_own_chain():
     """Some pages redirect to themselves until theirs comes back; the next caller's has none."""
     fetcher, client = fetcher_of({})

@@ -235,6 +235,7 @@ class Extractor:
                     return ran.page, rendered, ran.note
             if not ran.moved_to:
                 return page, text, ran.note
+            self.fetcher.check_step(page.url, ran.moved_to)
             url = ran.moved_to
         raise FetchError("too_many_redirects", "Its scripts lead to one address after another.")
 

@@ -236,6 +236,7 @@ class Fetcher:
             target = _redirect_target(url, location)
             if url.startswith("https:") and target.startswith("http:"):
                 raise FetchError("blocked_by_policy", "It redirects from https to http.")
+            self.check_step(url, target)
             url = target
         raise FetchError("too_many_redirects", f"It redirects more than {MAX_REDIRECTS} times.")
 
@@ -246,6 +247,13 @@ class Fetcher:
     def is_operators(self, url: str) -> bool:
         """Whether the operator's allowlist names the host of a URL."""
         return self._backend.allows_host(HttpRequest("GET", url).host)
+
+    def check_step(self, url: str, target: str) -> None:
+        """Raise FetchError where a page may not lead to an address, by a redirect or its scripts:
+        strangers would choose what is read of the hosts of the allowlist."""
+        self._require_allowed(target)
+        if self.is_operators(target) and not self.is_operators(url):
+            raise FetchError("blocked_by_policy", "It leads out of the public web.")
 
     def _require_allowed(self, url: str) -> None:
         try:
