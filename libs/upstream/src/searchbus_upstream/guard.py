@@ -29,7 +29,8 @@ _MAX_ADDRESSES = 4
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
-_lookups = ThreadPoolExecutor(32, "lookup")
+_lookups = ThreadPoolExecutor(256, "lookup")
+"""A thread starts when it is needed. With so many, 64 sites must be silent at once to stop all."""
 _OF_ONE_SITE = 4
 """Lookups at once below one domain, whose name servers may not answer."""
 _sites: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
