@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from searchbus_ingest.sources.files import read_files
 from searchbus_ingest.sources.item import Reason, SkipError
+from searchbus_ingest.sources.reading import Reader
 from searchbus_ingest.sources.walk import find_files, open_regular, read_regular
 
 SUFFIXES = frozenset({".md"})
@@ -171,3 +173,47 @@ def test_names_that_are_not_utf_8_are_skipped_with_what_they_are(tmp_path):
     assert found.pop("a.md") is None
     (skipped,) = found.values()
     assert "its name is not UTF-8; rename it" in str(skipped)
+
+
+@pytest.mark.parametrize("name", ["a.md", "b/a.md", "a.jsonl"])
+async def test_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path, name):
+    """Or its folder did, after it was found: whoever writes there would choose what is read."""
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    for base in (folder, outside):
+        (base / "b").mkdir(parents=True)
+        (base / name).write_text('{"id": 1, "text": "A secret."}')
+    found = list(find_files(folder, SUFFIXES | {".jsonl"}))
+    swapped = folder / name.partition("/")[0]
+    swapped.rename(tmp_path / "away")
+    swapped.symlink_to(outside / swapped.name)
+    (item,) = [item async for item in read_files(found, "c", Reader())]
+    assert (item.document, item.reason) == (None, Reason.OUTSIDE)
+
+
+async def test_file_that_was_a_link_while_it_was_opened_is_not_read(tmp_path, monkeypatch):
+    """It may be the file that was found again before anybody looks."""
+    folder, path = tmp_path / "folder", tmp_path / "folder" / "a.md"
+    folder.mkdir()
+    path.write_text("They sing.")
+    (tmp_path / "secret").write_text("A secret.")
+    (found,) = find_files(folder, SUFFIXES)
+    opener = os.open
+    monkeypatch.setattr(os, "open", lambda _, flags: opener(tmp_path / "secret", flags))
+    with pytest.raises(SkipError, match="out of the folder"):
+        read_regular(found.path, max_bytes=LIMIT_BYTES, root=found.root)
+
+
+def test_folders_may_be_nested_deeply(tmp_path):
+    """Deeper than Python's stack."""
+    folders = [tmp_path / ("d/" * depth) for depth in range(1, 1_201)]
+    for folder in folders:
+        folder.mkdir()
+    file = folders[-1] / "a.md"
+    file.write_text("They sing.")
+    try:
+        (found,) = find_files(tmp_path, SUFFIXES)
+        assert (found.name.count("/"), found.skipped) == (1_200, None)
+    finally:  # what removes temporary folders recurses
+        file.unlink()
+        for folder in reversed(folders):
+            folder.rmdir()

@@ -35,7 +35,7 @@ async def read_files(
         if file.skipped is not None:
             yield file.skipped
         elif file.path.suffix.lower() in LINES:
-            async for item in in_thread(read_jsonl(file.path, collection)):
+            async for item in in_thread(read_jsonl(file.path, collection, file.root)):
                 yield item
         else:
             async for item in _read_file(file, collection, reader, url):
@@ -65,7 +65,8 @@ async def _read_file(
 
 def _load(file: FoundFile, collection: str, url: str | None) -> Item | list[Any] | bytes:
     """Its document or records; its bytes where a process is to parse them."""
-    body, suffix = read_regular(file.path, max_bytes=MAX_FILE_BYTES), file.path.suffix.lower()
+    body = read_regular(file.path, max_bytes=MAX_FILE_BYTES, root=file.root)
+    suffix = file.path.suffix.lower()
     if suffix in PARSED:
         return body
     content = read_content(body, suffix)

@@ -80,10 +80,10 @@ _SAMPLE_BYTES = 200_000
 _NOT_DECODED = re.compile("[\ud800-\udfff]")
 
 
-def read_jsonl(path: Path, collection: str) -> Iterator[Item]:
-    """Every line of the file as an item, in order."""
+def read_jsonl(path: Path, collection: str, root: Path | None = None) -> Iterator[Item]:
+    """Every line of the file as an item, in order; `root` as of `open_regular`."""
     try:
-        with open_regular(path, max_bytes=None) as file:
+        with open_regular(path, max_bytes=None, root=root) as file:
             charset = _charset(file)
             for number, line in enumerate(_lines(file, charset), 1):
                 if line and not line.isspace():

@@ -16,14 +16,18 @@ from .item import Item, Reason, SkipError
 
 
 @contextmanager
-def open_regular(path: Path, *, max_bytes: int | None) -> Iterator[BinaryIO]:
+def open_regular(
+    path: Path, *, max_bytes: int | None, root: Path | None = None
+) -> Iterator[BinaryIO]:
     """Open a regular file.
 
     Args:
         max_bytes: `None` for a reader that takes one line at a time.
+        root: resolved; the file must be below it, wherever a link has led to since it was found.
 
     Raises:
-        SkipError: not a regular file, too large, gone, or changed until the end of the block.
+        SkipError: not a regular file, too large, gone, outside, or changed until the end of the
+            block.
         OSError: it cannot be read.
     """
     try:
@@ -34,6 +38,8 @@ def open_regular(path: Path, *, max_bytes: int | None) -> Iterator[BinaryIO]:
         before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
             raise SkipError(Reason.NOT_REGULAR, f"{kind_of(before.st_mode)}, not a regular file")
+        if root is not None and not _is_below(root, path, before):
+            raise SkipError(Reason.OUTSIDE, _OUTSIDE)
         if max_bytes is not None and before.st_size > max_bytes:
             raise SkipError(Reason.TOO_LARGE, _too_large(max_bytes))
         yield file
@@ -42,9 +48,15 @@ def open_regular(path: Path, *, max_bytes: int | None) -> Iterator[BinaryIO]:
         raise SkipError(Reason.CHANGED, "changed while it was read; run the ingest again")
 
 
-def read_regular(path: Path, *, max_bytes: int) -> bytes:
+def _is_below(root: Path, path: Path, opened: os.stat_result) -> bool:
+    """Whether the file that was opened by a path lies below the root."""
+    found = path.resolve()
+    return found.is_relative_to(root) and os.path.samestat(found.stat(), opened)
+
+
+def read_regular(path: Path, *, max_bytes: int, root: Path | None = None) -> bytes:
     """The whole content of a regular file; raises SkipError, OSError as `open_regular`."""
-    with open_regular(path, max_bytes=max_bytes) as file:
+    with open_regular(path, max_bytes=max_bytes, root=root) as file:
         body = file.read(max_bytes + 1)
         if len(body) > max_bytes:  # files of /proc have no size
             raise SkipError(Reason.TOO_LARGE, _too_large(max_bytes))
@@ -74,6 +86,7 @@ def _too_large(max_bytes: int) -> str:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 """They stand for bytes of a name that are not UTF-8."""
 _GENERATED = frozenset({"node_modules", "__pycache__"})
+_OUTSIDE = "the link leads out of the folder; ingest what it leads to, or copy it"
 _REMEDIES = {
     **dict.fromkeys((".xls", ".ods", ".numbers"), "save it as .xlsx"),
     **dict.fromkeys((".doc", ".odt", ".rtf", ".pages"), "save it as .docx"),
@@ -84,11 +97,13 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to read, or why it is not read; `name` is its path below the folder."""
+    """A file to read, or why it is not read; `name` is its path below the folder, whose resolved
+    path is `root`; a file that was named itself has none."""
 
     name: str
     path: Path
     skipped: Item | None = None
+    root: Path | None = None
 
 
 def find_files(
@@ -105,7 +120,7 @@ def find_files(
         yield FoundFile(path.name, path, _unsupported(path.name, suffixes))
         return
     root = path.resolve()
-    for name in _walk(path, ""):
+    for name in _walk(path):
         if isinstance(name, Item):
             if not include or not name.left_out:
                 yield FoundFile(name.origin, path / name.origin, name)
@@ -115,7 +130,7 @@ def find_files(
         skipped = _special(root, path / name, name)
         if skipped is None:
             skipped = _unsupported(name, suffixes, left_out=not include)
-        yield FoundFile(name, path / name, skipped)
+        yield FoundFile(name, path / name, skipped, root)
 
 
 def is_included(name: str, include: tuple[str, ...]) -> bool:
@@ -123,30 +138,32 @@ def is_included(name: str, include: tuple[str, ...]) -> bool:
     return not include or any(_matches(name.split("/"), p.split("/")) for p in include)
 
 
-def _walk(root: Path, below: str) -> Iterator[str | Item]:
+def _walk(root: Path) -> Iterator[str | Item]:
     """Names of files; an item for what is hidden, generated, or a folder that cannot be listed."""
-    try:
-        with os.scandir(root / below) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError as error:
-        problem = f"cannot be listed: {error.strerror}"
-        yield Item(below or str(root), problem=problem, reason=Reason.NOT_LISTED)
-        return
-    folders = []
-    for entry in entries:
-        name = f"{below}{entry.name}"
-        if _SURROGATES.search(entry.name):  # what the bus carries is UTF-8
-            shown = name.encode("utf-8", "replace").decode()
-            yield Item(shown, problem="cannot be read: its name is not UTF-8; rename it")
-        elif entry.name.startswith(".") or entry.name in _GENERATED:
-            problem = "hidden files and generated folders are not read"
-            yield Item(name, problem=problem, reason=Reason.HIDDEN, left_out=True)
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(name)
-        else:
-            yield name
-    for name in folders:
-        yield from _walk(root, f"{name}/")
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(root / below) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            problem = f"cannot be listed: {error.strerror}"
+            yield Item(below or str(root), problem=problem, reason=Reason.NOT_LISTED)
+            continue
+        folders = []
+        for entry in entries:
+            name = f"{below}{entry.name}"
+            if _SURROGATES.search(entry.name):  # what the bus carries is UTF-8
+                shown = name.encode("utf-8", "replace").decode()
+                yield Item(shown, problem="cannot be read: its name is not UTF-8; rename it")
+            elif entry.name.startswith(".") or entry.name in _GENERATED:
+                problem = "hidden files and generated folders are not read"
+                yield Item(name, problem=problem, reason=Reason.HIDDEN, left_out=True)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(f"{name}/")
+            else:
+                yield name
+        waiting += reversed(folders)
 
 
 def _special(root: Path, path: Path, name: str) -> Item | None:
@@ -156,9 +173,8 @@ def _special(root: Path, path: Path, name: str) -> Item | None:
     except (OSError, RuntimeError) as error:  # RuntimeError: links that form a circle
         reason = error.strerror if isinstance(error, OSError) else "the link leads to itself"
         return Item(name, problem=f"cannot be read: {reason}")
-    if path.is_symlink() and not target.is_relative_to(root):
-        problem = "the link leads out of the folder; ingest what it leads to, or copy it"
-        return Item(name, problem=problem, reason=Reason.OUTSIDE)
+    if not target.is_relative_to(root):
+        return Item(name, problem=_OUTSIDE, reason=Reason.OUTSIDE)
     if stat.S_ISDIR(mode):
         problem = "a link to a folder; its files are read at their own place"
         return Item(name, problem=problem, reason=Reason.NOT_REGULAR, left_out=True)
