@@ -30,7 +30,7 @@ _DRAWN = frozenset(
 _NEST_IN_DRAWINGS = frozenset(
     "area base col input link param source track wbr td th tr thead tbody tfoot colgroup".split()
 )
-"""Of those that the next one closes, what ends no drawing or formula; these nest there."""
+"""Those of them that end no drawing or formula, and nest in it."""
 _NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "button", "select",
             "textarea"]  # fmt: skip
 _SURROUNDING = ("nav", "header", "footer", "aside")

@@ -33,7 +33,7 @@ READ_TIMEOUT_S = 120.0
 MAX_PACK_BYTES = 4 * 2**30
 """Size of any file that git may write."""
 MEMORY_BYTES = 2 * 2**30
-"""Of each process of git, without the files that it maps."""
+"""What each process of git may have, without the files that it maps."""
 MAX_PACKS = 50
 """After so many fetches the repository is fetched anew, so that old files take no space; or where
 all of them together have more than `MAX_PACK_BYTES`."""

@@ -31,7 +31,7 @@ MAX_PAGE_BYTES = 16 * 2**20
 MAX_PAGES = 50_000
 MAX_SITEMAPS = 200
 MAX_ENTRIES = 5000
-"""Of a feed, the newest: the page of each may have to be fetched."""
+"""The newest of a feed: the page of each may have to be fetched."""
 _FAILED_MAPS = 3
 """After so many the rest is not tried: each may take a minute."""
 _HEAD_BYTES = 4096
