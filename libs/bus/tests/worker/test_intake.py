@@ -185,6 +185,18 @@ async def test_a_caller_who_waits_for_its_share_holds_nobody_up(transport, patie
     await until(lambda: slots.started == list("abcdefgh1i"))
 
 
+async def test_all_start_whose_callers_may_have_the_free_slots(transport, patient):
+    """The end of one request may leave room for two that wait."""
+    slots = Slots(transport, max_in_flight=10)
+    await slots.ask(*"abcde", **ANN)
+    await slots.ask(*"1234", **BOB)
+    await slots.ask("f", **ANN)
+    await slots.ask("5", **BOB)
+    assert slots.admission.waiting == 2
+    slots.end("1")
+    await until(lambda: slots.started == list("abcde1234f5"))
+
+
 async def test_one_caller_leaves_places_in_the_queue_to_others(transport, patient):
     """They would be refused where all slots are taken."""
     slots = Slots(transport, max_in_flight=1, max_waiting=10)

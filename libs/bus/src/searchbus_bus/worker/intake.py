@@ -264,8 +264,8 @@ class Admission:
             self._background.start(self._replies.fail(held.message, fault))
         elif task.exception() is not None:
             log.error("a request ended without a reply", exc_info=task.exception())
-        # The first whose caller may have one more: who waits for their share hold nobody up.
-        if (following := next(filter(self._may_start, self._waiting), None)) is not None:
+        # Whoever may start now: those who wait for their share hold nobody up.
+        while (following := next(filter(self._may_start, self._waiting), None)) is not None:
             self._stop_waiting(following)
             self._start(following)
 
