@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import resource
@@ -97,6 +98,45 @@ async def test_child_has_no_settings_and_imports_nothing_of_the_current_folder(c
     """Parsers of hostile input get no keys; a folder of documents may have a struct.py."""
     names = (await child.ask(b"environment", 60.0)).decode().split()
     assert {*names} <= {"PATH", "LANG", "PYTHONPATH", "LC_CTYPE"}
+
+
+class Dying:
+    """A process that takes long to end once it is killed."""
+
+    returncode = None
+
+    def __init__(self) -> None:
+        self.stdin, self.stdout = self, asyncio.StreamReader()
+        self.killed, self.gone = asyncio.Event(), asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        """Takes what it is asked."""
+
+    async def drain(self) -> None:
+        """It has room."""
+
+    def kill(self) -> None:
+        self.killed.set()
+
+    async def communicate(self) -> None:
+        await self.gone.wait()
+
+
+async def test_a_child_that_is_being_killed_is_asked_nothing(monkeypatch):
+    """Nor does its end, which comes later, stop the one that was started in its place."""
+    dying, next_one = Dying(), Dying()
+    child = Child("unused")
+    child._process = dying
+    asking = asyncio.create_task(child.ask(b"", 0.01))
+    await dying.killed.wait()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert not child.is_alive()
+    child._process = next_one
+    dying.gone.set()
+    await asyncio.sleep(0.01)
+    assert child.is_alive()
+    assert not next_one.killed.is_set()
 
 
 @pytest.mark.parametrize("question", [b"ends", b"large"])

@@ -85,10 +85,11 @@ class Child:
 
     async def _end(self, process: Process) -> None:
         """Kill the process that was asked; its pipes are read to their end, or it would not end."""
+        if self._process is process:
+            self._process = None
         if process.returncode is None:
             process.kill()
             await process.communicate()
-        await self.stop()
 
     async def stop(self) -> None:
         """Kill the process, where there is one."""
