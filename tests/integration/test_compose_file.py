@@ -220,6 +220,13 @@ esac
         ("SEARCHBUS_ISSUER=", 'SEARCHBUS_ISSUER: ""', ""),
         ("SEARCHBUS_LOG_LEVEL=info", "SEARCHBUS_LOG_LEVEL: debug", ""),
         ("SEARCHBUS_AUTH=static", "SEARCHBUS_AUTH: static", ""),
+        ('SEARCHBUS_DDG_EGRESS=["http://proxy:3128"]', "SEARCHBUS_DDG_EGRESS: '[\"direct\"]'",
+         "SEARCHBUS_DDG_EGRESS"),
+        ('SEARCHBUS_DDG_EGRESS=["direct"]', "SEARCHBUS_DDG_EGRESS: '[\"direct\"]'", ""),
+        ("SEARCHBUS_QDRANT_URL=https://q.example:6333", "SEARCHBUS_QDRANT_URL: https://qdrant:6333",
+         "SEARCHBUS_QDRANT_URL"),
+        ("SEARCHBUS_OTLP_ENDPOINT=", "SEARCHBUS_OTLP_ENDPOINT: http://jaeger:4318", "SEARCHBUS_OTLP_ENDPOINT"),
+        ("SEARCHBUS_OTLP_ENDPOINT=", 'SEARCHBUS_OTLP_ENDPOINT: ""', ""),
     ],
 )  # fmt: skip
 def test_an_upgrade_that_would_lose_settings_starts_nothing(tmp_path, running, new, lost):
