@@ -76,10 +76,12 @@ async def waited_for(future: asyncio.Future[Any], timeout_s: float) -> float:
     Waits are counted, not the clock: of the time in which this process stood still, or the machine
     with the server on it, an eighth of `timeout_s` counts at most.
     """
+    loop, most_s = asyncio.get_running_loop(), timeout_s / _WAITS
     for wait in range(_WAITS):
-        await asyncio.wait({future}, timeout=timeout_s / _WAITS)
+        began_s = loop.time()
+        await asyncio.wait({future}, timeout=most_s)
         if await has_arrived(future):
-            return wait * timeout_s / _WAITS
+            return wait * most_s + min(most_s, loop.time() - began_s)
     return timeout_s
 
 

@@ -265,6 +265,23 @@ async def test_a_reply_counts_that_comes_a_moment_after_a_stand_still():
 
 
 @simulated
+@pytest.mark.parametrize("timeout_s", [6.1, 6.5, 6.9, 8.0])
+async def test_a_provider_whose_own_limit_ends_first_is_silent(timeout_s):
+    """Its client says so with the time that it was given, in place of ours."""
+    timeouts = ProviderTimeouts("a", lambda: EPOCH_S)
+
+    async def hangs() -> str:
+        await asyncio.sleep(timeout_s - 0.01)
+        raise Fault("upstream_failed", "a did not answer in time. Try again shortly.")
+
+    for _ in range(3):
+        with pytest.raises(Fault, match="did not answer"):
+            await timeouts.ask(hangs, timeout_s)
+    with pytest.raises(Fault, match="not asked"):
+        await timeouts.ask(hangs, timeout_s)
+
+
+@simulated
 async def test_a_failure_that_comes_after_a_stand_still_is_no_silence():
     """It may be that the provider refused at once."""
     provider = Provider("a")
