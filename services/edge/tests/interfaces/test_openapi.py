@@ -160,8 +160,15 @@ async def ask(openapi, view, actor, *toolsets):
     return found
 
 
+def few(monkeypatch):
+    """Documents that may wait: of one caller, and of all."""
+    monkeypatch.setattr(module, "_MAX_OF_CALLER", 4)
+    monkeypatch.setattr(module, "_MAX_MAKING", 16)
+
+
 async def test_documents_of_one_caller_leave_others_their_turn(openapi, view, monkeypatch):
     """Few wait to be made, one at a time; the next is refused, and all that wait are made."""
+    few(monkeypatch)
     with held_up(openapi, monkeypatch) as making:
         waiting = await ask(openapi, view, ALICE, "a", "b", "c", "d", "d")
         await until(making.locked)
@@ -177,6 +184,7 @@ async def test_documents_of_one_caller_leave_others_their_turn(openapi, view, mo
 
 async def test_clients_that_leave_make_no_room_for_more(openapi, view, monkeypatch):
     """Their documents are made all the same: a thread cannot be stopped."""
+    few(monkeypatch)
     with held_up(openapi, monkeypatch) as making:
         left = await ask(openapi, view, ALICE, *"abcd")
         await until(making.locked)

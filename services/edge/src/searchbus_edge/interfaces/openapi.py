@@ -32,10 +32,10 @@ ALL_TOOLS = "tools"
 TOOLS = f"{ROOT}/{ALL_TOOLS}"
 _MAX_KEPT = 64
 _MAX_KEPT_BYTES = 32 * 1024 * 1024
-_MAX_MAKING = 16
+_MAX_MAKING = 64
 """Documents that are made or wait for that."""
-_MAX_OF_CALLER = 4
-"""The same of one caller: it chooses the toolsets, and others wait behind its documents."""
+_MAX_OF_CALLER = 16
+"""The same of one caller: others wait behind its documents. A client may read one a toolset."""
 _PAGE_ERRORS = ("400", "401", "429", "500", "503")
 _CALL_ERRORS = ("400", "401", "403", "404", "422", "429", "500", "502", "503", "504")
 _DESCRIPTION = (

@@ -138,6 +138,8 @@ _LEAST_KEPT_BYTES = 64 * 1024
 MAX_PER_CALLER = 32
 _CALLER_BYTES = MAX_PER_CALLER * _LEAST_KEPT_BYTES
 """All tasks of one caller together: a few callers with large results do not fill the bucket."""
+_SHARES = "\0shares"
+"""In place of a task's id, in the key of what a caller's tasks hold."""
 MAX_ID_CHARS = 128
 _ATTEMPTS = 5
 
@@ -213,7 +215,7 @@ class TaskStore:
         """Count a task of this size in its caller's share; False where that is too small. Raises
         Fault(unavailable) where others write all the time."""
         kept_bytes = max(_LEAST_KEPT_BYTES, size_bytes + _MARGIN_BYTES)
-        name = self._key(self._keys.issuing(), caller, "")
+        name = self._key(self._keys.issuing(), caller, _SHARES)
         for _ in range(_ATTEMPTS):
             entry = await self._bucket.get(name)
             known = _shares(entry.value) if entry else {}
@@ -241,5 +243,6 @@ def _shares(value: bytes) -> dict[str, tuple[int, int]]:
     """A caller's tasks by id: when each expires, and its bytes."""
     try:
         return msgspec.json.decode(value, type=dict[str, tuple[int, int]])
-    except msgspec.MsgspecError:  # of an edge before this form
+    except msgspec.MsgspecError as error:
+        log.error("the sizes of a caller's tasks cannot be read and count nothing: %s", error)
         return {}
