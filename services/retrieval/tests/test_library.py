@@ -8,6 +8,7 @@ from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.question.profiles import Profile
+from searchbus_retrieval.ranking.explaining import MAX_LEFT_OUT
 from searchbus_retrieval.searching import Searcher
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import load_embedder, open_store
@@ -235,6 +236,25 @@ async def test_long_document_leaves_places_for_others(library, monkeypatch):
     assert len(await library.search("c", "pump of the whales", limit=1, per_document=True)) == 1
     assert len(await library.search("c", "pump of the whales", limit=10)) == 10
     assert len(searches) == 2
+
+
+@pytest.mark.parametrize("limit", [2, 3, 5])
+async def test_passages_of_one_document_leave_places_at_any_limit(library, limit):
+    """All that were read are looked at: behind thirty of a manual stand those of the notes."""
+    pages = (f"Page {number}: the pump of the whales sings. " for number in range(30))
+    await library.store("c", document("manual", "".join(page.ljust(1000, ".") for page in pages)))
+    for name in range(8):
+        await library.store("c", document(f"note{name}", f"A note {name} on harbours. Whales?"))
+    query = "pump of the whales"
+    answer = await library.searcher.answer("c", query, limit=limit, per_document=True, explain=True)
+    assert answer.reading.ranked == 38
+    assert len(answer.hits) == len({hit.document_id for hit in answer.hits}) == limit
+    assert answer.hits[0].document_id == document_id("c", "manual")
+    assert [hit.explanation.rank for hit in answer.hits[1:]] == list(range(31, 30 + limit))
+    reasons = [entry.reason for entry in answer.left_out]
+    assert reasons == ["same_document"] * MAX_LEFT_OUT + ["limit"] * (9 - limit)
+    hits = await library.search("c", query, limit=limit, per_document=True)
+    assert [hit.chunk_id for hit in hits] == [hit.chunk_id for hit in answer.hits]
 
 
 async def test_unknown_collection_is_not_found(library):

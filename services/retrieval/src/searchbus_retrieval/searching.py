@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from searchbus_contracts import check_query
-from searchbus_contracts.retrieval import MAX_QUERY_CHARS, Explanation, FieldType, SearchHit
+from searchbus_contracts.retrieval import MAX_QUERY_CHARS, FieldType, SearchHit
 from searchbus_vectors import (
     AllOf,
     Embedder,
@@ -128,7 +128,7 @@ class Searcher:
         profile = self._profiles.get(collection, Profile())
         query = await self._spelled(collection, queries.embedder, query)
         question = Question(query, profile, schema.fields, schema.facts)
-        # One document may have several of the best chunks.
+        # One document may have several of the best chunks, or all of them.
         wanted = limit * 6 if per_document else looked_at(limit)
         with typed(collection):
             if question.beside:
@@ -146,32 +146,23 @@ class Searcher:
                 others = AllOf((condition, Not(IsIn("document_id", tuple(sorted(crowd))))))
                 more = await self._ranked(collection, queries, question, others, wanted, explain)
                 ranked = ranked.followed_by(more)
-                wanted = len(ranked.hits)
-        found = [
-            _to_hit(collection, hit, question, ranked.why.get(hit.id))
-            for hit in ranked.hits[: wanted + (MAX_LEFT_OUT if explain else 0)]
-        ]
-        found, beyond = found[:wanted], found[wanted:]
-        if per_document:
-            unique = list({hit.document_id: hit for hit in reversed(found)}.values())[::-1]
-            unique.sort(key=lambda hit: -hit.score)
-            kept = {hit.chunk_id for hit in unique}
-            repeated = [hit for hit in found if hit.chunk_id not in kept]
-            shown, rest = join(unique[:limit], limit)[0], unique[limit:]
-        else:
-            repeated = []
-            shown, rest = join(found, limit)
+        hits, repeated = _by_document(ranked.hits) if per_document else (ranked.hits, [])
+        found = _to_hits(
+            collection, hits[: wanted + (MAX_LEFT_OUT if explain else 0)], question, ranked
+        )
+        shown, rest = join(found[:wanted], limit)
         with typed(collection):
-            hits = (await self._whole(collection, shown, ranked))[:limit]
+            whole = (await self._whole(collection, shown, ranked))[:limit]
             probability = await self._probability(
                 collection, queries.embedder, question, ranked, schema.fields, shown
             )
-        hits = await asyncio.to_thread(_with_probability, hits, probability)
+        answer = await asyncio.to_thread(_with_probability, whole, probability)
         if not explain:
-            return CollectionAnswer(hits)
+            return CollectionAnswer(answer)
+        same = _to_hits(collection, repeated[:MAX_LEFT_OUT], question, ranked)
         return CollectionAnswer(
-            hits,
-            left_out(repeated, "same_document") + left_out([*rest, *beyond], "limit"),
+            answer,
+            left_out(same, "same_document") + left_out([*rest, *found[wanted:]], "limit"),
             reading_of(question, len(ranked.hits)),
         )
 
@@ -377,24 +368,33 @@ def _with_probability(hits: Sequence[SearchHit], probability: Probability) -> li
     return [msgspec.structs.replace(hit, relevance=round(probability.of(hit), 4)) for hit in hits]
 
 
-def _to_hit(
-    collection: str, hit: Hit, question: Question, explanation: Explanation | None
-) -> SearchHit:
-    payload = hit.payload
-    return SearchHit(
-        collection=collection,
-        document_id=payload["document_id"],
-        chunk_id=hit.id,
-        title=payload["title"],
-        text=payload["text"],
-        score=hit.score,
-        cosine=min(1.0, max(0.0, hit.cosine)),
-        literal=question.is_literal(hit),
-        url=payload.get("url"),
-        section=payload.get("section"),
-        metadata=payload.get("m") or {},
-        start=payload["start"],
-        end=payload["end"],
-        content_hash=payload["content_hash"],
-        explanation=explanation,
-    )
+def _by_document(hits: Iterable[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """The first hit of each document, and the others."""
+    first: dict[str, Hit] = {}
+    others = [hit for hit in hits if first.setdefault(hit.payload["document_id"], hit) is not hit]
+    return list(first.values()), others
+
+
+def _to_hits(
+    collection: str, hits: Iterable[Hit], question: Question, ranked: RankedHits
+) -> list[SearchHit]:
+    return [
+        SearchHit(
+            collection=collection,
+            document_id=hit.payload["document_id"],
+            chunk_id=hit.id,
+            title=hit.payload["title"],
+            text=hit.payload["text"],
+            score=hit.score,
+            cosine=min(1.0, max(0.0, hit.cosine)),
+            literal=question.is_literal(hit),
+            url=hit.payload.get("url"),
+            section=hit.payload.get("section"),
+            metadata=hit.payload.get("m") or {},
+            start=hit.payload["start"],
+            end=hit.payload["end"],
+            content_hash=hit.payload["content_hash"],
+            explanation=ranked.why.get(hit.id),
+        )
+        for hit in hits
+    ]
