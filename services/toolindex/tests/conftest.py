@@ -12,7 +12,7 @@ from searchbus_contracts import Actor, ToolDescriptor
 from searchbus_contracts.toolindex import FindReply, FindRequest
 from searchbus_toolindex.cohort import Nearness
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_toolindex.entries import IndexEntry, entry_of
+from searchbus_toolindex.entries import Descriptor, IndexEntry, entry_of
 from searchbus_toolindex.finder import IndexFinder
 from searchbus_toolindex.index import Index
 from searchbus_vectors import DIMENSIONS, Vector
@@ -53,13 +53,13 @@ def tool(name: str, description: str, toolset: str = "office", **more) -> ToolDe
     )
 
 
-def entries(*tools: ToolDescriptor) -> list[IndexEntry]:
-    return list(map(entry_of, tools))
+def entries(*descriptors: Descriptor) -> list[IndexEntry]:
+    return list(map(entry_of, descriptors))
 
 
-def index_of(*tools: ToolDescriptor) -> Index:
+def index_of(*descriptors: Descriptor) -> Index:
     index = Index(HashEmbedder.model)
-    index.replace("office", entries(*tools), vectors_of)
+    index.replace("office", entries(*descriptors), vectors_of)
     return index
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import unicodedata
 
 import pytest
 
-from searchbus_contracts import Actor, Fault
+from searchbus_contracts import Actor, Fault, ResourceDescriptor
 from searchbus_contracts.toolindex import FindRequest
 from searchbus_toolindex.finder import IndexFinder
 from searchbus_vectors import DIMENSIONS
@@ -71,6 +72,21 @@ def test_name_without_a_word_is_found_by_those_who_see_it(name):
     )  # fmt: skip
     assert [f.name for f in find(index, f" {name} ", actor=EVERY_ROLE).found][:1] == [name]
     assert find(index, name, actor=Actor(subject="r"), nearest=2).found == ()
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+def test_name_is_found_however_its_accents_are_written(written):
+    """Its copy comes before all others; the entry keeps it as it is."""
+    name = unicodedata.normalize(written, "Résumé für Žižek")
+    others = (f"Résumé {number} für Žižek" for number in range(3))
+    names = {"x://small": name.lower(), "x://same": name} | {f"x://{o}": o for o in others}
+    index = index_of(
+        *(ResourceDescriptor(uri=uri, name=n, toolset="office") for uri, n in names.items())
+    )
+    for form in ("NFC", "NFD"):
+        query = unicodedata.normalize(form, name)
+        found = find(index, query, actor=EVERY_ROLE, kind="resource").found
+        assert [f.name for f in found[:2]] == ["x://same", "x://small"]
 
 
 def test_lines_are_searched_by_themselves():

@@ -15,11 +15,13 @@ from searchbus_toolindex.words import fold, is_unspaced, split_words, stem, term
         ("getHTTPResponse_v2", ["get", "HTTP", "Response", "v", "2"]),
         ("stock-price.now", ["stock", "price", "now"]),
         ("Übersicht über Äpfel", ["Übersicht", "über", "Äpfel"]),
+        ("U\u0308bersicht u\u0308ber cafe\u0301s", ["Übersicht", "über", "cafés"]),
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", ["한글"]),
         ("", []),
     ],
 )
 def test_identifiers_are_split(text, words):
-    """At case changes, digits and punctuation; other scripts stay whole."""
+    """At case changes, digits and punctuation; other scripts stay whole, and accented letters."""
     assert split_words(text) == words
 
 

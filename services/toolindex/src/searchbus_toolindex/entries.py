@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -182,11 +183,12 @@ def _resource(resource: ResourceDescriptor | ResourceTemplate, uri: str) -> Inde
         kind="resource",
         toolset=resource.toolset,
         name=uri,
-        names=(*_names(resource.name, resource.title), uri),
+        names=_names(resource.name, resource.title, uri),
         text=f"{resource.toolset} {words}. {about} {uri}"[:_MAX_TEXT_CHARS],
         required_roles=resource.required_roles,
     )
 
 
-def _names(name: str, title: str | None) -> tuple[str, ...]:
-    return (name, title) if title else (name,)
+def _names(*names: str | None) -> tuple[str, ...]:
+    """Those that there are, in composed letters, as queries have them."""
+    return tuple(unicodedata.normalize("NFC", name) for name in names if name)

@@ -27,9 +27,12 @@ _stemmer = SnowballStemmer("english")
 
 
 def split_words(text: str) -> list[str]:
-    """Words in order; identifiers are split at case changes, digits and punctuation."""
+    """Words in order; identifiers are split at case changes, digits and punctuation.
+
+    Accents are put into their letters, as in queries: behind a letter they would end the word.
+    """
     words: list[str] = []
-    for run in _RUN.findall(text):
+    for run in _RUN.findall(unicodedata.normalize("NFC", text)):
         if run.isascii() and not (run.islower() or run.isdigit()):
             words += _CASED.findall(run)
         else:
