@@ -40,6 +40,9 @@ from searchbus_vectors import Sparse
         ("C++ (2023)", "It is written in C++ (2023)."),
         ("What is C++?", "It is written in C++."),
         ("C#", "C#: a language"),
+        ("Quick start guide", "Quick start guide# Install it"),
+        ("GDP growth", "GDP growth+inflation"),
+        ("issue 5", "issue 5#comment"),
         ("caf\u00e9 cr\u00e8me", "A cafe\u0301 cre\u0300me."),
         ("cafe\u0301 cre\u0300me", "A caf\u00e9 cr\u00e8me."),
         ("to be or not to be", "To be, or not: to be or not to be."),
@@ -63,6 +66,7 @@ def test_phrase_is_found(query, text):
         ("C++", "Vitamin C"),
         ("C#", "Vitamin C"),
         ("C", "C++ and C#"),
+        ("a compiler of C", "A compiler of C++"),
         ("C+", "C++"),
     ],
 )

@@ -21,6 +21,8 @@ _LEAST_PART = 4
 _WORD = re.compile(r"\w+")
 _SIGNS = re.compile(r"[+#]+")
 """They belong to the word before them: C++, C#."""
+_LETTER = re.compile(r"[^\W\d_]")
+"""With these signs it is another word; a longer word is the same, as in "growth+inflation"."""
 _DASHES = "-\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE_QUOTES = '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2033'
@@ -113,7 +115,8 @@ class Phrase:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         """Whole words only: "cook" is not found in "cookie", nor "C" in "C++"."""
-        return re.compile(rf"(?<!\w){_pattern_of(self._core)}(?![\w+#])")
+        end = r"(?![\w+#])" if _LETTER.fullmatch(self._sequence[-1]) else r"(?!\w)"
+        return re.compile(rf"(?<!\w){_pattern_of(self._core)}{end}")
 
 
 def _composed(text: str) -> str:
