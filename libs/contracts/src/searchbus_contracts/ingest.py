@@ -65,7 +65,8 @@ class IngestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Literal["stored", "replaced", "unchanged", "refused"]
     chunks: int = 0
     reason: Annotated[
-        str | None, doc("Why it was refused; else which of its values no filter finds, and why.")
+        str | None,
+        doc("Why it was refused; else which of its values no filter finds exactly, and why."),
     ] = None
 
 

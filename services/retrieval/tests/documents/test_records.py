@@ -56,14 +56,14 @@ def test_nothing_says_no_type(value):
     ("of", "found", "not_found"),
     [
         ("integer", [1, 2**60], [1.5, "1", True, "2024-01-31"]),
-        ("float", [1, 1.5, 2**60], ["1", True]),
+        ("float", [1, 1.5, 1e300, 2**53, -(2**53)], ["1", True, 2**53 + 1, -(2**60)]),
         ("keyword", ["x", "2024-01-31"], [1, 1.5, True]),
         ("datetime", ["2024-01-31"], ["soon", 2024]),
         ("bool", [True], [1, "true"]),
     ],
 )
 def test_values_of_another_type_than_their_field_are_named(of, found, not_found):
-    """A whole number is found in a field of floats, a date in one of texts."""
+    """A date is found in a field of texts, and in one of floats a number that is exact there."""
     for value in found:
         assert not_found_in({"f": value}, {"f": of}) == {}
     for value in not_found:

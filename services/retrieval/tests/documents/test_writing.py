@@ -246,6 +246,15 @@ async def test_whole_numbers_of_an_older_collection_are_found(library):
     assert "--rebuild" in result.reason
 
 
+async def test_number_with_more_digits_than_a_float_is_named(library):
+    """The field has its type of an earlier document: a filter takes its neighbour for it."""
+    for name, number in (("a", 1), ("b", 2**53 + 1)):
+        result = await library.store("c", document(name, "Whale.", metadata={"n": number}))
+    assert len(await library.search("c", "whale", where={"n": 2**53})) == 1
+    assert "not exactly" in result.reason
+    assert "n is float, a value of it integer. Declare one type" in result.reason
+
+
 def test_title_date_and_section_are_embedded_with_a_passage():
     """Statements of different meetings differ in little else."""
     new = document("s", "x", title="FOMC Statement", metadata={"n": 1, "date": "2024-01-31"})

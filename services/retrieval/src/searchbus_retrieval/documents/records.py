@@ -39,7 +39,7 @@ _TAKES: dict[FieldType, tuple[FieldType, ...]] = {
 }  # fmt: skip
 """Types of values that filters find in a field of another type."""
 _EXACT_UP_TO = 2**53
-"""A float has all digits of a whole number."""
+"""A field of floats has all digits of a whole number."""
 
 
 is_live: Filter = Equals("live", True)
@@ -99,19 +99,24 @@ def infer_fields(metadata: Metadata) -> dict[str, FieldType]:
     for name, value in metadata.items():
         kind = _kind_of(value)
         if kind is not None:
-            exact = isinstance(value, int) and abs(value) <= _EXACT_UP_TO
-            kinds[name] = "float" if kind == "integer" and exact else kind
+            kinds[name] = "float" if kind == "integer" and not _is_long(value) else kind
     return kinds
 
 
 def not_found_in(metadata: Metadata, fields: Mapping[str, FieldType]) -> dict[str, FieldType]:
-    """The values that no filter finds, since their field has another type: name → their type."""
+    """The values that filters miss, or confuse with others, since their field has another type:
+    name → their type."""
     return {
         name: kind
         for name, value in metadata.items()
         if (kind := _kind_of(value)) and (of := fields.get(name))
-        and kind not in _TAKES.get(of, (of,))
+        and (kind not in _TAKES.get(of, (of,)) or (of == "float" and _is_long(value)))
     }  # fmt: skip
+
+
+def _is_long(value: str | int | float | bool | None) -> bool:
+    """Whether it is a whole number that a field of floats may confuse with the next one."""
+    return isinstance(value, int) and abs(value) > _EXACT_UP_TO
 
 
 def _kind_of(value: str | int | float | bool | None) -> FieldType | None:

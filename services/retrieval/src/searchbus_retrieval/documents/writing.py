@@ -323,11 +323,11 @@ def embedded_text(document: NewDocument, section: str | None, passage: str) -> s
 
 
 def _not_found(values: Mapping[str, FieldType], fields: Mapping[str, FieldType]) -> str:
-    """What is said of values that no filter finds."""
+    """What is said of values that filters miss, or confuse with others."""
     said = "; ".join(f"{name} is {fields[name]}, a value of it {values[name]}" for name in values)
     return (
-        f"Filters do not find some values, for their field has another type: {said}. Declare one "
-        "type for all, with --field NAME=TYPE and --rebuild."
+        "Filters do not find some values, or not exactly, for their field has another type: "
+        f"{said}. Declare one type for all, with --field NAME=TYPE and --rebuild."
     )
 
 
