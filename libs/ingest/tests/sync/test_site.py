@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -474,6 +476,17 @@ async def test_feed_is_read_up_to_a_number_of_entries(run, internet, retrieval, 
     assert (summary.replaced, summary.deleted, len(retrieval.documents)) == (2, 0, 6)
     assert "4 entries behind the newest 2 are not read" in str(summary.skipped[0])
     assert {t for t, text in texts(retrieval).items() if "More." in text} == {"e", "f"}
+
+
+async def test_feed_in_no_order_that_is_cut_deletes_nothing(run, internet, monkeypatch):
+    """It may drop any entry; cutting it must not make it look sorted."""
+    entries = [item(str(n), "Sings.", f"{n % 28 + 1:02} Mar 2026") for n in range(51)]
+    random.Random(1).shuffle(entries)
+    monkeypatch.setattr(site, "MAX_ENTRIES", 50)
+    internet.files["/feed"] = rss(*entries)
+    await run()
+    internet.files["/feed"] = rss(*entries[10:], *(item(f"new {n}", "Sings.") for n in range(10)))
+    assert (await run(allow_deletes=True)).deleted == 0
 
 
 async def test_index_of_very_many_sitemaps_is_read_in_part(run, internet, retrieval, monkeypatch):

@@ -172,6 +172,8 @@ def _is_sitemap(head: bytes) -> bool:
 
 def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
     found = SourceListing([], stamp=page.stamp)
+    days = [entry.day for entry in feed if entry.day]
+    descending = days == sorted(days, reverse=True)  # before it is cut, which sorts it
     if len(feed) > MAX_ENTRIES:
         problem = (
             f"{len(feed) - MAX_ENTRIES} entries behind the newest {MAX_ENTRIES:,} are not read"
@@ -187,9 +189,7 @@ def _of_feed(feed: list[FeedEntry], page: FetchedPage) -> SourceListing:
     # What left the end of the feed is no deletion. It is not newer than the last change of the last
     # entry, whether the feed is sorted by that or by the first day; in another order all may leave.
     dated = [entry for entry in feed if entry.day]
-    days = [entry.day for entry in dated]
-    descending = days and days == sorted(days, reverse=True)
-    found.gone_after = dated[-1].changed if descending else "9999-12-31"
+    found.gone_after = dated[-1].changed if dated and descending else "9999-12-31"
     return found
 
 
