@@ -537,6 +537,25 @@ async def test_sources_of_a_process_ask_a_host_in_turn(internet, monkeypatch):
         await client.close()
 
 
+@pytest.mark.parametrize(("status", "next_s"), [(200, 1_060.0), (429, 1_130.0)])
+async def test_pause_of_a_host_begins_with_the_request(monkeypatch, status, next_s):
+    """What a slow site takes is part of it; what a site asks for begins with its answer."""
+    now_s = 1_000.0
+
+    async def send(client, request, **limits):
+        nonlocal now_s
+        now_s += 30.0
+        return HttpReply(status, b"", {"retry-after": "100"})
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
+    monkeypatch.setattr(fetching.HttpClient, "send", send)
+    client = SiteClient("https://a.example/", {}, 60.0)
+    with suppress(fetching.PageUnavailableError):
+        await client.get("https://a.example/", max_bytes=100)
+    assert client._turns.of("a.example").next_s == next_s
+    await client.close()
+
+
 async def test_turns_of_hosts_that_are_over_are_forgotten(monkeypatch):
     """A feed may name thousands."""
     monkeypatch.setattr(fetching, "_MAX_HOSTS", 2)

@@ -35,19 +35,26 @@ class Played:
     days: dict[str, str] = field(default_factory=dict)
     skipped: list[Item] = field(default_factory=list)
     away: str = ""
+    stamped: bool = True
+    ends_after: int = 10**9
 
     async def entries(self, known):
         if self.away:
             raise SourceUnreadableError(self.away)
         if known and known == self.stamp:
             raise SourceUnchangedError
-        entries = [SourceEntry(name, f"stamp of {text}") for name, text in self.texts.items()]
+        entries = [
+            SourceEntry(name, f"stamp of {text}" if self.stamped else "")
+            for name, text in self.texts.items()
+        ]
         return SourceListing(
             entries, self.skipped, stamp=self.stamp, gone_after=self.gone_after,
             partial=self.partial,
         )  # fmt: skip
 
     async def read(self, entry, known, collection):
+        if len(self.reads) == self.ends_after:
+            raise TimeoutError
         self.reads.append(entry.name)
         if entry.name in self.failing:
             yield Item(entry.name, problem="locked")
@@ -115,7 +122,7 @@ async def test_changed_renamed_and_gone_documents_follow(runs, retrieval):
     summary = await runs()
     assert (summary.replaced, summary.stored, summary.deleted, summary.unchanged) == (1, 1, 1, 4)
     assert titles(retrieval) == ["a", "b2", "c", "d", "e", "f"]
-    assert runs.source.reads[6:] == ["a", "b2"]
+    assert runs.source.reads[6:] == ["b2", "a"]
 
 
 async def test_what_the_collection_lost_is_stored_again(runs, retrieval):
@@ -246,6 +253,28 @@ async def test_interrupted_sync_goes_on_where_it_was(runs, retrieval, tmp_path, 
     runs.state = read_state(path, "s", "c", "played")
     await runs()
     assert not {"a", "b"} & set(runs.source.reads)
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+async def test_sync_that_never_has_time_for_all_looks_at_all_in_turn(
+    runs, retrieval, tmp_path, monkeypatch, stamped
+):
+    """New entries first, then those that wait the longest: also where only reading tells of a
+    change, where an entry has no document, and where it fails."""
+    monkeypatch.setattr(module, "_SAVE_EVERY_S", 0.0)
+    path, source = tmp_path / "state.json", runs.source
+    source.failing, source.stamped = {"b"}, stamped
+    for _ in range(2):
+        source.ends_after = len(source.reads) + 3
+        with pytest.raises(TimeoutError):
+            await runs(path=path)
+        runs.state = read_state(path, "s", "c", "played")
+    assert {*source.reads[:6]} == {*"abcdef"}
+    source.texts = {"new": "Seals.", **{n: f"{t} More." for n, t in source.texts.items()}}
+    source.ends_after = 9
+    with pytest.raises(TimeoutError):
+        await runs(path=path)
+    assert source.reads[6:] == ["new", "a", "b"]
 
 
 async def test_refused_document_is_sent_again_and_the_old_one_stays(runs, retrieval):

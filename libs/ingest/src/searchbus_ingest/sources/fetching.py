@@ -38,7 +38,7 @@ MAX_PAUSE_S = 120.0
 """The longest pause that a site may ask for (Retry-After)."""
 _DEFAULT_PAUSE_S = 30.0
 MAX_FAILURES = 5
-"""Requests in a row that a host may fail; each may take a minute, or two with its pause."""
+"""Requests in a row that a host may fail; each may take a minute, or three with its pause."""
 MAX_LOST_S = 3600.0
 """What the requests and pauses of all hosts that failed may take of one sync: a feed may name a
 thousand hosts that do not answer."""
@@ -105,7 +105,7 @@ class SiteClient:
     Args:
         source: its address, as the operator gave it.
         routes: allowlist of hosts, as of `GuardedBackend`.
-        pause_s: between two requests to one host.
+        pause_s: between the beginnings of two requests to one host.
         turns: of hosts that other sources ask as well.
     """
 
@@ -219,7 +219,8 @@ class SiteClient:
                 minutes = f"{MAX_LOST_S / 60:.0f} minutes"
                 raise PageUnavailableError(f"requests of this sync that failed took {minutes}")
             await asyncio.sleep(max(0.0, turn.next_s - loop.time()))
-            begun_s, pause_s = loop.time(), max(self._pause_s, delay_s)
+            begun_s = loop.time()
+            turn.next_s = begun_s + max(self._pause_s, delay_s)
             try:
                 reply = await self._client.send(
                     HttpRequest("GET", url, headers=headers, cookies=cookies, cut=cut),
@@ -229,7 +230,7 @@ class SiteClient:
                 self._failures[host] = failures + 1 if refused else 0
                 if refused:
                     asked_s = retry_after_s(reply.headers) or _DEFAULT_PAUSE_S
-                    pause_s = max(pause_s, min(MAX_PAUSE_S, asked_s))
+                    turn.next_s = max(turn.next_s, loop.time() + min(MAX_PAUSE_S, asked_s))
                 return reply
             except UpstreamTimeoutError as error:
                 self._failures[host] += 1
@@ -241,9 +242,8 @@ class SiteClient:
                 self._failures[host] += error.kind in ("connection", "dns", "tls")
                 raise PageUnavailableError(f"it cannot be reached: {error}") from None
             finally:
-                turn.next_s = loop.time() + pause_s
                 if self._failures[host] > failures:
-                    self._lost_s += turn.next_s - begun_s
+                    self._lost_s += max(turn.next_s, loop.time()) - begun_s
 
 
 def _page(url: str, reply: HttpReply, known: str) -> FetchedPage:

@@ -40,7 +40,8 @@ from .syncing import Sync, SyncSummary
 
 MAX_SOURCES = 1000
 MAX_SYNC_S = 24 * 3600.0
-"""For one sync of one source: 50,000 pages take 14 hours, at one request a second."""
+"""For one sync of one source: 50,000 pages take 14 hours where each is there within a second. The
+next sync begins with what this one has not looked at."""
 LEAST_EVERY_S, MOST_EVERY_S = 10.0, 30 * 86400.0
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _KINDS = ("folder", "git", "feed", "sitemap")

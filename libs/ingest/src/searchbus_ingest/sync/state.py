@@ -31,7 +31,8 @@ class SyncState(msgspec.Struct):
     Args:
         source: the address; another one under the same name is read as a new source.
         version: of searchbus; another one may read files in another way.
-        entries: name → stamp, and digest of the documents that it led to.
+        entries: name → stamp, and digest of the documents that it led to; in the order in which
+            they were looked at. Without a stamp only reading tells of a change.
         stamp: of the whole source at the last complete sync.
         digest: of all its documents then.
         ran_s: when the last sync ended, in seconds since 1970.

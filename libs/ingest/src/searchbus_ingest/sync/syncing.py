@@ -123,7 +123,10 @@ class Sync:
             if not item.left_out:
                 self._failing.add(item.origin)
             yield item
-        for entry in listing.entries:
+        # A sync may end before it has looked at all: new entries are first, then those that were
+        # looked at the longest ago.
+        places = {name: place for place, name in enumerate(self.state.entries)}
+        for entry in sorted(listing.entries, key=lambda entry: places.get(entry.name, -1)):
             stored = self._own.get(entry.name)
             stamp, digest = self.state.entries.get(entry.name, ("", ""))
             in_place = stored is not None and digest == digest_of(stored.revisions)
@@ -153,8 +156,8 @@ class Sync:
             revisions[document.document_id] = revision_of(document)
             yield replace(item, document=document)
         self._keep(revisions)
-        if entry.stamp and revisions and entry.name not in self._failing:
-            self._entries[entry.name] = (entry.stamp, digest_of(revisions))
+        stamp = entry.stamp if revisions and entry.name not in self._failing else ""
+        self._entries[entry.name] = (stamp, digest_of(revisions))
 
     def _marked(self, document: NewDocument, entry: str) -> NewDocument:
         """The document as this source's, with an id that no other source gives."""
@@ -213,7 +216,8 @@ class Sync:
         """
         if self.path is None or time.monotonic() - self._saved_s < _SAVE_EVERY_S:
             return
-        entries = self.state.entries | self._entries
+        left = {n: e for n, e in self.state.entries.items() if n not in self._entries}
+        entries = left | self._entries  # in the order in which they were looked at
         draft = msgspec.structs.replace(self.state, entries=entries, stamp="", digest="")
         await asyncio.to_thread(write_state, self.path, draft)
         self._saved_s = time.monotonic()
