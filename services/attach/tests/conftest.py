@@ -55,12 +55,14 @@ def write_toml(path: Path, servers: dict[str, dict[str, Any]]) -> None:
     for name, keys in servers.items():
         lines.append(f"[servers.{name}]")
         for key, value in keys.items():
-            if isinstance(value, dict):
-                inner = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())
-                lines.append(f"{key} = {{{inner}}}")
-            else:
-                lines.append(f"{key} = {json.dumps(value)}")
+            lines.append(f"{key} = {_toml(value)}")
     path.write_text("\n".join(lines) + "\n")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)
 
 
 def children() -> list[psutil.Process]:

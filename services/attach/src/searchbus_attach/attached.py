@@ -36,7 +36,7 @@ from searchbus_contracts.resources import (
 )
 from searchbus_runtime.pins import Held, Reviewed
 
-from .declare.views import DeclaredView
+from .declare.views import DeclaredView, Shape
 from .definitions.describe import ServerTools
 from .definitions.pinning import Approvals
 from .definitions.replies import completion_of, prompt_of, reply_of, resource_of
@@ -187,7 +187,8 @@ class Attached:
                 "tool", name, request.tool, request, ToolReply, shown.descriptor.may_repeat,
             ),
         )  # fmt: skip
-        self._compare(shown.name, reply)
+        if shown.shape == Shape():  # else its schema is not listed, and another worker shapes too
+            self._compare(shown.name, reply)
         return await self._policy.after(call, name, shown, reply)
 
     async def read(self, call: Call, request: ResourceReadRequest) -> ResourceReadReply:

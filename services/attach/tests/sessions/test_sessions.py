@@ -325,6 +325,19 @@ async def test_a_call_through_a_view_reaches_the_session(pair):
     assert reply.structured["group"] == first
 
 
+async def test_a_reply_that_the_other_worker_shaped_is_no_mismatch(new_pair):
+    """It is not the server's own any more, and its good schema stays for another view."""
+    schema = {"type": "object", "required": ["environment", "limits"]}
+    tool = {"name": "environment", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    keys = plain_keys({"tools": [tool]}, state="stateful", view={"results": {"fields": ["group"]}})
+    pair = await new_pair(plain=keys)
+    assert await session_at(pair.a) == await session_at(pair.b)
+    assert pair.sessions == (1, 0)
+    for world in (pair.a, pair.b):
+        fittings = world.gateway._attached["plain"]._fittings
+        assert {name: one.missed for name, one in fittings.items()} == {"environment": False}
+
+
 async def test_prompts_resources_and_completions_follow_the_session(new_pair):
     """The worker without it opens none."""
     program = str(PROGRAM.with_name("broad_server.py"))
