@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +26,9 @@ def answer(question):
     print("a parser prints")
     if question == b"ends":
         os._exit(1)
+    if question == b"works":
+        while True:
+            pass
     if question == b"hangs":
         time.sleep(1e6)
     if question == b"large":
@@ -33,7 +37,7 @@ def answer(question):
         return " ".join(os.environ).encode()
     return question[:5] + question[-5:]
 
-answer_questions(answer, memory_bytes=2**32)
+answer_questions(answer, memory_bytes=2**32, cpu_s=1)
 """
 
 
@@ -53,19 +57,21 @@ async def child(tmp_path, monkeypatch):
     await found.stop()
 
 
-def run(monkeypatch, questions: list[bytes], limits: list[int] | None = None) -> list[bytes]:
+def run(
+    monkeypatch, questions: list[bytes], limits: list[tuple[int, int]] | None = None
+) -> list[bytes]:
     """Be a child in this process, which has no limits then."""
     told = b"".join(LENGTH.pack(len(body)) + body for body in questions)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(told)))
     kept = limits if limits is not None else []
-    monkeypatch.setattr(resource, "setrlimit", lambda kind, _: kept.append(kind))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, most: kept.append((kind, most[0])))
     monkeypatch.setattr(answering, "end_with_parent", lambda number: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     answers = io.BytesIO()
     monkeypatch.setattr(os, "fdopen", lambda *_: answers)
     monkeypatch.setattr(os, "dup", lambda number: number)
     monkeypatch.setattr(os, "dup2", lambda *_: None)
-    answer_questions(bytes.upper, memory_bytes=2**30)
+    answer_questions(bytes.upper, memory_bytes=2**30, cpu_s=9)
     answers.seek(0)
     found = []
     while head := answers.read(LENGTH.size):
@@ -81,11 +87,29 @@ def test_every_question_has_an_answer(monkeypatch):
 @pytest.mark.parametrize(("platform", "limits"), [("linux", ["AS", "CORE"]), ("darwin", ["CORE"])])
 def test_memory_is_limited_where_the_system_can(monkeypatch, platform, limits):
     """macOS refuses every limit of the address space: nothing would be parsed there."""
-    found: list[int] = []
+    found: list[tuple[int, int]] = []
     monkeypatch.setattr(sys, "platform", platform)
     assert run(monkeypatch, [], found) == []
     names = {resource.RLIMIT_AS: "AS", resource.RLIMIT_CORE: "CORE"}
-    assert [names[kind] for kind in found] == limits
+    assert [names[kind] for kind, _ in found] == limits
+
+
+def test_each_question_may_take_its_cpu_time(monkeypatch):
+    """Besides what those before it took; no more than the process may."""
+    used = iter((7.5, 20.0, 95.0))
+    found: list[tuple[int, int]] = []
+    monkeypatch.setattr(time, "process_time", lambda: next(used))
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (100, 100))
+    run(monkeypatch, [b"one", b"two", b"three"], found)
+    assert [most for kind, most in found if kind == resource.RLIMIT_CPU] == [17, 30, 100]
+
+
+async def test_child_that_works_without_end_is_ended_by_the_system(child):
+    """Also where its parent was killed, and nobody else ends it."""
+    process = child._process
+    with pytest.raises(ChildEndedError):
+        await child.ask(b"works", 600.0)
+    assert process.returncode == -signal.SIGXCPU
 
 
 async def test_child_answers_what_is_larger_than_a_pipe(child):

@@ -129,4 +129,4 @@ if __name__ == "__main__":
     # What parsers warn of and log says nothing to whoever reads a folder.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    answer_questions(answered, memory_bytes=MEMORY_BYTES)
+    answer_questions(answered, memory_bytes=MEMORY_BYTES, cpu_s=int(TIMEOUT_S))

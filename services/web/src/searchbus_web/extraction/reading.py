@@ -20,6 +20,8 @@ from searchbus_runtime.answering import answer_questions
 from searchbus_upstream.text import inert
 
 MEMORY_BYTES = 1024 * 2**20
+MAX_CPU_S = 60
+"""For one page, where its time is not shorter (`extract_page_timeout_s`)."""
 MAX_TEXT_CHARS = 2_000_000
 """Characters of one page; the rest is left out."""
 MAX_HTML_CHARS = 4_000_000
@@ -342,4 +344,4 @@ def answered(body: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    answer_questions(answered, memory_bytes=MEMORY_BYTES)
+    answer_questions(answered, memory_bytes=MEMORY_BYTES, cpu_s=MAX_CPU_S)
