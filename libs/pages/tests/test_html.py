@@ -116,6 +116,10 @@ def test_deeply_nested_html_is_read():
         "<svg>" + "<div/>" * 40_000,
         "<math>" + "<tr><td>a</td><td>" * 40_000,
         "<math>" + "<td>" * 40_000 + "</x>" * 40_000,
+        "<g/>" * 40_000,
+        "<svg>" + "<g class=i/>" * 40_000,
+        "<svg>" + "<g class= />" * 40_000,
+        "<p a=b='>" + "<div>" * 40_000 + "'",
     ],
 )
 def test_page_that_takes_quadratic_time_is_refused(page, monkeypatch):
@@ -131,7 +135,8 @@ def test_long_pages_are_not_complex():
     data = "<img src='data:image/png;base64," + "a/b=" * 300_000 + "'>"
     table = "<svg>" + "<link/>" * 30_000 + "</svg><table>" + "<tr><td>a" * 30_000 + "</table>"
     ruby = "<ruby>a<rt>b</ruby>" * 30_000
-    page = drawing + table + data + ruby + "<ul>" + "<li><p>One<br>two<img src=a>" * 30_000
+    icons = "<svg class='i'/><math a=b /><svg/>" * 5_000 + "<input><img src=a/>" * 20_000
+    page = icons + drawing + table + data + ruby + "<ul>" + "<li><p>One<br>two<img src=a>" * 30_000
     assert read_html(page).text.count("two") == 30_000
 
 

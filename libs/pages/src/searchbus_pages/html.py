@@ -15,7 +15,10 @@ MAX_WORK = 200_000_000
 _TAG = re.compile(
     r"""<!--.*?(?:-->|\Z)
     |<(script|style|textarea|title)\b.*?(?:</\1|\Z)
-    |<(/?)([a-z][^\s/>]*+)((?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+)""",
+    |<(/?)([a-z][^\s/>]*+)((?:
+        [\s/]++
+        |(?:=[^\s/>=]*+|[^\s/>=]++)(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|([^\s>"'][^\s>]*+))?+)?+
+    )*+)""",
     re.I | re.S | re.X,
 )
 _QUOTED = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+')""")
@@ -24,9 +27,10 @@ _CLOSED_BY_THE_NEXT = frozenset(
     "p li dt dd tr td th thead tbody tfoot colgroup".split()
 )
 _DRAWN = frozenset(
-    "path circle ellipse line polygon polyline rect use stop image g defs lineargradient".split()
+    "svg math path circle ellipse line polygon polyline rect use stop image g defs "
+    "lineargradient".split()
 )
-"""Elements of drawings, which `/>` closes; it does not close those of HTML."""
+"""Drawings, formulas and their elements, which `/>` closes; it does not close those of HTML."""
 _NEST_IN_DRAWINGS = frozenset(
     "area base col input link param source track wbr td th tr thead tbody tfoot colgroup".split()
 )
@@ -104,7 +108,8 @@ def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: float = inf) -
     counts: Counter[str] = Counter()
     for marks, match in enumerate(_TAG.finditer(html), 1):
         name = (match[3] or "").lower()
-        nests = name in _NEST_IN_DRAWINGS and (counts["math"] or counts["svg"])
+        drawn = counts["math"] or counts["svg"] or name in ("math", "svg")
+        nests = drawn and name in _NEST_IN_DRAWINGS
         if not name or (name in _CLOSED_BY_THE_NEXT and not nests):
             tags += bool(name) and not match[2]
             work += len(opened)
@@ -118,7 +123,9 @@ def check_html(html: str, *, max_work: int = MAX_WORK, max_marks: float = inf) -
         else:
             tags += 1
             work += len(opened)
-            if not (nests or name in _DRAWN) or not match[4].endswith("/"):
+            # The slash may be the end of a value without quotes.
+            slash = match[4].endswith("/") and match.end(4) != match.end(5)
+            if not (slash and drawn and (nests or name in _DRAWN)):
                 opened.append(name)
                 counts[name] += 1
         if len(match[4] or "") > 1000:
