@@ -199,8 +199,31 @@ async def test_file_that_was_a_link_while_it_was_opened_is_not_read(tmp_path, mo
     (found,) = find_files(folder, SUFFIXES)
     opener = os.open
     monkeypatch.setattr(os, "open", lambda _, flags: opener(tmp_path / "secret", flags))
-    with pytest.raises(SkipError, match="out of the folder"):
+    with pytest.raises(SkipError, match="changed while it was read"):
         read_regular(found.path, max_bytes=LIMIT_BYTES, root=found.root)
+
+
+@pytest.mark.parametrize("left", [True, False])
+async def test_file_that_is_replaced_while_it_is_opened_is_read_by_the_next_run(
+    tmp_path, monkeypatch, left
+):
+    """As editors save: a new file takes its name. Or it is removed."""
+    path = tmp_path / "a.md"
+    path.write_text("They sing.")
+    (found,) = find_files(tmp_path, SUFFIXES)
+    opener = os.open
+
+    def opened(*given):
+        file = opener(*given)
+        path.unlink()
+        if left:
+            path.write_text("They whistle.")
+        return file
+
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(SkipError) as caught:
+        read_regular(found.path, max_bytes=LIMIT_BYTES, root=found.root)
+    assert caught.value.reason is Reason.CHANGED
 
 
 def test_folders_may_be_nested_deeply(tmp_path):

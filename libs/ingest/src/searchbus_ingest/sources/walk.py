@@ -38,20 +38,27 @@ def open_regular(
         before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
             raise SkipError(Reason.NOT_REGULAR, f"{kind_of(before.st_mode)}, not a regular file")
-        if root is not None and not _is_below(root, path, before):
-            raise SkipError(Reason.OUTSIDE, _OUTSIDE)
+        if root is not None:
+            _require_below(root, path, before)
         if max_bytes is not None and before.st_size > max_bytes:
             raise SkipError(Reason.TOO_LARGE, _too_large(max_bytes))
         yield file
         after = os.fstat(file.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise SkipError(Reason.CHANGED, "changed while it was read; run the ingest again")
+        raise SkipError(Reason.CHANGED, _CHANGED)
 
 
-def _is_below(root: Path, path: Path, opened: os.stat_result) -> bool:
-    """Whether the file that was opened by a path lies below the root."""
+def _require_below(root: Path, path: Path, opened: os.stat_result) -> None:
+    """Raises SkipError where the file that was opened by a path may not lie below the root."""
     found = path.resolve()
-    return found.is_relative_to(root) and os.path.samestat(found.stat(), opened)
+    if not found.is_relative_to(root):
+        raise SkipError(Reason.OUTSIDE, _OUTSIDE)
+    try:
+        same = os.path.samestat(found.stat(), opened)
+    except FileNotFoundError:
+        same = False
+    if not same:  # most often an editor has put a new file in its place
+        raise SkipError(Reason.CHANGED, _CHANGED)
 
 
 def read_regular(path: Path, *, max_bytes: int, root: Path | None = None) -> bytes:
@@ -86,6 +93,7 @@ def _too_large(max_bytes: int) -> str:
 _SURROGATES = re.compile("[\ud800-\udfff]")
 """They stand for bytes of a name that are not UTF-8."""
 _GENERATED = frozenset({"node_modules", "__pycache__"})
+_CHANGED = "changed while it was read; run the ingest again"
 _OUTSIDE = "the link leads out of the folder; ingest what it leads to, or copy it"
 _REMEDIES = {
     **dict.fromkeys((".xls", ".ods", ".numbers"), "save it as .xlsx"),
