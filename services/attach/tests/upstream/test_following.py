@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +125,15 @@ async def test_sessions_of_one_server_have_one_calm_time(new_world):
     other.connection.note_change()
     await asyncio.sleep(5 * module.DEBOUNCE_S)
     assert (other.lists.reads, other.connection.list_changed) == (0, True)
+
+
+async def test_calm_time_of_costly_lists_ends_by_the_next_poll(new_world):
+    """The readings of many sessions add up, for one that begins after them too."""
+    world = new_world(poll_s=0.05)
+    world.lists.cost_s = 1e6
+    world.start()
+    await until(lambda: world.lists.reads >= 3)
+    assert world.connection.notes.budget.calm_until_s <= time.monotonic() + 0.05
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,9 @@ class Following:
                 connection.list_changed = False
                 await self._read_again(connection)
                 poll_at_s, noticed_s = self._next_poll_s(), math.inf
-                calm_from_s = max(time.monotonic(), budget.calm_until_s)
-                budget.calm_until_s = calm_from_s + CALM * self._lists.cost_s
+                now_s = time.monotonic()
+                calm_until_s = max(now_s, budget.calm_until_s) + CALM * self._lists.cost_s
+                budget.calm_until_s = min(calm_until_s, now_s + self._poll_s)
             tasks.cancel_scope.cancel()
 
     async def _look_at_doubts(self, connection: ServerConnection) -> None:
