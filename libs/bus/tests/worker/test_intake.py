@@ -206,21 +206,21 @@ async def test_one_caller_leaves_places_in_the_queue_to_others(transport, patien
     assert slots.admission.waiting == 9
 
 
-@pytest.mark.parametrize("headers", [{}, {ACTOR: "{"}, {ACTOR: '{"subject": 1}'}, of("x" * 99_000)])
-async def test_requests_of_nobody_and_of_headers_that_are_refused_share(transport, headers):
+@pytest.mark.parametrize("header", ["", "{", '{"subject": 1}', of("x" * 99_000)[ACTOR]])
+async def test_requests_with_headers_that_are_refused_share(transport, header):
     """A caller that cannot be read gives no share of its own."""
     slots = Slots(transport, max_in_flight=10, max_waiting=0)
-    await slots.ask(*"abcd")
-    await slots.ask(*"efghij", **headers)
+    await slots.ask(*"abcd", **{ACTOR: "["})
+    await slots.ask(*"efghij", **{ACTOR: header})
     assert slots.started == list("abcdefgh")
 
 
-async def test_requests_of_nobody_are_no_part_of_the_share_of_anonymous_callers(transport):
-    """Who reads the catalogue of a worker sends no caller."""
+async def test_requests_of_a_service_itself_have_no_share(transport):
+    """Each is for another of its callers, or for all of them."""
     slots = Slots(transport, max_in_flight=10, max_waiting=0)
-    await slots.ask(*"abcdefghij", **of(Actor().subject))
-    await slots.ask("1")
-    assert slots.started == list("abcdefgh1")
+    await slots.ask(*"abcdefghij", **ANN)
+    await slots.ask("1", "2", "3")
+    assert slots.started == list("abcdefgh12")
 
 
 async def test_a_share_is_free_again_after_cancellations(transport, patient):

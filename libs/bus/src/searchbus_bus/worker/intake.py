@@ -148,7 +148,7 @@ class _Held:
     message: Message
     handler: Handler
     since_s: float
-    caller: str
+    caller: str | None
     cancelled: bool = False
     acknowledged: bool = False
 
@@ -166,7 +166,7 @@ class Admission:
         self._replies = replies
         self._handle = handle
         self._running: dict[asyncio.Task[None], _Held] = {}
-        self._slots: Counter[str] = Counter()
+        self._slots: Counter[str | None] = Counter()
         """How many run, by caller."""
         self._waiting: dict[_Held, asyncio.TimerHandle] = {}
         """In the order they came; the timers end their wait."""
@@ -227,13 +227,13 @@ class Admission:
             await asyncio.wait(last, timeout=2)
 
     def _may_start(self, held: _Held) -> bool:
-        most = share(self._worker.max_in_flight, len(self._running))
-        return self._slots[held.caller] < most
+        limit, used = self._worker.max_in_flight, len(self._running)
+        return _has_place(held.caller, limit, used, self._slots[held.caller])
 
     def _may_wait(self, held: _Held) -> bool:
         waiting = len(self._waiting)
         of_caller = sum(other.caller == held.caller for other in self._waiting)
-        if of_caller >= share(self._worker.max_waiting, waiting):
+        if not _has_place(held.caller, self._worker.max_waiting, waiting, of_caller):
             return False
         expected_s = (waiting + 1) * self._average_s / self._worker.max_in_flight
         try:
@@ -329,13 +329,21 @@ class _Caller(Struct):
     subject: str = Actor().subject
 
 
-def _caller_of(message: Message) -> str:
-    """Whom a request counts for; those of nobody, or with a header that is refused, count together.
+def _has_place(caller: str | None, limit: int, used: int, own: int) -> bool:
+    """Whether another request of a caller that holds `own` of the `used` places gets one."""
+    return used < limit if caller is None else own < share(limit, used)
+
+
+def _caller_of(message: Message) -> str | None:
+    """Whom a request counts for; those with a header that is refused count together. None: a
+    service asks for itself, of all its callers, and has no share.
 
     No signature is checked yet: a request that only says to be another's is refused soon.
     """
-    header = message.headers.get(ACTOR, "")
-    if not header or len(header) > MAX_ACTOR_CHARS:
+    header = message.headers.get(ACTOR)
+    if header is None:
+        return None
+    if len(header) > MAX_ACTOR_CHARS:
         return ""
     try:
         return decode(header.encode("utf-8", "replace"), _Caller).subject
