@@ -313,8 +313,8 @@ def test_an_argument_that_is_not_utf8_is_named(capsys):
 
 def test_a_file_that_cannot_be_used_is_an_error_without_a_traceback(capsys):
     """Whichever command opened it."""
-    code, said = fails_by(PermissionError(errno.EACCES, "Permission denied", "/root/x"), capsys)
-    assert (code, "error: /root/x: Permission denied. Correct it, or" in said) == (1, True)
+    code, said = fails_by(PermissionError(errno.EACCES, "Permission denied", "/srv/x"), capsys)
+    assert (code, "error: /srv/x: Permission denied. Correct it, or" in said) == (1, True)
 
 
 def test_output_on_a_full_disk_is_an_error_without_a_traceback(capsys):

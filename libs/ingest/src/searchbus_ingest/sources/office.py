@@ -19,7 +19,7 @@ from xml.parsers import expat
 from searchbus_pages import read_html
 
 from .item import Reason, SkipError
-from .table import MAX_ROWS, Room, row_line
+from .table import MAX_ROWS, TextBudget, row_line
 
 MAX_XML_BYTES = 64 * 1024 * 1024
 """All parts, unpacked."""
@@ -175,7 +175,7 @@ class _Sheets:
         self._parts = parts
         self._start = datetime(1904, 1, 1) if starts_1904 else datetime(1899, 12, 30)
         self._cells = self._rows = 0
-        self._room = Room()
+        self._budget = TextBudget()
         self._shared: list[str] = []
         if "xl/sharedStrings.xml" in parts.NameToInfo:
             self._shared = [_text(one) for one in _each(parts, "xl/sharedStrings.xml", "si")]
@@ -193,7 +193,7 @@ class _Sheets:
                 names = {column: " ".join(value.split()) for column, value in values.items()}
                 continue
             cells = [
-                (self._room.take(names.get(column, "")), column, value)
+                (self._budget.take(names.get(column, "")), column, value)
                 for column, value in values.items()
                 if value
             ]
@@ -212,7 +212,7 @@ class _Sheets:
             if self._cells > MAX_CELLS:
                 _beyond(f"{MAX_CELLS:,} cells, the limit of a workbook")
             place = _COLUMN.match(cell.get("r", ""))
-            value = self._room.take(self._value(cell))
+            value = self._budget.take(self._value(cell))
             found[_column(place[1]) if place else position] = value
         return found
 
@@ -266,26 +266,26 @@ def _presentation(parts: zipfile.ZipFile) -> str:
     if len(slides) > MAX_SLIDES:
         _beyond(f"{MAX_SLIDES:,} slides, the limit of a presentation")
     found: list[str] = []
-    room = Room()
+    budget = TextBudget()
     read: set[str] = set()
     # Each once: a list may name one slide a thousand times, and all slides the same notes.
     for number, name in enumerate(dict.fromkeys(slides), 1):
-        title, paragraphs = _slide(_root(parts, name), room)
+        title, paragraphs = _slide(_root(parts, name), budget)
         notes = next((t for t in _targets(parts, name).values() if "/notesSlides/" in t), None)
         if notes is not None and notes not in read:
             read.add(notes)
-            spoken = _slide(_root(parts, notes), room)[1]
+            spoken = _slide(_root(parts, notes), budget)[1]
             paragraphs += [text for text in spoken if not text.isdigit()]
         if title or paragraphs:
             found += [f"# {title or f'Slide {number}'}", *paragraphs]
     return "\n\n".join(found)
 
 
-def _slide(root: ElementTree.Element, room: Room) -> tuple[str, list[str]]:
+def _slide(root: ElementTree.Element, budget: TextBudget) -> tuple[str, list[str]]:
     title, found = "", []
     for shape in (one for one in root.iter() if _tag(one) in ("sp", "tr")):
         paragraphs = (one for one in shape.iter() if _tag(one) == "p")
-        texts = [text for one in paragraphs if (text := room.take(_text(one)).strip())]
+        texts = [text for one in paragraphs if (text := budget.take(_text(one)).strip())]
         kinds = {one.get("type") for one in shape.iter() if _tag(one) == "ph"}
         if _tag(shape) == "tr":
             found.append(" | ".join(texts))

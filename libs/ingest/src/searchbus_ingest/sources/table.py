@@ -19,7 +19,7 @@ _SNIFFED_CHARS = 20_000
 _DELIMITERS = ",;\t|"
 
 
-class Room:
+class TextBudget:
     """How much text a document may still get: a small file may name one thing a million times."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ def csv_to_text(text: str) -> str:
         delimiter = _delimiter(text)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     lines: list[str] = []
-    room = Room()
+    budget = TextBudget()
     try:
         names = [" ".join(name.split()) for name in next(rows, [])]
         for row in rows:
@@ -61,7 +61,7 @@ def csv_to_text(text: str) -> str:
             if len(lines) == MAX_ROWS:
                 problem = f"more than {MAX_ROWS:,} rows, the limit of a table; split the file"
                 raise SkipError(Reason.TOO_LARGE, problem)
-            lines.append(room.take(line))
+            lines.append(budget.take(line))
     except csv.Error as error:
         problem = f"cannot be read: line {rows.line_num}: {error}"
         raise SkipError(Reason.UNREADABLE, problem) from None
