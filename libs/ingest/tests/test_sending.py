@@ -28,6 +28,13 @@ async def test_second_run_sends_only_what_has_changed(bus, retrieval):
     assert retrieval.batches == [3, 1]
 
 
+async def test_declared_fields_reach_the_service_where_nothing_has_changed(bus, retrieval):
+    """It refuses types that contradict those of the collection."""
+    await send(bus, "c", items("a", "b"))
+    await send(bus, "c", items("a", "b"), fields={"price": "keyword"})
+    assert retrieval.batches == [2, 1]
+
+
 async def test_the_first_batch_is_small(bus, retrieval):
     """There is progress before many passages are embedded."""
     await send(bus, "c", items(*map(str, range(sending.FIRST_BATCH_CHUNKS + 5))))

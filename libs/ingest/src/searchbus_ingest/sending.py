@@ -124,7 +124,7 @@ async def send(
             if rebuild or SYNCED_FROM not in d.metadata  # that its own source deletes
         }
     seen: set[str] = set()
-    hidden = False
+    hidden, declared = False, bool(fields)
     slots = asyncio.Semaphore(BATCHES_AT_ONCE)
 
     async def deliver(batch: list[NewDocument]) -> None:
@@ -175,10 +175,13 @@ async def send(
                     on_progress(summary)
                     continue
                 seen.add(item.document.document_id)
-                if present.get(item.document.document_id) == revision_of(item.document):
+                is_known = present.get(item.document.document_id) == revision_of(item.document)
+                # One is sent for the declared fields: the service checks their types with it.
+                if is_known and not declared:
                     summary.unchanged += 1
                     on_progress(summary)
                     continue
+                declared = False
                 batch.append(item.document)
                 if sum(len(d.chunks) for d in batch) >= full_chunks:
                     full_chunks = min(_GROWTH * full_chunks, BATCH_CHUNKS)
