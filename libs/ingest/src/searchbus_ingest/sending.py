@@ -27,8 +27,7 @@ from searchbus_contracts.ingest import (
 )
 from searchbus_contracts.retrieval import DocumentSummary, FieldType, ListReply, ListRequest
 
-from .sources.item import Item, Reason
-from .sources.reading import in_thread
+from .sources.item import Item, Reason, in_thread
 
 BATCH_CHUNKS = 128
 """About three seconds of embedding on two cores: small enough to show progress and to retry."""

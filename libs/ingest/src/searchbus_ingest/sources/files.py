@@ -9,9 +9,9 @@ from typing import Any
 from searchbus_passages.headings import CODE_SUFFIXES
 
 from .content import LINES, PARSED, Content, read_content
-from .item import Item, SkipError, make_document, unread
+from .item import Item, SkipError, in_thread, make_document, unread
 from .jsonl import read_jsonl, read_record
-from .reading import Reader, in_thread
+from .reading import Reader
 from .walk import FoundFile, read_regular
 
 MAX_FILE_BYTES = 256 * 1024 * 1024

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -144,3 +146,15 @@ def make_document(
         metadata=metadata,
     )
     return Item(origin, document=document, note=note)
+
+
+async def in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """Iterate in a thread: the readers parse, cut and fetch, which would block the event loop."""
+    iterator = iter(items)
+    end = object()
+    while True:
+        item = await asyncio.to_thread(next, iterator, end)
+        if item is end:
+            return
+        assert isinstance(item, Item)
+        yield item

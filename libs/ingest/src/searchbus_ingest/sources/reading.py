@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncIterator, Iterable
 from typing import Self
 
 import msgspec
@@ -18,7 +17,7 @@ from searchbus_runtime.answering import answer_questions
 from searchbus_runtime.child import Child, ChildEndedError
 
 from .content import PARSED, Content, read_content
-from .item import Item, Reason, SkipError, unread
+from .item import Reason, SkipError, unread
 
 TIMEOUT_S = 120.0
 """For one file, after the imports of a new process."""
@@ -89,18 +88,6 @@ class Reader:
         except (TimeoutError, OSError, ChildEndedError) as error:
             problem = f"cannot be read: the process that reads it does not start ({error})"
             raise SkipError(Reason.UNREADABLE, problem) from None
-
-
-async def in_thread(items: Iterable[Item]) -> AsyncIterator[Item]:
-    """Iterate in a thread: the readers parse, cut and fetch, which would block the event loop."""
-    iterator = iter(items)
-    end = object()
-    while True:
-        item = await asyncio.to_thread(next, iterator, end)
-        if item is end:
-            return
-        assert isinstance(item, Item)
-        yield item
 
 
 def answered(question: bytes) -> bytes:
