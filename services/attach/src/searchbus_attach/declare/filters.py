@@ -36,13 +36,19 @@ class Filtered(NamedTuple):
 
 
 Filter = Callable[[str], Filtered]
-"""Looks through one text, in time linear in its length; calls may come from several threads."""
+"""Looks through one text, in time linear in its length; calls may come from several threads. No
+other thread goes on while one call of `re` does: give it a long text in pieces."""
 
+_PIECE = 64 * 1024
+_LONGEST = 12 * 1024
+"""Characters that one call of `re` looks through, and more than a pattern here can find."""
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 _SECRET = re.compile(
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{36,255}|github_pat_\w{40,255}|xox[abeprs]-[\w-]{10,255}"
     r"|(?:sk|rk|pk)[-_][\w-]{20,255}|AIza[\w-]{35}|sbk_[\w-]{16,255}|glpat-[\w-]{20,255}"
-    r"|eyJ[\w-]{10,4000}\.eyJ[\w-]{10,4000}\.[\w-]{10,4000})",
+    # A token of three parts; each is looked through from its beginning only. Where other
+    # characters are before the first, which is no secret, the others are found without it.
+    r"|eyJ(?:(?<![\w-]eyJ)[\w-]{10,4000}+\.eyJ|(?<=\.eyJ))[\w-]{10,4000}+\.[\w-]{10,4000}+)",
     re.ASCII,
 )
 _NAMED_SECRET = re.compile(
@@ -72,31 +78,24 @@ _INSTRUCTION = re.compile(
 def secrets(text: str) -> Filtered:
     """Keys, tokens and passwords by their usual forms."""
     text, keys = _without_private_keys(text)
-    text, tokens = _SECRET.subn("[secret]", text)
-    text, named = _NAMED_SECRET.subn(r"\g<name>[secret]", text)
+    text, tokens = _replaced(_SECRET, text, lambda match: "[secret]")
+    text, named = _replaced(_NAMED_SECRET, text, lambda match: f"{match['name']}[secret]")
     return Filtered(text, keys + tokens + named)
 
 
 def pii(text: str) -> Filtered:
     """Mail addresses, telephone, account, card and social security numbers."""
-    found = 0
 
     def mask(match: re.Match[str]) -> str:
-        nonlocal found
-        kind = match.lastgroup or ""
-        valid = {"iban": _is_iban, "card": _is_card}.get(kind)
-        if valid is not None and not valid(match[0]):
-            return match[0]
-        found += 1
-        return f"[{kind}]"
+        valid = {"iban": _is_iban, "card": _is_card}.get(match.lastgroup or "")
+        return f"[{match.lastgroup}]" if valid is None or valid(match[0]) else match[0]
 
-    return Filtered(_PERSONAL.sub(mask, text), found)
+    return _replaced(_PERSONAL, text, mask)
 
 
 def injection(text: str) -> Filtered:
     """Phrases that speak to a model in the place of its user; they are put between marks."""
-    text, found = _INSTRUCTION.subn(r"[not an instruction: \g<0>]", text)
-    return Filtered(text, found)
+    return _replaced(_INSTRUCTION, text, lambda match: f"[not an instruction: {match[0]}]")
 
 
 BUILT_IN: Mapping[str, Filter] = {"secrets": secrets, "pii": pii, "injection": injection}
@@ -166,6 +165,22 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
                 left.append((f"{where}.{key}".lstrip(".")[:128], inner))
         elif isinstance(one, list):
             left += ((f"{where}.{n}"[:128], inner) for n, inner in enumerate(one))
+
+
+def _replaced(pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]) -> Filtered:
+    """What `pattern.sub` gives, and how many matches are other texts now; piece by piece."""
+    parts, done, found = [], 0, 0
+    for start in range(0, len(text), _PIECE):
+        end = start + _PIECE
+        # What begins in this piece may end behind it; what begins behind it is for the next.
+        for match in pattern.finditer(text, max(start, done), end + _LONGEST):
+            if match.start() >= end:
+                break
+            shown = new(match)
+            found += shown != match[0]
+            parts += [text[done : match.start()], shown]
+            done = match.end()
+    return Filtered("".join([*parts, text[done:]]), found)
 
 
 def _without_private_keys(text: str) -> tuple[str, int]:
