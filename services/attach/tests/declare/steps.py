@@ -1,4 +1,4 @@
-"""The steps that a pattern takes in a text: `re` counts none, and its time depends on the machine."""
+"""The steps that a pattern takes in a text. `re` counts none; its time depends on the machine."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from searchbus_contracts import Content, ErrorCode, Fault, ResourceBody, TextContent, ToolReply
-from searchbus_contracts.tools import EmbeddedResource
+from searchbus_contracts import ErrorCode, Fault, ToolReply
 
 GROUP = "searchbus.filters"
 FILTERED = "dev.searchbus/filtered"
@@ -39,13 +39,17 @@ Filter = Callable[[str], Filtered]
 """Looks through one text, in time linear in its length; calls may come from several threads. No
 other thread goes on while one call of `re` does: give it a long text in pieces."""
 
+_LONG_NUMBER = 10**8
+_DATA = frozenset({"data", "blob", "size"})
+"""Fields of content that are no texts: base64, and the length of what a link leads to."""
 _PIECE = 64 * 1024
 _LONGEST = 12 * 1024
 """Characters that one call of `re` looks through, and more than a pattern here can find."""
 _PEM_BEGIN, _PEM_END = "-----BEGIN ", "-----END "
 _SECRET = re.compile(
-    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{36,255}|github_pat_\w{40,255}|xox[abeprs]-[\w-]{10,255}"
-    r"|(?:sk|rk|pk)[-_][\w-]{20,255}|AIza[\w-]{35}|sbk_[\w-]{16,255}|glpat-[\w-]{20,255}"
+    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{36,255}|github_pat_\w{40,255}"
+    r"|xox[abeprs]-[\w-]{10,255}|(?:sk|rk|pk)[-_][\w-]{20,255}|AIza[\w-]{35}"
+    r"|sbk_[\w-]{16,255}|glpat-[\w-]{20,255}"
     # A token of three parts; each is looked through from its beginning only. Where other
     # characters are before the first, which is no secret, the others are found without it.
     r"|eyJ(?:(?<![\w-]eyJ)[\w-]{10,4000}+\.eyJ|(?<=\.eyJ))[\w-]{10,4000}+\.[\w-]{10,4000}+)",
@@ -120,7 +124,8 @@ def check_arguments(tool: str, arguments: Any, names: tuple[str, ...]) -> None:
 
 
 def filtered(reply: ToolReply, names: tuple[str, ...]) -> ToolReply:
-    """The reply with what the filters found replaced, in texts, structured content and keys."""
+    """The reply with what the filters found replaced: in texts, keys and long numbers, wherever
+    they are but in base64."""
     counts: Counter[str] = Counter()
 
     def look(value: Any) -> Any:
@@ -129,42 +134,43 @@ def filtered(reply: ToolReply, names: tuple[str, ...]) -> ToolReply:
                 value, found = known_filters()[name](value)
                 counts[name] += found
             return value
-        if isinstance(value, list):
-            return [look(one) for one in value]
+        if isinstance(value, Struct):
+            fields = {f: look(getattr(value, f)) for f in value.__struct_fields__ if f not in _DATA}
+            return msgspec.structs.replace(value, **fields)
+        if isinstance(value, list | tuple):
+            return type(value)(map(look, value))
         if isinstance(value, dict):
             return {look(key): look(one) for key, one in value.items()}
-        return value
+        if not _is_long(value):
+            return value
+        shown = look(str(value))
+        return value if shown == str(value) else shown
 
-    content = tuple(_with_text(block, look) for block in reply.content)
-    structured = look(reply.structured)
+    seen: ToolReply = look(reply)
     if not counts.total():
         return reply
-    meta = {**(reply.meta or {}), FILTERED: dict(+counts)}
-    return msgspec.structs.replace(reply, content=content, structured=structured, meta=meta)
-
-
-def _with_text(block: Content, look: Callable[[Any], Any]) -> Content:
-    if isinstance(block, TextContent):
-        return msgspec.structs.replace(block, text=look(block.text))
-    if isinstance(block, EmbeddedResource) and isinstance(block.resource, ResourceBody):
-        body = msgspec.structs.replace(block.resource, text=look(block.resource.text))
-        return msgspec.structs.replace(block, resource=body)
-    return block
+    meta = {**(seen.meta or {}), FILTERED: dict(+counts)}
+    return msgspec.structs.replace(seen, meta=meta)
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(where it is, text) of all texts and keys."""
+    """(where it is, text) of all texts, keys and long numbers."""
     left = [(path, value)]
     while left:
         where, one = left.pop()
-        if isinstance(one, str):
-            yield where, one
+        if isinstance(one, str) or _is_long(one):
+            yield where, str(one)
         elif isinstance(one, dict):
             for key, inner in one.items():
                 yield where, key
                 left.append((f"{where}.{key}".lstrip(".")[:128], inner))
         elif isinstance(one, list):
             left += ((f"{where}.{n}"[:128], inner) for n, inner in enumerate(one))
+
+
+def _is_long(value: Any) -> bool:
+    """Whether it is a number that can be that of a card or an account."""
+    return isinstance(value, int | float) and abs(value) >= _LONG_NUMBER
 
 
 def _replaced(pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]) -> Filtered:
