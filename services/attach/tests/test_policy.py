@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from searchbus_attach import consent
+from searchbus_attach import consent, rests
 from searchbus_attach.policy import CallPolicy
+from searchbus_attach.rests import Rests
 from searchbus_bus import MemoryBroker
 from searchbus_contracts import (
     Actor,
@@ -21,6 +23,7 @@ from searchbus_contracts import (
     ToolReply,
 )
 from searchbus_contracts.attach import ManageReply, ManageRequest
+from searchbus_contracts.tools import ResourceLink
 from searchbus_runtime.pins import DIGITS
 from searchbus_testing import until
 
@@ -74,6 +77,22 @@ async def accepted(asked: consent.Consent, subject: str, number: int) -> ToolRep
     answer = {"approval": {"action": "accept", "content": {"approve": True}}}
     state = question.input_required.state
     return await ask(asked, subject, {"n": number}, input_responses=answer, state=state)
+
+
+async def keep(worker: Rests, rest: str) -> str:
+    """The address of a rest that was kept."""
+    reply = await worker.add(
+        ToolReply(), rest, actor=OTHER, server="plain", roles=(), max_tokens=1_000
+    )
+    assert isinstance(reply.content[-1], ResourceLink)
+    return reply.content[-1].uri
+
+
+async def kept(worker: Rests, uri: str) -> str | None:
+    """The text of a page."""
+    reply = await worker.read(OTHER, "plain", uri)
+    assert reply is not None
+    return reply.contents[0].text
 
 
 async def second_worker(new_world: Any, world: Any) -> Any:
@@ -134,16 +153,45 @@ async def test_rest_of_a_result_is_a_resource_of_its_caller(viewed, new_world):
         await read(world, reply.content[-1].uri.removesuffix("-0") + "-9999999")
 
 
-async def test_caller_has_a_few_rests_at_a_time(viewed):
-    """The ninth takes the place of the first; those of others stay."""
+async def test_caller_has_a_few_rests_at_a_time(viewed, new_world):
+    """Counted by all workers: the ninth takes the place of the first, and no other caller's."""
     world = await viewed(max_tokens=200)
+    other = await second_worker(new_world, world)
     words = "some words of a text " * 200
-    others = (await echo(world, words, actor=OTHER)).content[-1].uri
-    uris = [(await echo(world, words)).content[-1].uri for _ in range(9)]
+    others = [(await echo(world, words, actor=OTHER)).content[-1].uri for _ in range(5)]
+    uris = []
+    for number in range(9):
+        uris.append((await echo(other if number % 2 else world, words)).content[-1].uri)
+        others.append((await echo(world, words, actor=OTHER)).content[-1].uri)
     with pytest.raises(Fault, match=r"no such (rest|resource)"):
         await read(world, uris[0])
-    assert "words" in await read(world, uris[-1])
-    assert "words" in await read(world, others, OTHER)
+    for uri in uris[1:]:
+        assert "words" in await read(world, uri)
+    for uri in others[-8:]:
+        assert "words" in await read(world, uri, OTHER)
+
+
+async def test_rests_that_are_kept_at_once_have_a_slot_each():
+    """Whichever worker is quicker."""
+    broker = MemoryBroker()
+    workers = [await Rests.over(broker.connect()) for _ in range(2)]
+    uris = await asyncio.gather(
+        *(keep(workers[number % 2], f"rest {number}") for number in range(8))
+    )
+    for number, uri in enumerate(uris):
+        assert await kept(workers[0], uri) == f"rest {number}"
+
+
+@pytest.mark.parametrize("char", ["x", '"', "\n", "\u20ac"])
+async def test_a_long_rest_is_kept_and_its_end_says_where_it_is_cut(char):
+    """However long it is in JSON, in a store with the limits of NATS."""
+    worker = await Rests.over(MemoryBroker().connect())
+    most = rests.MAX_BYTES // len(char.encode())
+    uri = await keep(worker, char * most)
+    assert await kept(worker, uri.removesuffix("-0") + f"-{most - 2}") == char * 2
+    uri = await keep(worker, char * (most + 1))
+    end = await kept(worker, uri.removesuffix("-0") + f"-{most - 2}")
+    assert end == f"{char * 2}\n[Cut here. What follows was not kept: ask for less.]"
 
 
 async def test_filters_refuse_arguments_and_replace_in_results(viewed):

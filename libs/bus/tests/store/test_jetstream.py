@@ -12,7 +12,8 @@ import nats.js.errors
 import pytest
 
 from searchbus_bus import Bus, connect
-from searchbus_bus.store.jetstream import MAX_VALUE_BYTES, NatsKeyValue, open_bucket, replicate
+from searchbus_bus.store.jetstream import NatsKeyValue, open_bucket, replicate
+from searchbus_bus.store.keyvalue import MAX_VALUE_BYTES
 from searchbus_contracts import Fault
 from searchbus_testing import at_last
 
@@ -146,20 +147,6 @@ async def test_a_bucket_with_other_limits_is_used_as_it_is(own_nats_server, tmp_
     await old.put("a", b"1")
     new = await bus.key_value("things", ttl_s=60.0, max_bytes=200_000)
     assert (await new.get("a")).value == b"1"
-    await bus.close()
-
-
-@patient
-@pytest.mark.parametrize("size_bytes", [MAX_VALUE_BYTES + 1000, 2**20 + 1])
-async def test_a_value_over_the_limit_is_a_fault(own_nats_server, tmp_path, size_bytes):
-    """And the bucket works on, for a value that the client does not even send, too."""
-    server = own_nats_server("-js", "-sd", str(tmp_path / "js"))
-    bus = await connect(server.url, name="test")
-    bucket = await bus.key_value("things", ttl_s=600.0, max_bytes=4 * MAX_VALUE_BYTES)
-    with pytest.raises(Fault):
-        await bucket.put("a", b"x" * size_bytes)
-    await bucket.put("a", b"x")
-    assert (await bucket.get("a")).value == b"x"
     await bus.close()
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from searchbus_bus import MemoryBroker, connect
-from searchbus_bus.store.keyvalue import MemoryKeyValue
+from searchbus_bus.store.keyvalue import MAX_VALUE_BYTES, MemoryKeyValue
 from searchbus_contracts import Fault
 from searchbus_testing import until
 
@@ -56,6 +56,23 @@ async def test_a_revision_is_deleted_only_while_it_is_the_latest(bucket):
     await bucket.delete("a", second)
     await bucket.delete("a", second)
     assert await bucket.get("a") is None
+
+
+@pytest.mark.parametrize("size_bytes", [MAX_VALUE_BYTES + 1, 2**20 + 1])
+async def test_a_value_over_the_limit_is_a_fault(bus, size_bytes):
+    """And the bucket works on, for a value that the client of NATS does not even send, too."""
+    bucket = await bus.key_value("things", ttl_s=600.0, max_bytes=4 * MAX_VALUE_BYTES)
+    kept = b"x" * MAX_VALUE_BYTES
+    revision = await bucket.put("a", kept)
+    for write in (
+        bucket.put("a", bytes(size_bytes)),
+        bucket.create("b", bytes(size_bytes)),
+        bucket.update("a", bytes(size_bytes), revision),
+    ):
+        with pytest.raises(Fault, match="key-value store is unreachable"):
+            await write
+    assert (await bucket.get("a")).value == kept
+    assert await bucket.get("b") is None
 
 
 async def test_entries_expire(bus):

@@ -10,13 +10,12 @@ import hashlib
 import logging
 import re
 import secrets
-from itertools import count
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from searchbus_bus import Bus, KeyValue
+from searchbus_bus.store.keyvalue import write_over
 from searchbus_contracts import (
     Actor,
     ErrorCode,
@@ -26,7 +25,6 @@ from searchbus_contracts import (
     ResourceTemplate,
     TextContent,
     ToolReply,
-    decode,
     encode,
 )
 from searchbus_contracts.tools import ResourceLink
@@ -35,8 +33,8 @@ from .definitions.shaping import page_end
 from .definitions.text import own_uri, wrapped_uri
 
 TTL_S = 900.0
-MAX_BYTES = 512 * 1024
-"""The limit of one rest; what is behind is left out."""
+MAX_BYTES = 500 * 1024
+"""The limit of one rest, below that of the store; what is behind is left out, with a word."""
 SLOTS = 8
 """How many one caller has, at one server."""
 _BUCKET = "attach-rests"
@@ -57,7 +55,6 @@ class Rests:
 
     def __init__(self, store: KeyValue) -> None:
         self._store = store
-        self._count = count()
 
     @classmethod
     async def over(cls, bus: Bus) -> Rests:
@@ -70,11 +67,14 @@ class Rests:
     ) -> ToolReply:  # fmt: skip
         """The reply with a link to its rest, in pages of `max_tokens` for the tool's roles; with a
         word about it where it cannot be kept."""
-        slot, token = next(self._count) % SLOTS, secrets.token_hex(16)
+        token = secrets.token_hex(16)
         text = rest.encode()[:MAX_BYTES].decode("utf-8", "ignore")
-        kept = encode(_Kept(token, roles, max_tokens, text))
+        if text != rest:
+            text += "\n[Cut here. What follows was not kept: ask for less.]"
+        kept = msgspec.msgpack.encode(_Kept(token, roles, max_tokens, text))
         try:
-            await self._store.put(_key(actor, server, slot), kept)
+            slot = await self._next_slot(actor, server)
+            await self._store.put(_key(actor, server, str(slot)), kept)
         except Fault as fault:
             log.warning("the rest of a result of %s could not be kept: %s", server, fault)
             note = TextContent(text="[Cut here. The rest could not be kept: ask for less.]")
@@ -90,8 +90,8 @@ class Rests:
         match = _URI.fullmatch(own_uri(server, uri) or "")
         if match is None:
             return None
-        entry = await self._store.get(_key(actor, server, int(match["slot"])))
-        kept = None if entry is None else decode(entry.value, _Kept)
+        entry = await self._store.get(_key(actor, server, match["slot"]))
+        kept = None if entry is None else msgspec.msgpack.decode(entry.value, type=_Kept)
         start = int(match["start"])
         if (
             kept is None
@@ -109,6 +109,15 @@ class Rests:
         body = ResourceBody(uri=uri, mime_type="text/plain", text=text)
         return ResourceReadReply(contents=(body,))
 
+    async def _next_slot(self, actor: Actor, server: str) -> int:
+        """That of the caller's oldest rest: all workers count in the store."""
+        key = _key(actor, server, "next")
+        while True:
+            entry = await self._store.get(key)
+            slot = 0 if entry is None else int(entry.value)
+            if await write_over(self._store, key, b"%d" % ((slot + 1) % SLOTS), entry) is not None:
+                return slot
+
 
 def rest_template(server: str) -> ResourceTemplate:
     """The addresses of rests; not listed, since only their callers know them."""
@@ -118,6 +127,5 @@ def rest_template(server: str) -> ResourceTemplate:
     )  # fmt: skip
 
 
-def _key(actor: Actor, server: str, slot: int) -> str:
-    named: Any = [actor.subject, server, slot]
-    return hashlib.sha256(encode(named)).hexdigest()[:40]
+def _key(actor: Actor, server: str, name: str) -> str:
+    return hashlib.sha256(encode([actor.subject, server, name])).hexdigest()[:40]

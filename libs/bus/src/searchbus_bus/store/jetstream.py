@@ -24,7 +24,7 @@ from searchbus_contracts import ErrorCode, Fault
 
 from .. import telemetry
 from ..tasks import end_task, wait_for_event, within
-from .keyvalue import TIMEOUT_S, Entry, OnWrite
+from .keyvalue import MAX_VALUE_BYTES, TIMEOUT_S, Entry, OnWrite
 
 T = TypeVar("T")
 
@@ -46,7 +46,6 @@ _GONE = (nats.errors.Error, TimeoutError, OSError)
 
 log = logging.getLogger("searchbus.bus")
 
-MAX_VALUE_BYTES = 512 * 1024
 REPLICAS = 3
 """In a cluster. Two would be worse than one: both are needed to write."""
 _DUPLICATES_S = 120.0

@@ -20,6 +20,8 @@ TIMEOUT_S = 0.1
 """Default limit of an operation: what a call may lose when the store goes away."""
 NEEDED_TIMEOUT_S = 2.0
 """Limit of an operation where nothing can be done without the store, or where no call waits."""
+MAX_VALUE_BYTES = 512 * 1024
+"""A write of a longer value raises Fault(unavailable)."""
 
 OnWrite = Callable[[str, bytes | None], None]
 """Called with the key and its new value; None where it was deleted. Must be quick."""
@@ -136,14 +138,17 @@ class MemoryKeyValue:
             on_write(key, value)
 
     def _write(self, key: str, value: bytes) -> int:
+        _require(len(value) <= MAX_VALUE_BYTES)
         self._revision += 1
         self._entries[key] = (Entry(value, self._revision), self._clock() + self._ttl_s)
         self._report(key, value)
         return self._revision
 
     async def _round_trip(self) -> None:
-        if self.away:
-            raise Fault(
-                ErrorCode.UNAVAILABLE, "The key-value store is unreachable. Try again shortly."
-            )
+        _require(not self.away)
         await asyncio.sleep(0)
+
+
+def _require(met: bool) -> None:
+    if not met:
+        raise Fault(ErrorCode.UNAVAILABLE, "The key-value store is unreachable. Try again shortly.")
