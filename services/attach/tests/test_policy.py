@@ -279,6 +279,22 @@ async def test_accepted_questions_take_no_place_of_others(monkeypatch, memory_co
     assert await accepted(memory_consent, "bob", 0) is None
 
 
+async def test_the_order_of_arguments_makes_no_other_call(memory_consent):
+    """Models write them anew; at any depth."""
+    first = {"to": "ann", "options": {"force": True, "n": [1, 2]}}
+    again = {"options": {"n": [1, 2], "force": True}, "to": "ann"}
+    other = {"options": {"n": [2, 1], "force": True}, "to": "ann"}
+    for arguments in (first, again, other):
+        assert await ask(memory_consent, "ann", arguments) is not None
+    waiting = await memory_consent.waiting()
+    assert len(waiting) == 2
+    (allowed,) = (call.id for call in waiting if "[1,2]" in call.arguments)
+    await memory_consent.decide((allowed,), allowed=True)
+    assert await ask(memory_consent, "ann", again) is None
+    assert await ask(memory_consent, "ann", first) is None  # the same request once more
+    assert await ask(memory_consent, "ann", other) is not None
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [

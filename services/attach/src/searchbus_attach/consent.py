@@ -20,6 +20,7 @@ from msgspec import Struct
 from searchbus_bus import NEEDED_TIMEOUT_S, Bus, Call, KeyValue
 from searchbus_contracts import ErrorCode, Fault, InputRequired, ToolCall, ToolReply, decode, encode
 from searchbus_contracts.attach import WaitingCall
+from searchbus_contracts.codec import canonical
 from searchbus_runtime.pins import DIGITS
 
 from .definitions.text import clean
@@ -90,7 +91,7 @@ class Consent:
         )  # fmt: skip
         named = [call.actor.subject, server, request.tool, arguments]
         caller = hashlib.sha256(call.actor.subject.encode()).hexdigest()[:16]
-        digest = hashlib.sha256(encode(named)).hexdigest()[:DIGITS]
+        digest = hashlib.sha256(canonical(named)).hexdigest()[:DIGITS]
         key = f"{caller}.{digest}"
         entry = await self._store.get(key)
         known = None if entry is None else decode(entry.value, _Waiting)
