@@ -14,8 +14,6 @@ import functools
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pkgutil import resolve_name
 
 from searchbus_contracts import ErrorCode, Fault
 
@@ -38,75 +36,6 @@ _SETTLE_S = 5.0
 _OUR_SUBJECT = "searchbus"
 """As whom the list is read, where a token says who the caller is."""
 _TOKEN_TYPES = "urn:ietf:params:oauth:token-type"  # noqa: S105  (a name of RFC 8693)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
-    """Tokens that a caller needs for a server.
-
-    Args:
-        server: its variables are expanded.
-        caller: `OURSELVES` or a subject.
-        rejected: an access token that the server answered 401 to; empty otherwise.
-        http: for requests to authorization servers.
-        identity: states who a caller is; None: it cannot be stated.
-        logins: the sign-ins of people; None: they cannot sign in.
-    """
-
-    server: Server
-    caller: str
-    rejected: str
-    http: AuthHttp
-    identity: ServiceIdentity | None
-    logins: Logins | None
-
-
-async def client_credentials(request: TokenRequest) -> Tokens:
-    """A token for searchbus itself (RFC 6749, 4.4). Raises AuthError."""
-    provider = await discover(request.http, request.server)
-    form = {"grant_type": "client_credentials", **provider.parameters}
-    return await provider.tokens(provider.declared_client(), form)
-
-
-async def token_exchange(request: TokenRequest) -> Tokens:
-    """A token that says who the caller is, for searchbus's own statement of that (RFC 8693).
-
-    Raises:
-        AuthError: there is no key for statements, or no token.
-    """
-    if request.caller == _OUR_SUBJECT:
-        raise AuthError(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
-    if request.identity is None:
-        raise AuthError("callers cannot be stated: set SEARCHBUS_ATTACH_IDENTITY_KEY")
-    provider = await discover(request.http, request.server)
-    caller = request.caller or _OUR_SUBJECT
-    form = {
-        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-        "subject_token": request.identity.statement(caller, provider.issuer),
-        "subject_token_type": f"{_TOKEN_TYPES}:jwt",
-        "requested_token_type": f"{_TOKEN_TYPES}:access_token",
-        "audience": provider.auth.audience,
-        **provider.parameters,
-    }
-    return await provider.tokens(provider.declared_client(), form)
-
-
-async def of_person(request: TokenRequest) -> Tokens:
-    """The tokens of a person who signed in, or the key that a person entered.
-
-    Raises:
-        LoginRequiredError: nobody did.
-        AuthError: nobody can, or the authorization server cannot be used now.
-    """
-    if request.logins is None:
-        raise AuthError(NO_LOGINS)
-    try:
-        return await request.logins.tokens(request.server, request.caller, request.rejected)
-    except LoginRequiredError as required:
-        if request.caller != OURSELVES:
-            raise
-        command = f"searchbus attach login {request.server.name}"
-        raise LoginRequiredError(f"{required}: {command}") from None
 
 
 class Credentials:
@@ -184,15 +113,15 @@ class Credentials:
         return made
 
     async def _fetch(self, server: Server, auth: Auth, caller: str, rejected: str) -> Tokens:
-        fetch: Callable[[TokenRequest], Awaitable[Tokens]] = resolve_name(
-            f"searchbus_attach.{auth.method.tokens}"
-        )
         outcome = "failed"
         try:
-            request = TokenRequest(
-                self._expanded(server), caller, rejected, self._http, self._identity, self.logins
-            )
-            tokens = await fetch(request)
+            server = self._expanded(server)
+            if auth.method.by_person:
+                tokens = await self._of_person(server, caller, rejected)
+            elif auth.method.for_each_caller:
+                tokens = await self._exchanged(server, caller)
+            else:
+                tokens = await self._own(server)
             outcome = "ok"
             return tokens
         except LoginRequiredError:
@@ -200,6 +129,42 @@ class Credentials:
             raise
         finally:
             count("tokens", server=server.name, type=auth.type, outcome=outcome)
+
+    async def _own(self, server: Server) -> Tokens:
+        """A token for searchbus itself (RFC 6749, 4.4)."""
+        provider = await discover(self._http, server)
+        form = {"grant_type": "client_credentials", **provider.parameters}
+        return await provider.tokens(provider.declared_client(), form)
+
+    async def _exchanged(self, server: Server, caller: str) -> Tokens:
+        """A token that says who the caller is, for our own statement of that (RFC 8693)."""
+        if caller == _OUR_SUBJECT:
+            raise AuthError(f"the subject {_OUR_SUBJECT!r} stands for searchbus itself")
+        if self._identity is None:
+            raise AuthError("callers cannot be stated: set SEARCHBUS_ATTACH_IDENTITY_KEY")
+        provider = await discover(self._http, server)
+        statement = self._identity.statement(caller or _OUR_SUBJECT, provider.issuer)
+        form = {
+            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+            "subject_token": statement,
+            "subject_token_type": f"{_TOKEN_TYPES}:jwt",
+            "requested_token_type": f"{_TOKEN_TYPES}:access_token",
+            "audience": provider.auth.audience,
+            **provider.parameters,
+        }
+        return await provider.tokens(provider.declared_client(), form)
+
+    async def _of_person(self, server: Server, caller: str, rejected: str) -> Tokens:
+        """The tokens of a person who signed in, or the key that a person entered."""
+        if self.logins is None:
+            raise AuthError(NO_LOGINS)
+        try:
+            return await self.logins.tokens(server, caller, rejected)
+        except LoginRequiredError as required:
+            if caller != OURSELVES:
+                raise
+            command = f"searchbus attach login {server.name}"
+            raise LoginRequiredError(f"{required}: {command}") from None
 
     def _expanded(self, server: Server) -> Server:
         # For each request: a secret may be replaced while the service runs.

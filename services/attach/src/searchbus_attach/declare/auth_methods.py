@@ -6,8 +6,8 @@ issuer = "https://login.example.org"
 client_id = "searchbus"
 client_secret = "${TRACKER_SECRET}"
 
-Another method is another row of METHODS with its name, and its function in auth/credentials.py or a
-module of its own; `Auth.header` says how a token is sent.
+Another method is another row of METHODS with its name, and its branch in `Credentials._fetch`;
+`Auth.header` says how a token is sent.
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ class Method(Struct, frozen=True):
     """A method of signing in to a server.
 
     Args:
-        tokens: the function that gets tokens, as `module:name` below `searchbus_attach`. It is
-            imported with the first request, since the SDK takes longer than all the rest. It takes
-            an `auth.credentials.TokenRequest`, returns `auth.vault.Tokens`, and raises AuthError.
         needs: the keys of the table that it needs.
         for_each_caller: whether it is of use only where each caller has a session.
         by_person: whether a person signs in, so that tokens are kept in the vault.
     """
 
-    tokens: str
     needs: tuple[str, ...] = ()
     for_each_caller: bool = False
     by_person: bool = False
@@ -49,17 +45,13 @@ class Method(Struct, frozen=True):
 MethodName = Literal["client_credentials", "token_exchange", "authorization_code", "api_key"]
 METHODS: dict[MethodName, Method] = {
     # One identity for all callers (RFC 6749, 4.4).
-    "client_credentials": Method(
-        "auth.credentials:client_credentials", needs=("issuer", "client_id", "client_secret")
-    ),
+    "client_credentials": Method(needs=("issuer", "client_id", "client_secret")),
     # A token that says who the caller is (RFC 8693).
-    "token_exchange": Method(
-        "auth.credentials:token_exchange", needs=("issuer", "client_id"), for_each_caller=True
-    ),
+    "token_exchange": Method(needs=("issuer", "client_id"), for_each_caller=True),
     # A sign-in by a person (RFC 6749, 4.1).
-    "authorization_code": Method("auth.credentials:of_person", by_person=True),
+    "authorization_code": Method(by_person=True),
     # A key that a person has from the server and enters here, where the server has no OAuth.
-    "api_key": Method("auth.credentials:of_person", by_person=True),
+    "api_key": Method(by_person=True),
 }
 
 
