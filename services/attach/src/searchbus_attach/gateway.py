@@ -21,7 +21,7 @@ from searchbus_runtime.pins import Held
 from .attached import Attached
 from .declare.attach_file import AttachFile
 from .declare.auth_methods import OURSELVES
-from .declare.servers import Server
+from .declare.servers import Server, variable
 from .declare.views import DeclaredView
 from .definitions.pinning import Approvals
 from .definitions.viewing import preview
@@ -125,7 +125,7 @@ class Gateway:
     def server(self, name: str) -> Server | None:
         """A running server, with its variables expanded. Raises DeclarationError."""
         found = self._attached.get(name)
-        return None if found is None else found.server.expanded(self.context.variable)
+        return None if found is None else found.server.expanded(variable)
 
     def held(self, name: str) -> list[Held]:
         """What of a server differs from what was approved; raises Fault(not_found)."""

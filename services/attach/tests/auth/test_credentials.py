@@ -167,19 +167,20 @@ async def test_a_caller_cannot_be_searchbus_itself(protected, http):
 
 
 @pytest.mark.slow
-async def test_variables_count_in_the_url_and_when_their_value_changes(protected, http):
+async def test_variables_count_in_the_url_and_when_their_value_changes(
+    protected, http, monkeypatch
+):
     """A secret is replaced while the service runs."""
-    values = {"BASE": protected.url, "WORD": "an old secret"}
+    monkeypatch.setenv("BASE", protected.url)
+    monkeypatch.setenv("WORD", "an old secret")
     server = declared(protected, "client_credentials", client_secret="${WORD}")
     server = msgspec.structs.replace(server, url="${BASE}")
-    context = ConnectionContext(
-        variable=values.get, credentials=Credentials(http, lookup=values.get)
-    )
+    context = ConnectionContext(credentials=Credentials(http))
     upstream = Upstream(server, context, on_list=lambda _: None)
     upstream.start()
     await until(lambda: upstream.state == "down")
     assert "invalid_client" in upstream.problem
-    values["WORD"] = SECRET
+    monkeypatch.setenv("WORD", SECRET)
     upstream.try_now()
     await until(lambda: upstream.state == "up")
     assert await call(upstream) == "the client"

@@ -45,7 +45,6 @@ class Credentials:
         http: for requests to authorization servers.
         logins: where people sign in; None: they cannot.
         identity: states who a caller is; None: it cannot be stated.
-        lookup: the values of `${NAME}`.
     """
 
     def __init__(
@@ -54,12 +53,10 @@ class Credentials:
         *,
         logins: Logins | None = None,
         identity: ServiceIdentity | None = None,
-        lookup: Callable[[str], str | None] = variable,
     ) -> None:
         self._http = http or AuthHttp()
         self.logins = logins
         self._identity = identity
-        self._lookup = lookup
         self._sources: OrderedDict[tuple[str, str], tuple[Server, TokenSource]] = OrderedDict()
 
     def token_for(
@@ -169,7 +166,7 @@ class Credentials:
     def _expanded(self, server: Server) -> Server:
         # For each request: a secret may be replaced while the service runs.
         try:
-            return server.expanded(self._lookup)
+            return server.expanded(variable)
         except (ServerDeclarationError, OSError) as error:
             raise AuthError(str(error)) from None
 

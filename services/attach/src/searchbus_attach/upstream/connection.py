@@ -62,7 +62,6 @@ class ConnectionContext:
 
     Args:
         logs: the folder for what commands print; None: our own log, at debug.
-        variable: the values of `${NAME}`.
         credentials: what signs in to remote servers.
         worker: the instance on the bus that the connections are for; empty outside of the service.
         own: files and folders of ours that no command may reach, where the kernel sees to it.
@@ -71,7 +70,6 @@ class ConnectionContext:
 
     reaper: Reaper = field(default_factory=Reaper)
     logs: Path | None = None
-    variable: Callable[[str], str | None] = variable
     credentials: Credentials = field(default_factory=Credentials)
     worker: str = ""
     own: tuple[Path, ...] = field(default_factory=own_folders)
@@ -230,7 +228,7 @@ async def open_connection(
     secrets: list[str] = []
 
     def value(name: str) -> str | None:
-        found = context.variable(name)
+        found = variable(name)
         secrets.append(found or "")
         return found
 
