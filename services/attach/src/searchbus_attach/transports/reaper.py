@@ -18,6 +18,7 @@ one: each session of a group is given it as well.
 It imports nothing but what it needs: it is one small process for all commands.
 """
 
+import io
 import os
 import select
 import signal
@@ -240,28 +241,20 @@ def _mark(pid: int) -> bytes:
 def _read(path: str, most_bytes: int) -> bytes:
     """A file; empty where it is of a process that has ended, or of another user."""
     try:
-        file = os.open(path, os.O_RDONLY)
+        with io.FileIO(path) as file:
+            return file.read(most_bytes)
     except OSError:
         return b""
-    try:
-        return os.read(file, most_bytes)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
 
 
 def _write(path: str, data: bytes) -> None:
     try:
-        file = os.open(path, os.O_WRONLY)
+        with io.FileIO(path, "r+") as file:
+            file.write(data)
     except OSError:
-        return  # it has ended, or hides from its own user
-    try:
-        os.write(file, data)
-    except OSError:
-        return  # without CAP_SYS_ADMIN the kernel takes ten a second of all users: the next look
-    finally:
-        os.close(file)
+        # It has ended, or hides from its own user. Or the next look does it: without CAP_SYS_ADMIN
+        # the kernel takes ten a second of all users.
+        return
 
 
 def _signal(send: Callable[[int, int], None], target: int, number: int) -> bool:
