@@ -26,7 +26,8 @@ class Session:
     def __init__(self) -> None:
         self.answer: Any = None
 
-    async def ping(self) -> None:
+    async def ask(self, method: str, params: dict[str, Any]) -> None:
+        assert method == "ping"
         if self.answer is ...:
             await asyncio.Event().wait()
         if self.answer is not None:

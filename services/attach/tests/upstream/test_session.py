@@ -104,7 +104,7 @@ async def test_a_refused_ping_is_an_answer():
 
     async def use(session):
         with pytest.raises(MCPError, match="no method ping"):
-            await session.ping()
+            await session.ask("ping", {})
 
     await opened({}, use)
 

@@ -114,7 +114,7 @@ class Following:
         asked_s = time.monotonic()
         wait_s = self._server.ping_timeout_s
         try:
-            await within(connection.session.ping(), wait_s)
+            await within(connection.session.ask("ping", {}), wait_s)
         except TimeoutError:
             if connection.active_s < asked_s:
                 connection.hung = True

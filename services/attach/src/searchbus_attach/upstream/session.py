@@ -228,14 +228,6 @@ class ServerSession(ClientSession):
             return await task_result(self._send, result, on_progress)
         return result
 
-    async def ping(self) -> None:
-        """Ask the server for any answer.
-
-        Raises:
-            MCPError: the server refuses, which is an answer, or the connection ended.
-        """
-        await self._send("ping", {})
-
     async def _pages(self, key: str, method: str) -> list[Any]:
         """All items of a list, under `key` of its results."""
         found: list[Any] = []
