@@ -133,7 +133,7 @@ class World:
 
     def sessions(self, name: str = "plain") -> int:
         """How many callers have their session at this worker."""
-        return len(self.gateway._attached[name]._sessions)
+        return len(self.gateway._attached[name]._sessions._sessions)
 
     async def status(self, server: str | None = None) -> StatusReply:
         """What this world's worker says of its servers."""

@@ -63,7 +63,7 @@ async def new_sessions(tmp_path) -> AsyncIterator:
     for sessions in made:
         await sessions.stop()
     assert children() == []
-    assert len(leases) == 0
+    assert not leases._held
     await leases.stop()
     context.reaper.close()
 
@@ -75,7 +75,7 @@ async def test_each_caller_has_a_process_of_its_own(new_sessions):
         assert (
             text(await call_tool(await sessions.of(name), Caller(), "echo", {"text": name})) == name
         )
-    assert (len(sessions), len(children())) == (2, 2)
+    assert (len(sessions._sessions), len(children())) == (2, 2)
 
 
 async def test_the_connection_that_was_used_least_recently_makes_space(new_sessions):
@@ -101,7 +101,7 @@ async def test_who_cannot_use_the_server_takes_nobodys_place(new_sessions):
     await call_tool(await sessions.of("ann"), Caller(), "echo", {"text": "x"})
     with pytest.raises(Fault, match="sign in"):
         await sessions.of("bob")
-    assert len(sessions) == 1
+    assert len(sessions._sessions) == 1
     first = {*children()}
     await call_tool(await sessions.of("ann"), Caller(), "echo", {"text": "x"})
     assert {*children()} == first
@@ -137,7 +137,7 @@ async def test_what_a_caller_does_not_use_is_closed(new_sessions):
 
     async def closed() -> bool:
         sessions.end_unused()
-        return not len(sessions) and not children()
+        return not sessions._sessions and not children()
 
     await until(closed)
 

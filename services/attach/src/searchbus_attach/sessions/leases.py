@@ -100,9 +100,6 @@ class Leases:
         bus.transport.on_disconnect(leases.renew_soon)
         return leases
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     def start(self, instance: str) -> None:
         """Hold leases of this worker (`instance`, to which others send requests) from now on;
         `take` waits for this."""

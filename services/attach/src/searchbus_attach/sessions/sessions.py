@@ -70,9 +70,6 @@ class Sessions:
         self._ending = Background()
         self._stopped = False
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     @property
     def in_flight(self) -> int:
         """Calls that run or wait."""
