@@ -33,10 +33,6 @@ class ServerError(RuntimeError):
         self.detail = detail
 
 
-class ProbeError(RuntimeError):
-    """A server that cannot be used when it is asked once; the message says why."""
-
-
 class ItselfError(ServerError):
     """A server that is the searchbus which attaches it: each list would contain the last one."""
 

@@ -9,7 +9,7 @@ import pytest
 from searchbus_attach.commands.approving import decide_definitions, differences, probe, waiting
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.definitions.pinning import Approvals
-from searchbus_attach.errors import ProbeError
+from searchbus_attach.errors import ServerError
 from searchbus_contracts import Fault
 from searchbus_runtime.pins import PinFile
 
@@ -81,7 +81,7 @@ def test_a_command_that_ends_early_says_why():
     complain = 'echo "no access with $KEY and $1" >&2; exit 3'
     keys = {"command": "/bin/sh", "args": ["-c", complain, "x", "${PLAIN_ARG}"]}
     server = parse_server("files", {**keys, "env": {"KEY": "word-of-env"}})
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ProbeError) as error:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ServerError) as error:
         patch.setenv("PLAIN_ARG", "word-of-arg")
         probe(server)
     assert str(error.value) == (
@@ -107,6 +107,6 @@ def test_a_command_that_ends_early_says_why():
 )
 def test_why_a_server_cannot_be_used(how, limits, message):
     """And nothing is left of it."""
-    with pytest.raises(ProbeError, match=message):
+    with pytest.raises(ServerError, match=message):
         probe(plain(how, **limits))
     assert children() == []

@@ -18,7 +18,7 @@ from ..declare.servers import Server
 from ..definitions.describe import ServerContents, ServerTools, describe, describe_contents
 from ..definitions.pinning import Approvals
 from ..definitions.text import clean_line
-from ..errors import ProbeError, ServerError
+from ..errors import ServerError
 from ..transports.notes import HttpNotes
 from ..upstream.connection import ConnectionContext, open_connection, why
 from ..upstream.session import ServerSession
@@ -28,7 +28,7 @@ def waiting(server: Server, pins: Path, credentials: Credentials | None = None) 
     """What differs now; the server is asked for its list.
 
     Raises:
-        ProbeError: the server cannot be asked.
+        ServerError: the server cannot be asked.
         OSError, ValueError: the file of pins cannot be used.
     """
     pinned = PinFile(pins).read()
@@ -59,7 +59,7 @@ def decide_definitions(
         Their names.
 
     Raises:
-        ProbeError: the server cannot be asked.
+        ServerError: the server cannot be asked.
         Fault, OSError, ValueError: as `Approvals.decide`.
     """
     found = waiting(server, pins, credentials)
@@ -91,7 +91,7 @@ def probe(server: Server, credentials: Credentials | None = None) -> Probed:
         credentials: for a server that needs a sign-in; they are closed then.
 
     Raises:
-        ProbeError: it cannot be started or reached, or does not answer in time.
+        ServerError: it cannot be started or reached, or does not answer in time.
     """
     return asyncio.run(_probe(server, credentials))
 
@@ -110,11 +110,11 @@ async def _probe(server: Server, credentials: Credentials | None) -> Probed:
                 scope.deadline = anyio.current_time() + limit_s
                 found = await _read(server, connection.session, started_s)
     except Exception as error:
-        raise ProbeError(f"{server.name}: {why(error, notes)}") from None
+        raise ServerError(f"{server.name}: {why(error, notes)}") from None
     finally:
         await context.aclose()
     if found is None:
-        raise ProbeError(
+        raise ServerError(
             f"{server.name}: it did not {step} within {limit_s:g} s ({setting}). Check that it is "
             f"an MCP server; if it only needs longer, set a larger {setting} in the file of servers"
         )

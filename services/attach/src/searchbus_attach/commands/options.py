@@ -17,7 +17,7 @@ from searchbus_runtime.wording import nearest, printable
 
 from ..declare.attach_file import FILE_NAME, PINS_NAME, AttachFile, Declared
 from ..declare.servers import Server
-from ..errors import AuthError, ProbeError, ServerDeclarationError
+from ..errors import ServerDeclarationError, ServerError
 
 if TYPE_CHECKING:
     from ..auth.credentials import Credentials
@@ -61,7 +61,7 @@ class ReportingGroup(TyperGroup):
             )
         except Fault as fault:
             text = f"{fault.code}: {fault.failure.message}"
-        except (ValueError, ProbeError, AuthError) as error:
+        except (ValueError, ServerError) as error:
             text = str(error)
         typer.echo(printable(f"error: {text}"), err=True)
         raise typer.Exit(1)
