@@ -112,15 +112,11 @@ class Attached:
         if self._sessions is not None:
             self._sessions.end_unused()
 
-    async def end_sessions(self) -> None:
-        """Close the sessions of callers, so that another worker can open them."""
-        if self._sessions is not None:
-            await self._sessions.stop()
-
     async def stop(self) -> None:
         """Close all connections."""
         # Together: while one ends, no caller opens a session that would have to end next.
-        await asyncio.gather(self.upstream.stop(), self.end_sessions())
+        sessions = [] if self._sessions is None else [self._sessions.stop()]
+        await asyncio.gather(self.upstream.stop(), *sessions)
 
     @property
     def descriptors(self) -> tuple[ToolDescriptor, ...]:

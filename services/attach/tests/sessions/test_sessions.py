@@ -198,7 +198,7 @@ async def test_the_end_of_an_unused_session_frees_its_lease(new_pair):
 async def ended(worker: World) -> None:
     """As at the end of its process."""
     for attached in worker.gateway._attached.values():
-        await attached.end_sessions()
+        await attached._sessions.stop()
 
 
 async def test_a_worker_that_ends_gives_its_sessions_up(pair):

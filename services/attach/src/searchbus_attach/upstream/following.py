@@ -232,10 +232,6 @@ class Lists:
             late.set()
             self.cost_s += time.monotonic() - started_s
 
-    def keep(self) -> None:
-        """The server is away: the last lists stay, marked as stale."""
-        self.stale = self.tools is not None
-
     def give_up(self, reason: str) -> None:
         """The server offers nothing until it is read again."""
         log.warning("%s: its tools are not listed: %s", self._server.name, reason)

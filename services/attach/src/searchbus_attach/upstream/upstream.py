@@ -327,7 +327,7 @@ class Upstream:
             self.restarts += 1
             count("restarts", server=self.server.name)
             self._away_since_s = now_s
-        self.lists.keep()
+        self.lists.stale = self.lists.tools is not None
         if not self.lists.given_up and now_s - self._away_since_s > self._grace_s:
             self.lists.give_up("it was away for too long")
         self._next_try_s = now_s + least_s
