@@ -74,14 +74,6 @@ class Head(Struct):
     def __post_init__(self) -> None:
         self.modern = is_modern(self.revision)
 
-    @property
-    def all(self) -> dict[str, str]:
-        """Every header by its lower-case name; of a repeated one the first value."""
-        found: dict[str, str] = {}
-        for name, value in self.raw:
-            found.setdefault(name.decode("latin-1"), value.strip().decode("latin-1"))
-        return found
-
 
 _FIELDS = {
     b"host": "host",

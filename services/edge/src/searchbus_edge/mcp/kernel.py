@@ -7,7 +7,6 @@ revision. What the SDK's HTTP entries check before is checked here in the same o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +31,7 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
+from starlette.datastructures import Headers
 
 from searchbus_contracts import Fault
 
@@ -42,7 +42,6 @@ from ..tools.call import Served
 from ..tools.resolve import Target
 from .messages import BAD_PARAMS, LISTEN, Notification, RpcRequest, encode_error, encode_result
 
-log = logging.getLogger("searchbus.edge")
 DEFAULT_REVISION = "2025-03-26"
 """Revision of a request without the header MCP-Protocol-Version (MCP 2025-06-18, transports)."""
 _TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
@@ -198,9 +197,8 @@ class Kernel:
         """The revision and the client of a request, after the rules for its headers."""
         if not head.modern:
             return Connection.from_envelope(head.revision or DEFAULT_REVISION, None, None)
-        headers = head.all
-        pairs = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in head.raw)
-        repeated = find_duplicated_routing_header(pairs)
+        headers = Headers(raw=[(name, value.strip()) for name, value in head.raw])
+        repeated = find_duplicated_routing_header(headers.items())
         if repeated is not None:
             message = f"{repeated} header appears more than once"
             return InboundLadderRejection(types.HEADER_MISMATCH, message)
@@ -209,13 +207,13 @@ class Kernel:
         if isinstance(verdict, InboundLadderRejection):
             return verdict
         rejection = check_task_header(head, request, params or {})
-        rejection = rejection or self._check_argument_headers(head, request, params or {})
+        rejection = rejection or self._check_argument_headers(headers, request, params or {})
         return rejection or Connection.from_envelope(
             verdict.protocol_version, verdict.client_info, verdict.client_capabilities
         )
 
     def _check_argument_headers(
-        self, head: Head, request: RpcRequest, params: dict[str, Any]
+        self, headers: Headers, request: RpcRequest, params: dict[str, Any]
     ) -> InboundLadderRejection | None:
         """`Mcp-Param-*` headers must agree with the arguments that the tool's schema names."""
         name, arguments = params.get("name"), params.get("arguments") or {}
@@ -225,7 +223,7 @@ class Kernel:
         schema = lookup(name)
         if schema is None or not isinstance(arguments, dict):
             return None
-        return validate_mcp_param_headers(schema, arguments, _RawHeaders(head))
+        return validate_mcp_param_headers(schema, arguments, headers)
 
 
 def check_task_header(
@@ -238,16 +236,3 @@ def check_task_header(
 
 
 _NO_STREAM = "Not Acceptable: this method answers with an event stream"
-
-
-class _RawHeaders(dict[str, str]):
-    """All header lines: a repeated one must be seen as such."""
-
-    def __init__(self, head: Head) -> None:
-        super().__init__(head.all)
-        self._lines = [
-            (name.decode("latin-1"), value.strip().decode("latin-1")) for name, value in head.raw
-        ]
-
-    def items(self) -> Any:
-        return self._lines
