@@ -92,6 +92,20 @@ def pointer_part(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1").replace("%", "%25")
 
 
+def dict_of(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object that is a keyword's value; empty where it has none."""
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def types_of(schema: Any) -> tuple[str, ...]:
+    """The types that the keyword `type` names; none where a schema has no such keyword."""
+    named = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(named, str):
+        return (named,)
+    return tuple(named) if isinstance(named, list) else ()
+
+
 def foreign_dialect(schema: Mapping[str, Any]) -> str | None:
     """The `$schema` of a schema that is not of 2020-12; it is read as 2020-12 all the same."""
     named = schema.get("$schema")

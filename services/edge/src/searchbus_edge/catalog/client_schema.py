@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from searchbus_contracts.schemas import DIALECTS, LISTS, MAPS, SCHEMAS, mapped, resolved
+from searchbus_contracts.schemas import DIALECTS, LISTS, MAPS, SCHEMAS, mapped, resolved, types_of
 
 _TYPE_OF = {
     keyword: kind
@@ -72,16 +72,11 @@ def _with_null(schema: Any) -> Any:
         types = [kind] if isinstance(kind, str) else kind
         found["type"] = types if "null" in types else [*types, "null"]
     elif choices is not None:
-        if not any(_names_null(choice) for choice in found[choices]):
+        if not any("null" in types_of(choice) for choice in found[choices]):
             found[choices] = [*found[choices], {"type": "null"}]
     elif inner := {key: found.pop(key) for key in ("$ref", "allOf") if key in found}:
         found["anyOf"] = [inner, {"type": "null"}]
     return found
-
-
-def _names_null(schema: Any) -> bool:
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def _with_types(schema: Any) -> Any:
@@ -91,7 +86,7 @@ def _with_types(schema: Any) -> Any:
     if isinstance(named := found.get("properties"), dict):
         found["properties"] = {name: _with_type(part) for name, part in named.items()}
     if "const" in found and "type" not in found:
-        found["type"] = next(kind for kind in _TYPES if _has_type(found["const"], kind))
+        found["type"] = next(kind for kind in _TYPES if has_type(found["const"], kind))
     if found.get("format") in _NUMBER_FORMATS:
         del found["format"]
     if found.get("items") is True:
@@ -223,7 +218,7 @@ def _planned(schema: Mapping[str, Any]) -> _Plan:
     for kind in types:
         branch: dict[str, Any] = {"type": kind}
         if isinstance(enum, list):
-            values = [value for value in enum if _has_type(value, kind)]
+            values = [value for value in enum if has_type(value, kind)]
             if not values:
                 continue
             if kind != "null":
@@ -251,7 +246,8 @@ def _is_of(schema: Any, types: Sequence[Any]) -> bool:
     return all(one in types or (one == "integer" and "number" in types) for one in kinds)
 
 
-def _has_type(value: Any, kind: str) -> bool:
+def has_type(value: Any, kind: str) -> bool:
+    """Whether a value is of a type; 1.0 is an integer, too (JSON Schema validation, 6.1.1)."""
     if isinstance(value, bool) or value is None:
         return kind == ("null" if value is None else "boolean")
     if isinstance(value, int | float):

@@ -21,7 +21,7 @@ from msgspec import Raw, to_builtins
 from starlette.routing import BaseRoute
 
 from searchbus_contracts import VERSION, Actor, ErrorCode, Fault, encode, json_schema
-from searchbus_contracts.schemas import mapped, pointer_part, resolved
+from searchbus_contracts.schemas import dict_of, mapped, pointer_part, resolved, types_of
 
 from ..catalog.view import ListedTool, View, validator
 from ..http.answer import Tagged
@@ -272,8 +272,7 @@ def _sample(
     for part in schema.get("anyOf") or schema.get("oneOf") or ():
         if isinstance(part, dict) and part.get("type") != "null":
             return inner(part)
-    kinds = schema.get("type")
-    match next((k for k in kinds if k != "null"), None) if isinstance(kinds, list) else kinds:
+    match next((kind for kind in types_of(schema) if kind != "null"), None):
         case "string" if name in _QUESTIONS and requests:
             return requests[0]
         case "string":
@@ -318,7 +317,7 @@ class Components:
         root = self._name(name)
         places = {f"#/{kind}/{pointer_part(part)}": self._name(f"{root} {part}")
                   for kind in _DEFINITIONS
-                  for part in _definitions(schema, kind)}  # fmt: skip
+                  for part in dict_of(schema, kind)}  # fmt: skip
 
         def moved(reference: str) -> str:
             head = "/".join(reference.split("/")[:3])
@@ -330,7 +329,7 @@ class Components:
             found = {
                 places[f"#/{kind}/{pointer_part(part)}"]: _moved(definition, moved)
                 for kind in _DEFINITIONS
-                for part, definition in _definitions(schema, kind).items()
+                for part, definition in dict_of(schema, kind).items()
             }
             found[root] = _moved({k: v for k, v in schema.items() if k not in _DEFINITIONS}, moved)
         except _CannotMoveError:
@@ -357,11 +356,6 @@ class _CannotMoveError(Exception):
     """A schema names places that exist only in its own document."""
 
 
-def _definitions(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    found = schema.get(kind)
-    return found if isinstance(found, dict) else {}
-
-
 def _moved(schema: Any, reference: Callable[[str], str]) -> Any:
     """A copy of a schema with other references."""
     if not isinstance(schema, dict):
@@ -376,8 +370,6 @@ def _moved(schema: Any, reference: Callable[[str], str]) -> Any:
             found[key] = reference(value)
         elif key not in _OF_A_DOCUMENT:
             found[key] = mapped(key, value, lambda part: _moved(part, reference))
-    kind = found.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    if "array" in kinds and not found.keys() & _ITEMS:
+    if "array" in types_of(found) and not found.keys() & _ITEMS:
         found["items"] = {}  # says the same, and openapi-python-client reads no array without it
     return found

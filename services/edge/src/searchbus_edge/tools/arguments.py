@@ -20,8 +20,9 @@ import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_contracts.schemas import levels, pointer_part, resolved
+from searchbus_contracts.schemas import dict_of, levels, pointer_part, resolved, types_of
 
+from ..catalog.client_schema import has_type
 from ..catalog.view import PATTERN_OPTIONS, ListedTool
 
 _MAX_VALUES = 200
@@ -47,10 +48,6 @@ _ABOUT_OTHERS = frozenset({
 })  # fmt: skip
 """Keywords that are not checked on the value alone: they name other schemas."""
 _OF_DIALECTS = ("$schema", "$vocabulary")
-_NAMES_TO_TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str, "boolean": bool, "array": list, "object": dict, "null": type(None),
-    "number": (int, float), "integer": (int, float),
-}  # fmt: skip
 
 
 def check_arguments(listed: ListedTool, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,10 +186,10 @@ class ArgumentExplanation:
             self._add(path, f"fits {fitting} of {len(choices)} forms where it may fit one only")
             return
         each = [self._resolved(place) for place in places]
-        types = [_types(schema) for _, schema in each]
+        types = [types_of(schema) for _, schema in each]
         near = [
             one for one, names in zip(each, types, strict=True)
-            if not names or any(_is_of(value, name) for name in names)
+            if not names or any(has_type(value, name) for name in names)
         ]  # fmt: skip
         if not near:
             named = " or ".join(dict.fromkeys(name for names in types for name in names))
@@ -257,8 +254,8 @@ def _applied(
     for number in range(len(_list_of(schema, "allOf"))):
         yield f"{pointer}/allOf/{number}", value, ()
     if isinstance(value, dict):
-        named = _dict_of(schema, "properties")
-        others = not _dict_of(schema, "patternProperties") and isinstance(
+        named = dict_of(schema, "properties")
+        others = not dict_of(schema, "patternProperties") and isinstance(
             schema.get("additionalProperties"), dict
         )
         for name, inner in value.items():
@@ -282,7 +279,7 @@ def _alone(
     alone = {key: found for key, found in schema.items() if key not in _ABOUT_OTHERS}
     for key in ("properties", "patternProperties"):  # they say which names are additional
         if key in alone:
-            alone[key] = dict.fromkeys(_dict_of(schema, key), True)
+            alone[key] = dict.fromkeys(dict_of(schema, key), True)
     if alone.get("additionalProperties") is not False:
         alone.pop("additionalProperties", None)
     return jsonschema_rs.Draft202012Validator(alone, offline=True, pattern_options=patterns)
@@ -299,7 +296,7 @@ def _of_same_constants(near: list[tuple[str, Any]], value: Any) -> list[tuple[st
 def _agreed(schema: Any, value: Mapping[str, Any]) -> int | None:
     """How many constants of a choice the value has; None where it has another value for one."""
     count = 0
-    named = _dict_of(schema, "properties") if isinstance(schema, dict) else {}
+    named = dict_of(schema, "properties") if isinstance(schema, dict) else {}
     for name, inner in value.items():
         if not isinstance(part := named.get(name), dict):
             continue
@@ -318,29 +315,9 @@ def _size(schema: Any) -> int:
         for one in level:
             if isinstance(one, dict):
                 patterns = isinstance(one.get("pattern"), str)
-                found += (patterns + len(_dict_of(one, "patternProperties"))) * _PATTERN_VALUES
+                found += (patterns + len(dict_of(one, "patternProperties"))) * _PATTERN_VALUES
         found += len(level)
     return found
-
-
-def _types(schema: Any) -> tuple[str, ...]:
-    named = schema.get("type") if isinstance(schema, dict) else None
-    if isinstance(named, str):
-        return (named,)
-    return tuple(named) if isinstance(named, list) else ()
-
-
-def _is_of(value: Any, name: str) -> bool:
-    if isinstance(value, bool):
-        return name == "boolean"
-    if isinstance(value, float) and name == "integer":
-        return value.is_integer()
-    return isinstance(value, _NAMES_TO_TYPES.get(name, ()))
-
-
-def _dict_of(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _list_of(schema: Mapping[str, Any], key: str) -> Sequence[Any]:
