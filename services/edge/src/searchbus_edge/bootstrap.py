@@ -52,7 +52,7 @@ from .tools.admission import AddressRules, HttpPolicy
 from .tools.audit import AuditLog, CountedReads
 from .tools.budgets import Budgets
 from .tools.call import ToolCalls
-from .tools.limits import CallerLimits
+from .tools.limits import LocalLimiter, SharedLimiter
 from .tools.resolve import Resolver
 from .tools.telemetry import Tracing
 
@@ -175,7 +175,7 @@ async def open_edge(
         stack.push_async_callback(running.close)
         policy = HttpPolicy(
             authenticator=authenticator,
-            abuse=tools.limits.abuse,
+            abuse=tools.abuse,
             tracing=tracing,
             addresses=AddressRules(settings.hosts, settings.origins),
             limits=BodyLimits(
@@ -249,21 +249,23 @@ class _Tools:
             declared=declared,
         )
         edges = partial(self.directory.count, self.worker.service)
-        self.limits = CallerLimits(
-            settings.rates_per_s,
-            (settings.search_burst, settings.call_burst, settings.abuse_burst),
-            (settings.costly_rate_per_s, settings.costly_burst),
-            store,
-            clock=clock,
-            edges=edges,
-        )
+        shared = partial(SharedLimiter, store=store, clock=clock, edges=edges)
+        search_per_s, call_per_s, abuse_per_s = settings.rates_per_s
+        searches = shared("search", rate_per_s=search_per_s, burst=settings.search_burst)
+        calls = shared("call", rate_per_s=call_per_s, burst=settings.call_burst)
+        costly = shared(
+            "costly", rate_per_s=settings.costly_rate_per_s, burst=settings.costly_burst,
+            fail_closed=True,
+        )  # fmt: skip
+        # Each edge counts on its own: this limit applies before a request is read.
+        self.abuse = LocalLimiter(abuse_per_s, settings.abuse_burst)
         cursors = Cursors(key)
-        finder = Finder(bus, self.directory, cursors, self.limits.search, enabled=settings.search)
+        finder = Finder(bus, self.directory, cursors, searches, enabled=settings.search)
         self.finder = finder
         self.search = SearchMethods(finder)
         self.pages = Pages(cursors, page_size=settings.page_size)
         self.audit = AuditLog(arguments=settings.audit_arguments)
-        self.read = CountedReads(bus, self.limits.call, self.audit, budgets)
+        self.read = CountedReads(bus, calls, self.audit, budgets)
         self.resources = Resources(bus, cursors, self.read, page_size=settings.page_size)
         self.prompts = Prompts(bus, self.read)
         self.registry = Registry(
@@ -279,8 +281,8 @@ class _Tools:
             bus,
             Resolver(self.registry),
             self.worker,
-            limiter=self.limits.call,
-            costly=self.limits.costly,
+            limiter=calls,
+            costly=costly,
             audit=self.audit,
             timeout_cap_s=settings.call_timeout_cap_s,
             budgets=budgets,

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from cachetools import LRUCache
 
@@ -256,27 +256,6 @@ class SharedLimiter:
 
 
 Limiter = LocalLimiter | SharedLimiter
-
-
-class CallerLimits:
-    """The limits of an edge: searches, calls, HTTP requests, costly calls; `edges` share them."""
-
-    def __init__(
-        self,
-        rates_per_s: tuple[float, float, float],
-        bursts: tuple[int, int, int],
-        costly: tuple[float, int],
-        store: KeyValue,
-        *,
-        clock: Callable[[], float],
-        edges: Callable[[], int],
-    ) -> None:
-        shared = partial(SharedLimiter, store=store, clock=clock, edges=edges)
-        self.search = shared("search", rate_per_s=rates_per_s[0], burst=bursts[0])
-        self.call = shared("call", rate_per_s=rates_per_s[1], burst=bursts[1])
-        self.costly = shared("costly", rate_per_s=costly[0], burst=costly[1], fail_closed=True)
-        # Each edge counts on its own: this limit applies before a request is read.
-        self.abuse = LocalLimiter(rates_per_s[2], bursts[2])
 
 
 def _limited(wait_s: float) -> Fault:
