@@ -8,8 +8,7 @@ which a test compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -36,13 +35,13 @@ from ..http.answer import Answer
 from ..http.body import UNREADABLE
 from ..http.head import Received
 from ..tasks.store import EXTENSION as TASKS
-from ..tools.call import ForwardedEvents, Served, ToolCalls, ToolRequest, log_data
+from ..tools.call import ForwardedEvents, ToolRequest, log_data
 from ..tools.faults import shown_error
 from ..tools.reply import Reply
 from ..tools.resolve import Target
 from ..tools.telemetry import MessageSpan, Tracing
 from .client import VIEWS, capability_names
-from .kernel import Called, Failed, Kernel
+from .kernel import Called, Exchange, Failed, Kernel
 from .messages import RequestId, RpcRequest, encode_error, encode_result
 from .servers import EndpointServer
 
@@ -123,18 +122,21 @@ class FastWay:
         if not isinstance(arguments, dict):
             return False
         modern = head.modern
-        send = _sending(params.meta.progress_token, answer, logs=not modern)
+        send = partial(_send, received, answer, params.meta.progress_token)
         try:
             with span_of(self._tracing, received, request, params.meta) as outcome:
                 async with ForwardedEvents(send) as on_event:
-                    served = await _guarded(
-                        self._calls,
-                        ToolRequest(
-                            received.actor, target, arguments,
-                            raw_arguments=params.arguments, capabilities=capabilities,
-                            on_event=on_event,
-                        ),
-                    )  # fmt: skip
+                    try:
+                        served = await self._calls.call(
+                            ToolRequest(
+                                received.actor, target, arguments,
+                                raw_arguments=params.arguments, capabilities=capabilities,
+                                on_event=on_event,
+                            )
+                        )  # fmt: skip
+                    except Exception as error:
+                        # MCP errors only leave: what went wrong inside is logged, not shown.
+                        raise shown_error(error, "tools/call") from None
                 if served.reply.is_error:
                     outcome.error = "tool_error"
         except MCPError as raised:
@@ -264,39 +266,18 @@ def _capabilities(revision: str, info: bytes, capabilities: bytes) -> tuple[str,
     return capability_names(connection.client_capabilities)
 
 
-async def _guarded(calls: ToolCalls, request: ToolRequest) -> Served:
-    """Raise MCP errors only: what went wrong inside is logged, not shown."""
-    try:
-        return await calls.call(request)
-    except Exception as error:
-        raise shown_error(error, "tools/call") from None
-
-
-def _sending(token: int | str | None, answer: Answer, *, logs: bool) -> Callable[[ToolEvent], Any]:
-    """Sends events of a worker as notifications; `token`: the client's for progress, if any."""
-
-    async def send(event: ToolEvent) -> None:
-        params: dict[str, Any]
-        if event.kind == "progress":
-            if token is None:
-                return
-            params = {"progressToken": token, "progress": event.progress}
-            if event.total is not None:
-                params["total"] = event.total
-            if event.message is not None:
-                params["message"] = event.message
-            await _notify(answer, "notifications/progress", params)
-        elif logs:
-            params = {"level": event.level, "data": log_data(event)}
-            if event.logger is not None:
-                params["logger"] = event.logger
-            await _notify(answer, "notifications/message", params)
-
-    return send
-
-
-async def _notify(answer: Answer, method: str, params: Mapping[str, Any]) -> None:
-    await answer.notify(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))
+async def _send(
+    received: Received, answer: Answer, token: int | str | None, event: ToolEvent
+) -> None:
+    """Send an event of a worker; `token`: the client's for progress, if any."""
+    exchange = Exchange(received, answer, progress_token=token)
+    if event.kind == "progress":
+        await exchange.progress(event.progress, event.total, event.message)
+    elif not received.head.modern:
+        params = {"level": event.level, "data": log_data(event)}
+        if event.logger is not None:
+            params["logger"] = event.logger
+        await exchange.notify("notifications/message", params)
 
 
 def is_plain(reply: Reply) -> bool:
