@@ -8,7 +8,6 @@ purpose is worthless for another. Base64 is read strictly: a token has exactly o
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 StateKey = bytes | Secret
 """The key that all edges of a deployment share: one that never changes, or that may be rotated."""
 
-_URL_LETTERS = bytes.maketrans(b"+/", b"-_")
 log = logging.getLogger("searchbus.edge")
 KEY_FILE = "edge.key"
 _KEY_BYTES = 32
@@ -53,31 +51,23 @@ class StateKeys:
 
     def issuing(self) -> bytes:
         """The key that signs: the old one until it is retired, since every edge has it."""
-        key = self._key
-        return self._derived(key if isinstance(key, bytes) else key.values()[0].encode())
+        return self.accepted()[0]
 
     def accepted(self) -> list[bytes]:
         """The keys whose signatures are valid; the first one signs."""
-        if isinstance(self._key, bytes):
-            return [self._derived(self._key)]
-        return [self._derived(text.encode()) for text in self._key.accepted()]
-
-    def _derived(self, key: bytes) -> bytes:
-        return derived_key(key, self._purpose) if self._purpose else key
+        given, purpose = self._key, self._purpose
+        keys = [given] if isinstance(given, bytes) else [text.encode() for text in given.accepted()]
+        return [derived_key(key, purpose) for key in keys] if purpose else keys
 
 
 def to_base64url(data: bytes) -> str:
     """Base64 for URLs, without padding."""
-    text = binascii.b2a_base64(data, newline=False).translate(_URL_LETTERS)
-    return text.rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_base64url(text: str) -> bytes:
     """The bytes of `to_base64url`; raises ValueError for any other spelling of them."""
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"not base64url: {error}") from None
+    data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if to_base64url(data) != text:
         raise ValueError("not the canonical spelling of base64url")
     return data
