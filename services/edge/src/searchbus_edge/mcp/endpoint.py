@@ -254,7 +254,7 @@ class Endpoints:
         endpoint = self._endpoints.get(toolset)
         if endpoint is None:
             path = "/mcp" if toolset is None else f"/mcp/{toolset}"
-            endpoint = McpEndpoint(path, self._servers.get(toolset), self._policy, self._running)
+            endpoint = McpEndpoint(path, self._servers.make(toolset), self._policy, self._running)
             self._endpoints[toolset] = endpoint
         return endpoint
 

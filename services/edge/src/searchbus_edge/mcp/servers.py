@@ -9,7 +9,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -48,7 +48,6 @@ from .client import VIEWS, Context, client_capabilities, dump_responses, request
 from .extensions import Extensions, read_view, takes_tasks
 from .kernel import Called
 
-P = TypeVar("P")
 R = TypeVar("R")
 log = logging.getLogger("searchbus.edge")
 _SERVICE = "attach"
@@ -59,7 +58,7 @@ _MAX_NAMES_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class EndpointServers:
-    """One server per endpoint, made at its first use: a new toolset needs no restart.
+    """Makes the server of each endpoint, with the same handlers.
 
     Args:
         listen: serves `subscriptions/listen`.
@@ -82,13 +81,10 @@ class EndpointServers:
     middleware: Sequence[Any]
     default_actor: Actor
     list_ttl_ms: int
-    _made: dict[str | None, EndpointServer] = field(init=False, default_factory=dict)
 
-    def get(self, toolset: str | None) -> EndpointServer:
+    def make(self, toolset: str | None) -> EndpointServer:
         """The server of `/mcp` (None) or `/mcp/<toolset>`."""
-        if toolset not in self._made:
-            self._made[toolset] = EndpointServer(toolset, self)
-        return self._made[toolset]
+        return EndpointServer(toolset, self)
 
 
 class EndpointServer:

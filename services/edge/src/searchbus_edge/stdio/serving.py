@@ -250,7 +250,7 @@ async def _answer(
                 meanwhile.push_async_callback(serving.drain)
             first = load_settings(EdgeSettings, "edge", data_dir=folder)
             edge = await meanwhile.enter_async_context(open_edge(memory, first, declared=owners))
-            await meanwhile.enter_async_context(messages.greeted_by(edge.servers.get(toolset).mcp))
+            await meanwhile.enter_async_context(messages.greeted_by(edge.servers.make(toolset).mcp))
             await asyncio.to_thread(client.join)
         assert client.state is not None
         settings = load_settings(
@@ -274,7 +274,7 @@ async def _answer(
                     )
                 edge.changes.on_change = messages.lists_changed
                 await meanwhile.aclose()
-                await messages.serve(edge.servers.get(toolset).mcp)
+                await messages.serve(edge.servers.make(toolset).mcp)
         finally:
             client.leave()
             await end_task(following)

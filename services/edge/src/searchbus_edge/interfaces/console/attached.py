@@ -32,7 +32,6 @@ def add_attached(
 
     @app.get(f"{API}/attached")
     async def status(
-        request: Request,
         server: Annotated[str, Query(max_length=64)] = "",
         visitor: Visitor = Depends(access.seer),
     ) -> PlainAnswer:
