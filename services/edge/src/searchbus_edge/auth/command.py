@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec.structs import asdict
 
 from searchbus_contracts import is_token
 from searchbus_runtime import data_folder
@@ -73,8 +72,7 @@ def list_keys(
     with _errors():
         records = _file(file, data).read()
     if as_json:
-        rows = [{k: v for k, v in asdict(r).items() if k != "sha256"} for r in records]
-        typer.echo(json.dumps(rows))
+        typer.echo(json.dumps([record.shown() for record in records]))
         return
     if not records:
         typer.echo("there is no key; make one: searchbus keys add NAME", err=True)

@@ -14,10 +14,11 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 from opentelemetry import metrics
 
 from searchbus_contracts import Actor
@@ -51,6 +52,10 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     created_s: int
     expires_s: int = 0
     endpoints: tuple[str, ...] = ()
+
+    def shown(self) -> dict[str, Any]:
+        """The fields that a reader may see: all but the hash."""
+        return {key: value for key, value in asdict(self).items() if key != "sha256"}
 
 
 class _Content(Struct):

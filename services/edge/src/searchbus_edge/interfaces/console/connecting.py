@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from fastapi import Depends, FastAPI, Query, Request
 from msgspec import Meta, Struct
 
@@ -41,18 +40,6 @@ class KeyId(Struct, frozen=True):
     """Revoke a key."""
 
     id: str
-
-
-class ShownKey(Struct, frozen=True, kw_only=True):
-    """A key without the key itself; times are seconds of the epoch, 0: it does not
-    expire. Without endpoints it is valid at each."""
-
-    id: str
-    name: str
-    roles: tuple[str, ...]
-    created_s: int
-    expires_s: int
-    endpoints: tuple[str, ...]
 
 
 class Roles(Struct, frozen=True):
@@ -90,8 +77,7 @@ def add_connecting(app: FastAPI, access: Access, settings: EdgeSettings, base_ur
     @app.get(f"{API}/keys", dependencies=[Depends(access.seer)])
     async def keys() -> PlainAnswer:
         with _usable():
-            records = key_file().read()
-        found = [msgspec.convert(record, ShownKey, from_attributes=True) for record in records]
+            found = [record.shown() for record in key_file().read()]
         return PlainAnswer(encode({"keys": found}), headers=_NO_STORE)
 
     @app.post(f"{API}/keys")
