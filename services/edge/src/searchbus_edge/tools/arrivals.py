@@ -49,7 +49,7 @@ class Arrivals:
     def __init__(self) -> None:
         self._watched_until_s = 0.0
         self._seen_s: LRUCache[tuple[str, str, str], float] = LRUCache(10 * MOST)
-        self._latest: list[Arrival] = []
+        self._latest: list[LivePart] = []
         _edges.watch(self)
 
     @property
@@ -66,22 +66,17 @@ class Arrivals:
         self._seen_s[key] = now_s
         if now_s - last_s < _AGAIN_S:
             return
-        arrival = Arrival(
-            id=secrets.token_hex(8), at_ms=time.time_ns() // 10**6, program=program,
-            caller=visible(received.actor.subject[:_MAX_CHARS]), endpoint=endpoint,
+        caller = visible(received.actor.subject[:_MAX_CHARS])
+        arrival = LivePart(
+            kind=KIND, name=program, numbers={"at_ms": time.time_ns() // 10**6},
+            labels={"id": secrets.token_hex(8), "caller": caller, "endpoint": endpoint},
         )  # fmt: skip
         self._latest = [*self._latest, arrival][-MOST:]
 
     def parts(self) -> list[LivePart]:
         """The last ones, for whoever asks; from now on more are noted."""
         self._watched_until_s = time.monotonic() + _WATCHED_S
-        return [
-            LivePart(
-                kind=KIND, name=one.program, numbers={"at_ms": one.at_ms},
-                labels={"id": one.id, "caller": one.caller, "endpoint": one.endpoint},
-            )
-            for one in self._latest
-        ]  # fmt: skip
+        return self._latest
 
 
 _edges: LiveParts[Arrivals] = LiveParts(Arrivals.parts)
