@@ -280,22 +280,18 @@ class EdgeSettings(SigningSettings, FollowingSettings):
             return False
 
     @property
-    def _own_names(self) -> tuple[str, ...]:
+    def _own(self) -> list[str]:
         """Loopback, and the one address to listen on: no page of others can give itself that."""
-        return (*_LOOPBACK_NAMES, url_host(self.host))
+        names = (*_LOOPBACK_NAMES, url_host(self.host))
+        return [form for name in names for form in (name, f"{name}:*")]
 
     @property
     def hosts(self) -> list[str]:
         """Allowed Host headers, with and without a port."""
-        own = [form for name in self._own_names for form in (name, f"{name}:*")]
-        return [*own, *self.allowed_hosts]
+        return [*self._own, *self.allowed_hosts]
 
     @property
     def origins(self) -> list[str]:
         """Allowed Origin headers."""
-        return [
-            form
-            for name in self._own_names
-            for scheme in ("http", "https")
-            for form in (f"{scheme}://{name}", f"{scheme}://{name}:*")
-        ] + [*self.allowed_origins]
+        own = [f"{scheme}://{form}" for form in self._own for scheme in ("http", "https")]
+        return [*own, *self.allowed_origins]
