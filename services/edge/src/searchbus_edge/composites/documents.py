@@ -50,7 +50,7 @@ _DOCUMENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII
 
 
 def documents_request(
-    bus: Bus, verb: str, message: Struct, reply: type[R], *, timeout_s: float,
+    bus: Bus, verb: str, message: Struct, reply: type[R], timeout_s: float,
     actor: Actor | None = None,
 ) -> Request[R]:  # fmt: skip
     """A request to an endpoint of the service that has the documents."""
@@ -96,7 +96,7 @@ class Documents:
             # Of a passage that is far as a whole one sentence may answer, which a brief looks for.
             relevant_only=passages == 1,
         )
-        asked = self._request("search", request, SearchReply, actor, timeout_s)
+        asked = documents_request(self._bus, "search", request, SearchReply, timeout_s, actor)
         reply = await self._bus.send_hedged(asked, self._hedge_search)
         failures = {
             f"{self.name}/{name}": Failure(
@@ -150,7 +150,7 @@ class Documents:
         if named is None:
             return None
         request = GetRequest(collection=named[0], document_id=named[1], start=start, end=end)
-        asked = self._request("get", request, Document, actor, timeout_s)
+        asked = documents_request(self._bus, "get", request, Document, timeout_s, actor)
         document = await self._bus.send_hedged(asked, self._hedge_get)
         metadata = {
             key: str(value) for key, value in document.metadata.items() if value is not None
@@ -166,11 +166,6 @@ class Documents:
             content_hash=document.content_hash,
         )
 
-    def _request(
-        self, verb: str, message: Struct, reply: type[R], actor: Actor, timeout_s: float
-    ) -> Request[R]:
-        return documents_request(self._bus, verb, message, reply, timeout_s=timeout_s, actor=actor)
-
     async def quote(
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
     ) -> QuoteFound | None:
@@ -180,7 +175,7 @@ class Documents:
             return None
         collection, document_id = named
         request = QuoteRequest(collection=collection, document_id=document_id, quote=quote)
-        asked = self._request("quote", request, QuoteReply, actor, timeout_s)
+        asked = documents_request(self._bus, "quote", request, QuoteReply, timeout_s, actor)
         found = await self._bus.send(asked)
         there = found.match != "none"
         return QuoteFound(
