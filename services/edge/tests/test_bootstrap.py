@@ -10,7 +10,6 @@ from searchbus_bus.client.discovery import EVERYONE
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_bus.transport import Message
 from searchbus_contracts import Actor
-from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_testing import known, until
@@ -61,13 +60,12 @@ async def test_default_actor_is_injected(bus, tmp_path):
         assert (await other.authenticator.identify("", "/mcp")).roles == ("*",)
 
 
-async def test_parts_are_replaceable_by_keyword(bus, tmp_path):
-    """Authenticator, store of limits and sources of composites."""
-    authenticator = Authenticator(resource_url="http://own")
-    store = MemoryKeyValue(ttl_s=60)
-    options = {"authenticator": authenticator, "store": store, "sources": ()}
-    async with open_edge(bus, settings(tmp_path), **options) as edge:
-        assert edge.authenticator is authenticator
+async def test_the_store_of_counts_is_replaceable(bus, broker, tmp_path):
+    """The bus has a bucket for them only where no store is given."""
+    async with open_edge(bus, settings(tmp_path), store=MemoryKeyValue(ttl_s=60)):
+        assert "sb_limits" not in broker.buckets
+    async with open_edge(bus, settings(tmp_path)):
+        assert "sb_limits" in broker.buckets
 
 
 async def test_edge_is_ready_without_a_service_that_is_away(bus, broker, tmp_path, dictionary):

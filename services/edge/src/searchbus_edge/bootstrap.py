@@ -1,4 +1,4 @@
-"""Builds the edge: every part in dependency order, each replaceable by keyword."""
+"""Builds the edge: every part in dependency order, some replaceable by keyword."""
 
 from __future__ import annotations
 
@@ -115,10 +115,7 @@ async def open_edge(
     base_url: str | None = None,
     default_actor: Actor = ANONYMOUS,
     jwks: Jwks | None = None,
-    authenticator: Authenticator | None = None,
     store: KeyValue | None = None,
-    sources: Sequence[Source] | None = None,
-    tracing: Tracing | None = None,
     clock: Callable[[], float] = time.time,
     declared: Mapping[str, str] | None = None,
     expected: Collection[str] | None = None,
@@ -129,10 +126,7 @@ async def open_edge(
         base_url: where clients reach the edge; by default of the settings' host and port.
         default_actor: the caller where there is no access control, and on stdio.
         jwks: the keys of tokens; by default those of the settings ISSUER and JWKS_URL.
-        authenticator: by default what the setting AUTH says.
         store: holds the counts of shared limits; by default the bus's bucket `limits`.
-        sources: of the composites; by default documents and web.
-        tracing: by default what the setting TRUST_TRACES says.
         clock: seconds of the epoch, for credentials and shared limits.
         declared: toolset → the service that declares it; no other service may offer it.
         expected: services that stay listed while they are away; by default REQUIRED_SERVICES.
@@ -143,15 +137,14 @@ async def open_edge(
     bus.transit.caller_bytes = settings.large_answer_bytes_per_caller
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(shared_files(bus, settings))
-        if authenticator is None:
-            if jwks is None and settings.mode == "jwt":
-                # Imported here, as the verifier below: few stacks check tokens.
-                from .auth.tokens import Jwks
+        if jwks is None and settings.mode == "jwt":
+            # Imported here, as the verifier below: few stacks check tokens.
+            from .auth.tokens import Jwks
 
-                jwks = Jwks(settings.issuer or "", settings.jwks_url)
-                stack.push_async_callback(jwks.close)
-            authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
-        tracing = tracing or Tracing(trust=settings.trusts_traces)
+            jwks = Jwks(settings.issuer or "", settings.jwks_url)
+            stack.push_async_callback(jwks.close)
+        authenticator = _authenticator(settings, base_url, default_actor, jwks, clock)
+        tracing = Tracing(trust=settings.trusts_traces)
         if store is None:
             store = await bus.key_value(
                 "limits", ttl_s=3600.0, max_bytes=16 * 2**20, timeout_s=NEEDED_TIMEOUT_S
@@ -167,7 +160,7 @@ async def open_edge(
             await stack.enter_async_context(budgets.keeping())
         tools = _Tools(bus, settings, key, store, clock, declared, expected, held, budgets)
         stack.callback(tools.audit.close)
-        _add_composites(tools, base_url, sources)
+        _add_composites(tools, base_url)
         await tools.directory.start()
         stack.push_async_callback(tools.directory.close)
         running = RunningRequests(bus, key, service=tools.worker.service)
@@ -291,13 +284,12 @@ class _Tools:
             self.worker.add(Lazy(finder, self.registry, self.calls))
 
 
-def _add_composites(tools: _Tools, base_url: str, sources: Sequence[Source] | None) -> None:
+def _add_composites(tools: _Tools, base_url: str) -> None:
     """Add the composites to the edge's own worker."""
     ids = Ids(tools.key)
     similarity = Similarity(tools.bus, tools.directory)
-    if sources is None:
-        documents = Documents(tools.bus, ids, tools.directory, base_url=base_url)
-        sources = (documents, Web(tools.calls, ids, tools.registry, similarity))
+    documents = Documents(tools.bus, ids, tools.directory, base_url=base_url)
+    sources: tuple[Source, ...] = (documents, Web(tools.calls, ids, tools.registry, similarity))
     weights = tools.settings.connector_sources
     weighted = [(source, weights.get(source.name, 0.0)) for source in sources]
     plans = Plans(tools.registry, tools.calls)

@@ -61,9 +61,8 @@ async def url():
     worker.offer("far", resources=(listed,), templates=(any_view,), source=Source())
     await broker.connect(name="far").serve(worker)
     edge_bus = broker.connect(name="edge")
-    async with open_edge(
-        edge_bus, EdgeSettings(), default_actor=Actor(subject="reader"), sources=()
-    ) as edge:
+    settings = EdgeSettings(connector_sources={})
+    async with open_edge(edge_bus, settings, default_actor=Actor(subject="reader")) as edge:
         await edge_bus.serve(edge.connector)
         await known(edge.directory, "far", "connector")
         server = await HttpServer.start(build_app(edge, Health()))
