@@ -19,7 +19,7 @@ from .auth.authenticator import METADATA_PATH, metadata
 from .bootstrap import ASGI, Edge
 from .composites.documents import documents_request
 from .http.answer import TEXT, PlainAnswer
-from .http.faults import PAGE, HttpError, accepted, count_refused, failed
+from .http.faults import PAGE, HttpError, HttpRefusedError, count_refused, failed
 from .http.head import Headers, parse_head
 from .interfaces.calls import allowed, bare_app
 from .interfaces.server_card import ANYONE, CACHE, documents
@@ -43,8 +43,8 @@ def build_app(edge: Edge, health: Health) -> ASGI:
     async def admit(request: Request, resource: str) -> Actor:
         """Who sends a request; raises HttpError."""
         # The address first: a page of another site learns nothing, not even of credentials.
-        refusal = edge.policy.addresses.check(parse_head(request.headers.raw))
-        return accepted(refusal or await edge.policy.admit(request.scope, resource)).actor
+        edge.policy.addresses.check(parse_head(request.headers.raw))
+        return (await edge.policy.admit(request.scope, resource)).actor
 
     @app.exception_handler(Fault)
     @app.exception_handler(HttpError)
@@ -70,8 +70,9 @@ def build_app(edge: Edge, health: Health) -> ASGI:
     @app.get("/metrics")
     async def state(request: Request) -> PlainAnswer:
         """Liveness, readiness, metrics; the health port answers these to any Host."""
-        refusal = edge.policy.addresses.check_probe(parse_head(request.headers.raw))
-        if refusal is not None:
+        try:
+            edge.policy.addresses.check_probe(parse_head(request.headers.raw))
+        except HttpRefusedError as refusal:
             return _text(refusal.message, refusal.status)
         if signed_in and request.url.path == "/metrics":
             return _text("not found", 404)
@@ -96,7 +97,7 @@ def build_app(edge: Edge, health: Health) -> ASGI:
         """The server card, or the catalog that names it; the same for everybody."""
         head = parse_head(request.headers.raw)
         head.origin = ""  # pages of other sites may read these
-        accepted(edge.policy.addresses.check(head))
+        edge.policy.addresses.check(head)
         await edge.policy.abuse.admit(request.client.host if request.client else "")
         body, content_type = described[request.url.path]
         known = request.headers.get("if-none-match")

@@ -44,6 +44,7 @@ from searchbus_runtime.loans import Loan
 
 from .auth.identity import TENANT
 from .catalog.registry import Registry
+from .http.faults import HttpRefusedError
 from .settings import EdgeSettings
 from .tools.admission import HttpPolicy
 from .tools.call import ForwardedEvents, ToolCalls, ToolRequest
@@ -249,9 +250,10 @@ class _Borrower:
         view = self._registry.view(toolset)
         listed = view.tool_of.get((toolset, request.tool))
         target = Target(view, request.tool, listed, listed)
-        refusal = self._policy.limits.check(bytes(request.arguments), target.max_request_bytes)
-        if refusal is not None:
-            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{refusal.message} Send less.")
+        try:
+            self._policy.limits.check(bytes(request.arguments), target.max_request_bytes)
+        except HttpRefusedError as refusal:
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{refusal.message} Send less.") from None
         # The current span is one of the borrower's trace.
         sent = traceparent(trace.get_current_span())
         message = self._policy.tracing.message("tools/call", None, None, header=(sent, ""), meta={})

@@ -16,11 +16,11 @@ from searchbus_edge.http.faults import (
     SHOWN,
     TAVILY,
     HttpError,
+    HttpRefusedError,
     failed,
     problem_of,
     refused,
 )
-from searchbus_edge.http.head import HttpRefusal
 
 BLOCKED = Fault(ErrorCode.UPSTREAM_BLOCKED, "Blocked. Wait.", retry_after_ms=1500)
 
@@ -113,7 +113,7 @@ async def test_page_is_plain_text():
 async def test_refused_request_keeps_status_and_headers(form):
     """They say how to be let in; its own Retry-After counts."""
     headers = ((b"retry-after", b"7"), (b"www-authenticate", b"Bearer"))
-    error = HttpError.of(HttpRefusal(429, "rate_limited: Wait.", headers=headers))
+    error = HttpRefusedError(429, "rate_limited: Wait.", headers=headers)
     status, found, body = await sent(failed(error, form))
     assert (status, found[b"retry-after"], found[b"www-authenticate"]) == (429, b"7", b"Bearer")
     assert b"Wait." in body
@@ -132,13 +132,13 @@ async def test_refused_request_keeps_status_and_headers(form):
 )
 def test_code_of_a_refusal_follows_its_status(status, code, retryable):
     """It is said once."""
-    failure = HttpError.of(HttpRefusal(status, f"{code}: No.")).failure
+    failure = HttpRefusedError(status, f"{code}: No.").failure
     assert failure == Failure(code=code, message="No.", retryable=retryable)
 
 
 async def test_refusal_of_mcp_is_a_json_rpc_error():
     """Status, headers, body with the id of the request."""
-    refusal = HttpRefusal(405, "Use POST.", headers=((b"allow", b"POST"),))
+    refusal = HttpRefusedError(405, "Use POST.", headers=((b"allow", b"POST"),))
     status, headers, body = await sent(refused(refusal, "a"))
     assert (status, headers[b"allow"]) == (405, b"POST")
     assert json.loads(body) == {
@@ -147,12 +147,15 @@ async def test_refusal_of_mcp_is_a_json_rpc_error():
 
 
 def test_refused_requests_are_counted(monkeypatch):
-    """By status, whatever their form."""
+    """By status, whatever their form; other failures are not."""
     counted = []
     monkeypatch.setattr(faults, "count_refused", counted.append)
-    refused(HttpRefusal(405, "No."))
-    HttpError.of(HttpRefusal(413, "No."))
-    assert counted == [405, 413]
+    refused(HttpRefusedError(405, "No."))
+    failed(HttpRefusedError(413, "No."), TAVILY)
+    failed(HttpRefusedError(401, "No."), PROBLEM)
+    problem_of(HttpRefusedError(403, "No."))
+    failed(HttpError(502, Failure(code="timeout", message="No.")), PAGE)
+    assert counted == [405, 413, 401, 403]
 
 
 def test_only_internal_errors_are_errors_of_the_server():

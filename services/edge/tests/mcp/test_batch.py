@@ -9,6 +9,7 @@ import pytest
 
 from searchbus_contracts import Actor
 from searchbus_edge.http.answer import HttpAnswer
+from searchbus_edge.http.faults import HttpRefusedError
 from searchbus_edge.http.head import Received, parse_head
 from searchbus_edge.mcp.endpoint import MAX_BATCH, answer_batch, check_batch
 from searchbus_edge.mcp.messages import Invalid, Notification, encode_error, encode_result
@@ -24,7 +25,7 @@ NOTE = {"jsonrpc": "2.0", "method": "notifications/x"}
 @pytest.mark.parametrize("revision", [None, "2024-11-05", "2025-03-26"])
 def test_batches_of_early_revisions_are_accepted(revision):
     """Up to the limit."""
-    assert check_batch([message(n) for n in range(MAX_BATCH)], revision) is None
+    check_batch([message(n) for n in range(MAX_BATCH)], revision)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,9 @@ def test_batches_of_early_revisions_are_accepted(revision):
 )
 def test_bad_batches_are_refused_as_a_whole(messages, revision, text):
     """With one error."""
-    refusal = check_batch(messages, revision)
-    assert (refusal.status, refusal.code) == (400, -32600)
-    assert text in refusal.message
+    with pytest.raises(HttpRefusedError, match=text) as raised:
+        check_batch(messages, revision)
+    assert (raised.value.status, raised.value.code) == (400, -32600)
 
 
 class Server:

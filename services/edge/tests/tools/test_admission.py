@@ -8,7 +8,7 @@ from searchbus_contracts import Actor
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.identity import Identity, UnauthenticatedError
 from searchbus_edge.http.body import BodyLimits
-from searchbus_edge.http.head import HttpRefusal
+from searchbus_edge.http.faults import HttpRefusedError
 from searchbus_edge.tools.admission import AddressRules, HttpPolicy
 from searchbus_edge.tools.audit import AuditLog
 from searchbus_edge.tools.limits import LocalLimiter
@@ -66,26 +66,30 @@ async def test_admitted_request_has_its_caller(admit):
 )
 async def test_refused_request_has_its_status(admit, headers, status):
     """A repeated credential is tested with the endpoints."""
-    found = await admit()[1](**headers)
-    assert isinstance(found, HttpRefusal)
-    assert found.status == status
+    with pytest.raises(HttpRefusedError) as raised:
+        await admit()[1](**headers)
+    assert raised.value.status == status
 
 
 async def test_challenge_names_the_resource(admit):
     """That of the endpoint whose tokens are accepted."""
-    found = await admit()[1]("bad")
-    assert b"oauth-protected-resource/mcp/office" in dict(found.headers)[b"www-authenticate"]
+    with pytest.raises(HttpRefusedError) as raised:
+        await admit()[1]("bad")
+    challenge = dict(raised.value.headers)[b"www-authenticate"]
+    assert b"oauth-protected-resource/mcp/office" in challenge
 
 
 async def test_too_many_requests_are_told_when_to_come_back(admit, clock):
     """429, until the time has passed."""
     _, send = admit()
-    assert not [found for found in [await send(), await send()] if isinstance(found, HttpRefusal)]
-    found = await send()
-    assert (found.status, found.code) == (429, -31429)
-    assert int(dict(found.headers)[b"retry-after"]) >= 1
+    await send()
+    await send()
+    with pytest.raises(HttpRefusedError) as raised:
+        await send()
+    assert (raised.value.status, raised.value.code) == (429, -31429)
+    assert int(dict(raised.value.headers)[b"retry-after"]) >= 1
     clock.now_s += 2.0
-    assert not isinstance(await send(), HttpRefusal)
+    await send()
 
 
 def test_missing_role_is_a_refusal_where_callers_are_known(admit, make_tool):

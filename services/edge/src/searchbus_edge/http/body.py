@@ -15,7 +15,8 @@ from mcp_types import PARSE_ERROR
 from msgspec import Raw
 
 from ..holding import HeldBytes, Holder
-from .head import Head, HttpRefusal, Received
+from .faults import HttpRefusedError
+from .head import Head, Received
 
 _JSON = "application/json"
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -26,33 +27,32 @@ STRANGER_BYTES = 64 * 1024
 """The limit of a body that is read before anybody knows who sends it."""
 _LENGTH = re.compile("[0-9]{1,19}")
 _any = msgspec.json.Decoder(Raw)
-_CUT_OFF = HttpRefusal(400, "The connection ended within the body. Send it again.")
+_CUT_OFF = "The connection ended within the body. Send it again."
 
 
-def check_media_types(head: Head) -> HttpRefusal | None:
-    """The transport's rules for Content-Type and Accept; an encoded body is refused (RFC 9110)."""
+def check_media_types(head: Head) -> None:
+    """The transport's rules for Content-Type and Accept; an encoded body is refused (RFC 9110).
+    Raises HttpRefusedError."""
     if head.content_type != _JSON:  # most clients send it as it is
         media_type = head.content_type.lower()
         if not media_type.startswith(_JSON):
-            return HttpRefusal(400, "Invalid Content-Type header. Send application/json.")
+            raise HttpRefusedError(400, "Invalid Content-Type header. Send application/json.")
         if media_type.partition(";")[0].strip() != _JSON:
-            return HttpRefusal(415, "Unsupported Media Type: Content-Type must be application/json")
+            message = "Unsupported Media Type: Content-Type must be application/json"
+            raise HttpRefusedError(415, message)
     if head.content_encoding not in ("", "identity"):
-        return HttpRefusal(
-            415, f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
-        )
+        message = f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
+        raise HttpRefusedError(415, message)
     if not (head.accepts_json or head.accepts_events):
-        return HttpRefusal(
-            406,
-            "Not Acceptable: Client must accept application/json, text/event-stream, or both",
-        )
-    return None
+        message = "Not Acceptable: Client must accept application/json, text/event-stream, or both"
+        raise HttpRefusedError(406, message)
 
 
 class BodyLimits:
     """The limits of one edge: `most_bytes` of any body, `call_bytes` where its tool declares no
     more, `held_bytes` of all incomplete ones together (a quarter of it of one caller, if it is
-    enough for one body), `timeout_s` from head to end."""
+    enough for one body), `timeout_s` from head to end. What exceeds them raises HttpRefusedError.
+    """
 
     def __init__(
         self,
@@ -71,27 +71,23 @@ class BodyLimits:
 
     async def read(
         self, received: Received, receive: Any, most_declared: Callable[[], int]
-    ) -> bytes | HttpRefusal:
-        """The body, or why it is refused; a large one is held against `most_declared` bytes."""
+    ) -> bytes:
+        """The body; a large one is held against `most_declared` bytes."""
         limit, length = self._call_bytes, _length(received.head)
         if length is None or length > limit:
             limit = self.of_tool(most_declared())
         return await self._read(received.caller, receive, length, limit)
 
-    async def read_of_stranger(self, head: Head, receive: Any) -> bytes | HttpRefusal:
-        """The small body of nobody knows whom, or why it is refused; all strangers together hold
-        as much as one caller."""
+    async def read_of_stranger(self, head: Head, receive: Any) -> bytes:
+        """The small body of a stranger; all strangers together hold as much as one caller."""
         limit = min(self._call_bytes, STRANGER_BYTES)
         return await self._read("", receive, _length(head), limit)
 
-    async def _read(
-        self, caller: str, receive: Any, length: int | None, limit: int
-    ) -> bytes | HttpRefusal:
-        if length is not None and length > limit:
-            return _too_large(limit)
+    async def _read(self, caller: str, receive: Any, length: int | None, limit: int) -> bytes:
+        _check_size(length or 0, limit)
         message = await receive()
         if message["type"] == "http.disconnect":
-            return _CUT_OFF
+            raise HttpRefusedError(400, _CUT_OFF)
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
             try:
@@ -100,40 +96,45 @@ class BodyLimits:
                         return await _read_rest(body, receive, limit, holder)
             except TimeoutError:
                 text = f"The body did not arrive within {self._timeout_s:g} seconds. Send it again."
-                return HttpRefusal(408, text, headers=((b"connection", b"close"),))
-        return _too_large(limit) if len(body) > limit else body
+                close = ((b"connection", b"close"),)
+                raise HttpRefusedError(408, text, headers=close) from None
+        _check_size(len(body), limit)
+        return body
 
-    def check(self, body: bytes, declared_bytes: int) -> HttpRefusal | None:
-        """Why a body is too large; `declared_bytes`: allowed by its tool, 0 for the usual limit."""
+    def check(self, body: bytes, declared_bytes: int) -> None:
+        """Refuse one that is too large; `declared_bytes`: allowed by its tool, 0 for the usual
+        limit."""
         if len(body) <= self.small_bytes:
-            return None
+            return
         if len(body) > 2 * _MAX_STRINGS and _strings(body) > _MAX_STRINGS:
             try:
                 _any.decode(body)
             except UNREADABLE:
-                return HttpRefusal(400, "The body is not JSON. Correct it.", PARSE_ERROR)
-            return HttpRefusal(413, f"The body has over {_MAX_STRINGS} keys and texts.")
-        limit = self.of_tool(declared_bytes)
-        return _too_large(limit) if len(body) > limit else None
+                message = "The body is not JSON. Correct it."
+                raise HttpRefusedError(400, message, PARSE_ERROR) from None
+            raise HttpRefusedError(413, f"The body has over {_MAX_STRINGS} keys and texts.")
+        _check_size(len(body), self.of_tool(declared_bytes))
 
     def of_tool(self, declared_bytes: int) -> int:
         """The limit of a tool that declares one; 0 for the usual one."""
         return min(self.most_bytes, max(self._call_bytes, declared_bytes))
 
 
-async def _read_rest(body: bytes, receive: Any, limit: int, holder: Holder) -> bytes | HttpRefusal:
+async def _read_rest(body: bytes, receive: Any, limit: int, holder: Holder) -> bytes:
     parts, size = [body], len(body)
     while size <= limit:
         if not holder.take(len(parts[-1])):
-            return HttpRefusal(503, "Too many requests are being received. Send it again later.")
+            message = "Too many requests are being received. Send it again later."
+            raise HttpRefusedError(503, message)
         message = await receive()
         if message["type"] == "http.disconnect":
-            return _CUT_OFF
+            raise HttpRefusedError(400, _CUT_OFF)
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if not message.get("more_body"):
             break
-    return b"".join(parts) if size <= limit else _too_large(limit)
+    _check_size(size, limit)
+    return b"".join(parts)
 
 
 def _length(head: Head) -> int | None:
@@ -148,5 +149,6 @@ def _strings(body: bytes) -> int:
     return (plain.count(b'"') - plain.count(rb"\"")) // 2
 
 
-def _too_large(limit: int) -> HttpRefusal:
-    return HttpRefusal(413, f"The body is over {limit} bytes.")
+def _check_size(size_bytes: int, limit: int) -> None:
+    if size_bytes > limit:
+        raise HttpRefusedError(413, f"The body is over {limit} bytes.")

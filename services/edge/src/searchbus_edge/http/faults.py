@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
@@ -25,9 +25,8 @@ from searchbus_contracts import ErrorCode, Failure, Fault, encode
 from searchbus_contracts.codec import doc
 
 from .answer import JSON, TEXT, PlainAnswer
-from .head import Headers, HttpRefusal
+from .head import Headers
 
-T = TypeVar("T")
 TOOL_ERROR = "tool_error"
 """A tool reports a failure in its own words."""
 INVALID_REQUEST = "invalid_request"
@@ -95,24 +94,19 @@ class HttpError(Exception):
         self.failure = failure
         self.headers = headers
 
-    @classmethod
-    def of(cls, refusal: HttpRefusal) -> HttpError:
-        """A request that is refused before a tool is called; it is counted."""
-        count_refused(refusal.status)
-        code = _CODES_OF_HTTP.get(refusal.status, INVALID_REQUEST)
-        failure = Failure(
-            code=code,
-            message=refusal.message.removeprefix(f"{code}: "),
-            retryable=refusal.status in _WORTH_A_RETRY,
-        )
-        return cls(refusal.status, failure, refusal.headers)
 
+class HttpRefusedError(HttpError):
+    """A request that is refused before a tool is called; `code` is of its JSON-RPC error. It is
+    counted when it is answered."""
 
-def accepted(found: T | HttpRefusal) -> T:
-    """What was found, if it is not a refusal; that is raised as HttpError."""
-    if isinstance(found, HttpRefusal):
-        raise HttpError.of(found)
-    return found
+    def __init__(
+        self, status: int, message: str, code: int = -32600, headers: Headers = ()
+    ) -> None:
+        kind = _CODES_OF_HTTP.get(status, INVALID_REQUEST)
+        text, retryable = message.removeprefix(f"{kind}: "), status in _WORTH_A_RETRY
+        super().__init__(status, Failure(code=kind, message=text, retryable=retryable), headers)
+        self.message = message
+        self.code = code
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -179,7 +173,7 @@ def failed(error: Fault | HttpError, form: Form) -> PlainAnswer:
     )  # fmt: skip
 
 
-def refused(refusal: HttpRefusal, message_id: Any = None) -> PlainAnswer:
+def refused(refusal: HttpRefusedError, message_id: Any = None) -> PlainAnswer:
     """The JSON-RPC error for a refused request, which is counted; its id is None where unknown."""
     count_refused(refusal.status)
     error = {"code": refusal.code, "message": refusal.message}
@@ -204,6 +198,9 @@ def unknown_toolset(name: str) -> str:
 
 
 def _status(error: Fault | HttpError, column: str) -> int:
+    """The status of the answer; a refused request is counted."""
+    if isinstance(error, HttpRefusedError):
+        count_refused(error.status)
     if isinstance(error, HttpError):
         return error.status
     found: int = getattr(shown(error.code), column)

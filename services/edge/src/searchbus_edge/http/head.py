@@ -6,7 +6,6 @@ Header values are stripped: httptools keeps trailing spaces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp.shared.inbound import (
@@ -24,16 +23,6 @@ _JSON = "application/json"
 _JSON_TYPES = (_JSON, "application/*", "*/*")
 _EVENT_TYPES = ("text/event-stream", "text/*", "*/*")
 _MAX_KEPT_CHARS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRefusal:
-    """An HTTP error of the transport: status, message, JSON-RPC code, headers beside the usual."""
-
-    status: int
-    message: str
-    code: int = -32600
-    headers: Headers = ()
 
 
 def is_modern(revision: str | None) -> bool:

@@ -29,8 +29,8 @@ from ..http.answer import (
     PlainAnswer,
     Tagged,
 )
-from ..http.faults import PROBLEM, HttpError, failed, problem_of, unknown_toolset
-from ..http.head import HttpRefusal, Received, media_types
+from ..http.faults import PROBLEM, HttpError, HttpRefusedError, failed, problem_of, unknown_toolset
+from ..http.head import Received, media_types
 from ..search.methods import SearchMethods
 from ..tools.call import ForwardedEvents, Served, log_data
 from ..tools.reply import Reply
@@ -171,10 +171,10 @@ class HttpApi:
     async def _call(self, toolset: str, name: str, scope: Any, receive: Any, send: Any) -> None:
         received = await self._calls.admit(scope)
         if scope["method"] != "POST":
-            raise HttpError.of(HttpRefusal(405, "Use POST.", headers=((b"allow", b"POST"),)))
+            raise HttpRefusedError(405, "Use POST.", headers=((b"allow", b"POST"),))
         view = self._calls.everything if toolset == ALL_TOOLS else self._calls.toolset(toolset)
         if view is None:
-            raise HttpError.of(HttpRefusal(404, _NOTHING))
+            raise HttpRefusedError(404, _NOTHING)
         form = form_of(received.head.accept)
         listed = view.tools.get(name)
         arguments = await self._calls.arguments(received, receive, view, name)
@@ -261,7 +261,7 @@ def form_of(accept: str) -> Accepted:
     )
     if not any(form):
         message = "Accept application/json, text/plain or text/event-stream."
-        raise HttpError.of(HttpRefusal(406, message))
+        raise HttpRefusedError(406, message)
     return form
 
 
@@ -350,7 +350,7 @@ _TYPES = {
 def page_file(name: str) -> PlainAnswer:
     """The page, or one of its files; raises HttpError where there is none of that name."""
     if name not in _TYPES:
-        raise HttpError.of(HttpRefusal(404, _NOTHING))
+        raise HttpRefusedError(404, _NOTHING)
     return PlainAnswer(_file(name), content_type=_TYPES[name], headers=_HEADERS)
 
 

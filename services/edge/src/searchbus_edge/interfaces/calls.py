@@ -25,8 +25,8 @@ from searchbus_contracts import ErrorCode, Fault, ToolEvent, decode
 from ..catalog.registry import Registry
 from ..catalog.view import View
 from ..http.answer import TEXT, PlainAnswer
-from ..http.faults import TOOL_ERROR, Form, HttpError, accepted, failed
-from ..http.head import Head, HttpRefusal, Received, parse_head
+from ..http.faults import TOOL_ERROR, Form, HttpError, HttpRefusedError, failed
+from ..http.head import Head, Received, parse_head
 from ..mcp.messages import name_in
 from ..tools.admission import HttpPolicy
 from ..tools.call import MISSING_CAPABILITY, Served, ToolCalls, ToolRequest
@@ -64,15 +64,15 @@ class HttpCalls:
         """The head and the caller of a request; raises HttpError. Unless `linked`, none that
         another site's page made the browser send: a GET comes without an Origin header."""
         found = await self._policy.admit(scope, RESOURCE)
-        if isinstance(found, Received) and not (linked or found.head.origin):
+        if not (linked or found.head.origin):
             site = next((value for name, value in found.head.raw if name == b"sec-fetch-site"), b"")
             if site in _OTHER_SITES:
-                found = HttpRefusal(403, "Requests of other sites are refused.")
-        return accepted(found)
+                raise HttpRefusedError(403, "Requests of other sites are refused.")
+        return found
 
     def check_address(self, scope: Any) -> None:
         """Refuse a request for another Host, or from a page of another site; raises HttpError."""
-        accepted(self._policy.addresses.check(parse_head(scope["headers"])))
+        self._policy.addresses.check(parse_head(scope["headers"]))
 
     async def body(
         self, received: Received, receive: Any, declared: Callable[[bytes], int] = lambda _: 0
@@ -80,30 +80,28 @@ class HttpCalls:
         """The body of a request, of any media type, with as many bytes as `declared` allows it
         beyond the usual limit; raises HttpError."""
         limits = self._policy.limits
-        found = accepted(
-            await limits.read(received, receive, lambda: self.everything.max_request_bytes)
-        )
-        accepted(limits.check(found, declared(found)))
+        found = await limits.read(received, receive, lambda: self.everything.max_request_bytes)
+        limits.check(found, declared(found))
         return found
 
     async def json_of_stranger(self, head: Head, receive: Any) -> bytes:
         """A small body that is to be JSON, read before its sender is known; raises HttpError."""
-        accepted(_check_media_type(head))
+        _check_media_type(head)
         limits = self._policy.limits
-        found = accepted(await limits.read_of_stranger(head, receive))
-        accepted(limits.check(found, 0))
+        found = await limits.read_of_stranger(head, receive)
+        limits.check(found, 0)
         return found
 
     async def file(self, received: Received, receive: Any) -> bytes:
         """A body that is a file, up to the limit of any request; raises HttpError."""
         limits = self._policy.limits
-        return accepted(await limits.read(received, receive, lambda: limits.most_bytes))
+        return await limits.read(received, receive, lambda: limits.most_bytes)
 
     async def json(
         self, received: Received, receive: Any, declared: Callable[[bytes], int] = lambda _: 0
     ) -> bytes:
         """A body that is to be JSON, for `read_arguments`; see `body`. Raises HttpError."""
-        accepted(_check_media_type(received.head))
+        _check_media_type(received.head)
         return await self.body(received, receive, declared)
 
     async def arguments(
@@ -139,7 +137,9 @@ class HttpCalls:
                 current one.
         """
         target = self._calls.resolver.target(view, name, arguments)
-        accepted(self._policy.check_role(received.actor, RESOURCE, target.called))
+        refusal = self._policy.check_role(received.actor, RESOURCE, target.called)
+        if refusal is not None:
+            raise refusal
         actor = received.actor
         if view.joined:
             actor = msgspec.structs.replace(actor, endpoint=view.toolset)
@@ -178,15 +178,16 @@ def plain_app(
     app = bare_app()
 
     async def nowhere(request: Request, error: HTTPException) -> PlainAnswer:
-        refusal = HttpRefusal(404, nothing)
+        refusal = HttpRefusedError(404, nothing)
         if error.status_code != 404:
             methods = allowed(app, request.scope)
-            refusal = HttpRefusal(405, f"Use {methods}.", headers=((b"allow", methods.encode()),))
+            headers = ((b"allow", methods.encode()),)
+            refusal = HttpRefusedError(405, f"Use {methods}.", headers=headers)
         try:
             await calls.admit(request.scope)
-            return failed(HttpError.of(refusal), form)
-        except HttpError as refused:
-            return failed(refused, form)
+        except HttpRefusedError as stranger:
+            return failed(stranger, form)
+        return failed(refusal, form)
 
     async def fail(request: Request, error: Fault | HttpError) -> PlainAnswer:
         return failed(error, form)
@@ -230,7 +231,7 @@ def parameters(text: bytes) -> dict[str, str]:
         )
     except ValueError:
         message = f"There are over {_MAX_PARAMETERS} parameters."
-        raise HttpError.of(HttpRefusal(400, message)) from None
+        raise HttpRefusedError(400, message) from None
     return dict(pairs)
 
 
@@ -239,9 +240,9 @@ def read_arguments(body: bytes) -> dict[str, Any]:
     try:
         found: Any = decode(body, Any) if body else {}
     except Fault as fault:
-        raise HttpError.of(HttpRefusal(400, fault.failure.message)) from None
+        raise HttpRefusedError(400, fault.failure.message) from None
     if not isinstance(found, dict):
-        raise HttpError.of(HttpRefusal(400, "The body must be a JSON object."))
+        raise HttpRefusedError(400, "The body must be a JSON object.")
     return found
 
 
@@ -273,9 +274,9 @@ def _failure_of(reply: Reply) -> Fault:
     return reply.fault("\n\n".join(reply.texts) or "The tool reports a failure.", TOOL_ERROR)
 
 
-def _check_media_type(head: Head) -> HttpRefusal | None:
+def _check_media_type(head: Head) -> None:
     if head.content_type.partition(";")[0].strip().lower() != _JSON:
-        return HttpRefusal(415, "Send the arguments as a JSON object, with Content-Type: " + _JSON)
+        message = f"Send the arguments as a JSON object, with Content-Type: {_JSON}"
+        raise HttpRefusedError(415, message)
     if head.content_encoding not in ("", "identity"):
-        return HttpRefusal(415, "Send the body as it is, without Content-Encoding.")
-    return None
+        raise HttpRefusedError(415, "Send the body as it is, without Content-Encoding.")

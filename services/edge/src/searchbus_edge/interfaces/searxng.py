@@ -19,8 +19,7 @@ from searchbus_contracts import ErrorCode, Fault, encode
 from searchbus_contracts.coverage import SourceCoverage
 
 from ..http.answer import PlainAnswer
-from ..http.faults import SEARXNG, HttpError
-from ..http.head import HttpRefusal
+from ..http.faults import SEARXNG, HttpRefusedError
 from .calls import HttpCalls, parameters, plain_app
 from .web_tools import (
     NEWS,
@@ -81,7 +80,7 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
         if request.method == "POST":
             if received.head.content_type.partition(";")[0].strip().lower() not in ("", _FORM):
                 message = f"Send the parameters as a form: Content-Type: {_FORM}"
-                raise HttpError.of(HttpRefusal(415, message))
+                raise HttpRefusedError(415, message)
             form |= parameters(await calls.body(received, request.receive))
 
         async def work(call: CallWebTool) -> PlainAnswer:

@@ -23,8 +23,8 @@ from searchbus_contracts.subjects import is_token
 
 from ..http.answer import Answer, DisconnectWatch, HttpAnswer, PlainAnswer
 from ..http.body import check_media_types
-from ..http.faults import refused, unknown_toolset
-from ..http.head import HttpRefusal, Received
+from ..http.faults import HttpRefusedError, refused, unknown_toolset
+from ..http.head import Received
 from ..tools.admission import HttpPolicy
 from ..tools.faults import raise_for
 from ..tools.resolve import Target
@@ -72,31 +72,26 @@ class McpEndpoint:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
-        received = await _admit(self._policy, self._path, scope, send)
-        if received is None:
-            return
+        try:
+            await self._receive(scope, receive, send)
+        except HttpRefusedError as refusal:
+            await refused(refusal).send(send)
+
+    async def _receive(self, scope: Any, receive: Any, send: Any) -> None:
+        received = await _admit(self._policy, self._path, scope)
         if self._server.joins:
             received.actor = self._server.bound(received.actor)
         limits = self._policy.limits
-        body = check_media_types(received.head) or await limits.read(
-            received, receive, self._server.largest_request
-        )
-        if isinstance(body, HttpRefusal):
-            await refused(body).send(send)
-            return
+        check_media_types(received.head)
+        body = await limits.read(received, receive, self._server.largest_request)
         request = read_request(body)
         target = self._target(request)
         if len(body) > MAX_LISTEN_BYTES and request and request.method == LISTEN:
             text = f"{LISTEN} is over {MAX_LISTEN_BYTES} bytes. Name fewer resources, or send less "
             text += "of the client in _meta."
-            await refused(HttpRefusal(413, text)).send(send)
-            return
+            raise HttpRefusedError(413, text)
         if len(body) > limits.small_bytes:
-            declared_bytes = target.max_request_bytes if target is not None else 0
-            refusal = limits.check(body, declared_bytes)
-            if refusal is not None:
-                await refused(refusal).send(send)
-                return
+            limits.check(body, target.max_request_bytes if target is not None else 0)
         message = request or read_other(body, modern=received.head.modern)
         await self._serve(received, message, target, receive, send)
 
@@ -140,10 +135,7 @@ class McpEndpoint:
     async def _serve_batch(
         self, received: Received, messages: list[Any], answer: HttpAnswer, send: Any
     ) -> None:
-        refusal = check_batch(messages, received.head.revision)
-        if refusal is not None:
-            await refused(refusal).send(send)
-            return
+        check_batch(messages, received.head.revision)
         counted = True  # the first message, as the request that brought it
 
         async def serve(received: Received, message: Message, answer: Answer) -> None:
@@ -200,7 +192,7 @@ class McpEndpoint:
         if not served:
             await self._kernel.request(Called.of(received, target), request, answer)
 
-    def _lacks_role(self, received: Received, target: Target | None) -> HttpRefusal | None:
+    def _lacks_role(self, received: Received, target: Target | None) -> HttpRefusedError | None:
         """Why a call is refused whose tool needs a role that an identified caller lacks."""
         called = target.called if target is not None else None
         if called is None or not called.required_roles:
@@ -208,17 +200,13 @@ class McpEndpoint:
         return self._policy.check_role(received.actor, self._path, called)
 
 
-async def _admit(policy: HttpPolicy, path: str, scope: Any, send: Any) -> Received | None:
-    """Admit a request to the endpoint of a path; None where it was refused, which is answered."""
+async def _admit(policy: HttpPolicy, path: str, scope: Any) -> Received:
+    """Admit a request to the endpoint of a path; raises HttpRefusedError."""
     # A stateless server has nothing to stream on GET and no session to DELETE.
     if scope["method"] != "POST":
         message = "Use POST: this endpoint keeps no sessions and no streams."
-        await refused(HttpRefusal(405, message, headers=((b"allow", b"POST"),))).send(send)
-        return None
+        raise HttpRefusedError(405, message, headers=((b"allow", b"POST"),))
     received = await policy.admit(scope, path)
-    if isinstance(received, HttpRefusal):
-        await refused(received).send(send)
-        return None
     if policy.arrivals.watched:
         policy.arrivals.note(path, received)
     return received
@@ -262,25 +250,28 @@ class Endpoints:
         """Serve a request to an unknown toolset: strangers get the answer of a known one."""
         path = scope["path"].rstrip("/")
         toolset = path.removeprefix("/mcp/")
-        if is_token(toolset) and await _admit(self._policy, path, scope, send) is None:
-            return
-        await refused(HttpRefusal(404, unknown_toolset(toolset))).send(send)
+        try:
+            if is_token(toolset):
+                await _admit(self._policy, path, scope)
+        except HttpRefusedError as refusal:
+            await refused(refusal).send(send)
+        else:
+            await refused(HttpRefusedError(404, unknown_toolset(toolset))).send(send)
 
 
-def check_batch(messages: list[Any], revision: str | None) -> HttpRefusal | None:
-    """Why a batch is refused, by the MCP-Protocol-Version header; 2025-03-26 sends none."""
+def check_batch(messages: list[Any], revision: str | None) -> None:
+    """Refuse a batch, by the MCP-Protocol-Version header too; 2025-03-26 sends none. Raises
+    HttpRefusedError."""
     if revision is not None and revision > "2025-03-26":
-        return HttpRefusal(
-            400, f"Revision {revision} has no batches. Send one message per request."
-        )
+        message = f"Revision {revision} has no batches. Send one message per request."
+        raise HttpRefusedError(400, message)
     if not messages:
-        return HttpRefusal(400, "The batch is empty.")
+        raise HttpRefusedError(400, "The batch is empty.")
     if not any(isinstance(message, dict) for message in messages):
-        return HttpRefusal(400, "The batch has no message. Each must be a JSON object.")
+        raise HttpRefusedError(400, "The batch has no message. Each must be a JSON object.")
     if len(messages) > MAX_BATCH:
-        count = len(messages)
-        return HttpRefusal(400, f"The batch has {count} messages; {MAX_BATCH} are allowed.")
-    return None
+        message = f"The batch has {len(messages)} messages; {MAX_BATCH} are allowed."
+        raise HttpRefusedError(400, message)
 
 
 async def answer_batch(

@@ -17,8 +17,8 @@ from ..auth.authenticator import Authenticator
 from ..auth.identity import UnauthenticatedError
 from ..catalog.view import ListedTool
 from ..http.body import BodyLimits
-from ..http.faults import retry_after_s
-from ..http.head import Head, HttpRefusal, Received, parse_head
+from ..http.faults import HttpRefusedError, retry_after_s
+from ..http.head import Head, Received, parse_head
 from .arrivals import Arrivals
 from .audit import AuditLog
 from .limits import LocalLimiter
@@ -37,17 +37,18 @@ class HttpPolicy:
     audit: AuditLog
     arrivals: Arrivals = field(default_factory=Arrivals)
 
-    async def admit(self, scope: Any, resource: str) -> Received | HttpRefusal:
-        """The head and the caller, or a refusal; `resource`: the MCP path whose tokens count."""
+    async def admit(self, scope: Any, resource: str) -> Received:
+        """The head and the caller; `resource`: the MCP path whose tokens count. Raises
+        HttpRefusedError."""
         head = parse_head(scope["headers"])
         if "authorization" in head.repeated:
             # A proxy before the edge may have checked another one than the edge would.
-            return HttpRefusal(400, "Send one Authorization header.")
+            raise HttpRefusedError(400, "Send one Authorization header.")
         try:
             actor = await self.authenticator.identify(head.authorization, resource)
         except UnauthenticatedError as error:
-            challenge = self.authenticator.challenge(resource, error)
-            return HttpRefusal(401, error.message, -31401, ((b"www-authenticate", challenge),))
+            headers = ((b"www-authenticate", self.authenticator.challenge(resource, error)),)
+            raise HttpRefusedError(401, error.message, -31401, headers) from None
         caller = actor.subject
         if self.authenticator.open:
             caller = str((scope.get("client") or ("",))[0])
@@ -55,8 +56,9 @@ class HttpPolicy:
         try:
             await self.abuse.admit(caller)
         except Fault as fault:
-            return self._too_many(fault)
-        return self.addresses.check(head) or Received(head, actor, caller=caller)
+            raise self._too_many(fault) from None
+        self.addresses.check(head)
+        return Received(head, actor, caller=caller)
 
     async def admits(self, received: Received, resource: str) -> bool:
         """Whether the credential of a request that was admitted is still valid."""
@@ -68,7 +70,7 @@ class HttpPolicy:
 
     def check_role(
         self, actor: Actor, resource: str, called: ListedTool | None
-    ) -> HttpRefusal | None:
+    ) -> HttpRefusedError | None:
         """Why a call is refused whose tool (None: unknown) needs a role that an identified caller
         lacks (RFC 6750, 3.1); that is in the audit log as any call."""
         if self.authenticator.open or called is None:
@@ -82,9 +84,9 @@ class HttpPolicy:
         )  # fmt: skip
         challenge = self.authenticator.insufficient(resource, role)
         message = f"forbidden: The role {role} is needed."
-        return HttpRefusal(403, message, -31403, ((b"www-authenticate", challenge),))
+        return HttpRefusedError(403, message, -31403, ((b"www-authenticate", challenge),))
 
-    def _too_many(self, fault: Fault) -> HttpRefusal:
+    def _too_many(self, fault: Fault) -> HttpRefusedError:
         """HTTP 429 with Retry-After (RFC 9110) and the RateLimit headers (IETF httpapi draft)."""
         wait_s = retry_after_s(fault.failure.retry_after_ms or 1000)
         message = f"rate_limited: {fault.failure.message} At most {self.abuse.burst} at once."
@@ -93,7 +95,7 @@ class HttpPolicy:
             (b"ratelimit-policy", b'"requests";q=%d;w=1' % int(self.abuse.rate_per_s)),
             (b"ratelimit", b'"requests";r=0;t=%d' % wait_s),
         )
-        return HttpRefusal(429, message, -31429, headers)
+        return HttpRefusedError(429, message, -31429, headers)
 
 
 _UNKNOWN_HOST = (
@@ -109,23 +111,21 @@ class AddressRules:
         self._hosts = _Allowed(hosts)
         self._origins = _Allowed(origins)
 
-    def check(self, head: Head) -> HttpRefusal | None:
-        """Why the request is refused; None where it is allowed. A missing Origin is allowed."""
+    def check(self, head: Head) -> None:
+        """Raise HttpRefusedError for another address; a missing Origin is allowed."""
         if not self._hosts.allows(head.host):
-            return HttpRefusal(421, _UNKNOWN_HOST)
+            raise HttpRefusedError(421, _UNKNOWN_HOST)
         if head.origin and not self._origins.allows(head.origin):
-            return HttpRefusal(403, "Invalid Origin header")
-        return None
+            raise HttpRefusedError(403, "Invalid Origin header")
 
-    def check_probe(self, head: Head) -> HttpRefusal | None:
+    def check_probe(self, head: Head) -> None:
         """The same for probes, whose Host is an IP address or absent: no other site's name."""
         name, _, port = head.host.rpartition(":")
         host = name if port.isascii() and port.isdigit() and name[-1:] != ":" else head.host
         try:
             ipaddress.ip_address(host.removeprefix("[").removesuffix("]") or "::")
         except ValueError:
-            return self.check(head)
-        return None
+            self.check(head)
 
 
 class _Allowed:

@@ -24,8 +24,8 @@ from ...catalog.pinning import HeldChanges
 from ...catalog.prompts import Prompts, Read
 from ...catalog.resources import Resources
 from ...http.answer import PlainAnswer
-from ...http.faults import PROBLEM, HttpError, failed
-from ...http.head import Headers, HttpRefusal
+from ...http.faults import PROBLEM, HttpRefusedError, failed
+from ...http.head import Headers
 from ...search.finder import Finder
 from ...settings import EdgeSettings
 from ..calls import HttpCalls, plain_app
@@ -127,8 +127,8 @@ class Console:
         async def invalid(request: Request, error: RequestValidationError) -> PlainAnswer:
             # Whoever asks was identified before.
             names = ", ".join(str(fault["loc"][-1])[:64] for fault in error.errors())
-            refusal = HttpRefusal(400, f"Wrong or missing parameters: {names}. Correct them.")
-            return failed(HttpError.of(refusal), PROBLEM)
+            message = f"Wrong or missing parameters: {names}. Correct them."
+            return failed(HttpRefusedError(400, message), PROBLEM)
 
         @app.get("/console")
         async def page(request: Request) -> PlainAnswer:
@@ -209,7 +209,7 @@ def asset(name: str) -> PlainAnswer:
     """One file; raises HttpError where there is none of that name."""
     found = _files().get(name)
     if found is None:
-        raise HttpError.of(HttpRefusal(404, "The console has no such file."))
+        raise HttpRefusedError(404, "The console has no such file.")
     return PlainAnswer(found, content_type=_TYPES[name.rpartition(".")[2]], headers=_HEADERS)
 
 
