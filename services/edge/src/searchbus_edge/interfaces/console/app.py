@@ -39,29 +39,6 @@ from .searching import add_searching
 from .tracing import add_tracing
 
 
-class Me(Struct, frozen=True, kw_only=True):
-    """The caller, and what the page needs to know of this edge.
-
-    Args:
-        mode: of access control: none, static or jwt.
-        role: of operators.
-        limits: name → requests a second, and at once; 0: no limit.
-        toolsets: of which the caller may use something.
-    """
-
-    subject: str
-    roles: tuple[str, ...]
-    sees: bool
-    manages: bool
-    mode: str
-    role: str
-    version: str
-    url: str
-    trace_link: str
-    limits: dict[str, tuple[float, int]]
-    toolsets: list[str]
-
-
 class Decision(Struct, frozen=True):
     """Approve or refuse the held definition that `digits` name."""
 
@@ -142,25 +119,26 @@ class Console:
 
         @app.get(f"{API}/me")
         async def me(visitor: Visitor = Depends(access.visitor)) -> PlainAnswer:
+            """The caller, and what the page needs to know of this edge."""
             settings, rates = self._settings, self._settings.rates_per_s
-            found = Me(
-                subject=visitor.actor.subject,
-                roles=visitor.actor.roles,
-                sees=visitor.sees,
-                manages=visitor.manages,
-                mode=settings.mode,
-                role=OPERATOR_ROLE,
-                version=VERSION,
-                url=self._base_url,
-                trace_link=settings.console_trace_link,
-                limits={
+            found = {
+                "subject": visitor.actor.subject,
+                "roles": visitor.actor.roles,
+                "sees": visitor.sees,
+                "manages": visitor.manages,
+                "mode": settings.mode,
+                "role": OPERATOR_ROLE,
+                "version": VERSION,
+                "url": self._base_url,
+                "trace_link": settings.console_trace_link,
+                "limits": {  # requests a second, and at once; 0: no limit
                     "searches": (rates[0], settings.search_burst),
                     "calls": (rates[1], settings.call_burst),
                     "costly calls": (settings.costly_rate_per_s, settings.costly_burst),
                     "HTTP requests": (rates[2], settings.abuse_burst),
                 },
-                toolsets=visible_toolsets(access.calls.everything, visitor.actor),
-            )
+                "toolsets": visible_toolsets(access.calls.everything, visitor.actor),
+            }
             return PlainAnswer(encode(found))
 
         @app.get(f"{API}/events")

@@ -50,27 +50,6 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     costly: bool = False
 
 
-class Detail(Struct, frozen=True, kw_only=True):
-    """One entry: its name within its toolset, whether others write its text, how MCP lists it."""
-
-    kind: Kind
-    toolset: str
-    service: str
-    own_name: str
-    required_roles: tuple[str, ...]
-    held: str
-    untrusted: bool
-    timeout_ms: int
-    shown: dict[str, Any]
-
-
-class Page(Struct, frozen=True, kw_only=True):
-    """A part of the list; `total` counts all that match."""
-
-    total: int
-    entries: list[Entry]
-
-
 class CallBody(Struct, frozen=True):
     """Call a tool by its name on /mcp."""
 
@@ -111,7 +90,7 @@ def add_catalogue(app: FastAPI, access: Access, prompts: Prompts, resources: Res
             and all(word in f"{name} {item.title}".lower() for word in words)
         ]
         shown = [_entry(calls.everything, kind, *one) for one in found[offset : offset + _PAGE]]
-        return PlainAnswer(encode(Page(total=len(found), entries=shown)))
+        return PlainAnswer(encode({"total": len(found), "entries": shown}))
 
     @app.get(f"{API}/entry")
     async def entry(
@@ -181,7 +160,7 @@ def _entry(view: View, kind: Kind, name: str, item: Any) -> Entry:
     )
 
 
-def _detail(view: View, actor: Actor, kind: Kind, name: str) -> Detail | None:
+def _detail(view: View, actor: Actor, kind: Kind, name: str) -> dict[str, Any] | None:
     """An entry with all that there is to say; None where the actor may not use it."""
     item = next((item for own, item in _visible(view, actor, kind) if own == name), None)
     if item is None:
@@ -195,17 +174,17 @@ def _detail(view: View, actor: Actor, kind: Kind, name: str) -> Detail | None:
     else:
         is_template = isinstance(item, ResourceTemplate)
         shown = render.template(item) if is_template else render.resource(item)
-    return Detail(
-        kind=kind,
-        toolset=item.toolset,
-        service=view.services.get(item.toolset, ""),
-        own_name=item.name,
-        required_roles=tuple(item.required_roles),
-        held=listed.held if listed is not None else "",
-        untrusted=item.untrusted,
-        timeout_ms=item.timeout_ms if listed is not None else 0,
-        shown=shown.model_dump(by_alias=True, mode="json", exclude_none=True),
-    )
+    return {
+        "kind": kind,
+        "toolset": item.toolset,
+        "service": view.services.get(item.toolset, ""),
+        "own_name": item.name,  # within its toolset
+        "required_roles": item.required_roles,
+        "held": listed.held if listed is not None else "",
+        "untrusted": item.untrusted,
+        "timeout_ms": item.timeout_ms if listed is not None else 0,
+        "shown": shown.model_dump(by_alias=True, mode="json", exclude_none=True),
+    }
 
 
 _Work = Callable[[EventStream, list[str]], Awaitable[dict[str, Any]]]

@@ -8,7 +8,7 @@ changed, at most once a second; None stands for an entry that is gone.
 | `instance/<service>/<id>` | Instance |
 | `away/<service>` | since when a service is away |
 | `attached/<server>` | AttachedServer |
-| `wait/<kind>/<name>` | Waiting |
+| `wait/<kind>/<name>` | what waits for a person, see `_wait` |
 | `client/<id>` | Arrival, of any edge |
 | `catalogue` | the directory's generation; the only one that every caller sees |
 
@@ -66,22 +66,6 @@ class Instance(Struct, frozen=True, kw_only=True):
     waiting: int = 0
     shed: int = 0
     parts: tuple[LivePart, ...] = ()
-
-
-class Waiting(Struct, frozen=True, kw_only=True):
-    """What waits for a person.
-
-    Args:
-        kind: held, attached_held, failed, sign_in, away, key or file.
-        command: what does the same in a terminal.
-        digits: of a held definition.
-    """
-
-    kind: str
-    name: str
-    text: str
-    command: str = ""
-    digits: str = ""
 
 
 class Overview:
@@ -246,8 +230,10 @@ def _instance(service: str, identity: str, started_ms: int, pong: Pong | None) -
 def _wait(
     kind: str, name: str, text: str, command: str = "", *, digits: str = ""
 ) -> dict[str, Any]:
-    waiting = Waiting(kind=kind, name=shown(name), text=shown(text), command=command, digits=digits)
-    return {f"wait/{kind}/{digits or name}": msgspec.to_builtins(waiting)}
+    """`kind`: held, attached_held, failed, sign_in, away, key or file; `command`: what does the
+    same in a terminal; `digits`: of a held definition."""
+    waiting = {"kind": kind, "name": shown(name), "text": shown(text)}
+    return {f"wait/{kind}/{digits or name}": {**waiting, "command": command, "digits": digits}}
 
 
 def shown(text: str) -> str:

@@ -46,18 +46,6 @@ class Trace(Struct, frozen=True, kw_only=True):
     error: str
 
 
-class Span(Struct, frozen=True, kw_only=True):
-    """A span of a trace, `depth` below its root, `start_ms` after its start."""
-
-    depth: int
-    service: str
-    name: str
-    start_ms: float
-    duration_ms: float
-    error: str
-    attributes: dict[str, str]
-
-
 def add_tracing(app: FastAPI, access: Access, file: Path | None) -> None:
     """Add the requests of this module; no `file` where spans go to a collector."""
 
@@ -132,14 +120,14 @@ def _flat(nodes: list[SpanNode], depth: int) -> Iterator[tuple[SpanRecord, int]]
         waiting += [(child, level + 1) for child in reversed(node.children)]
 
 
-def _span(span: SpanRecord, depth: int, origin_ns: int) -> Span:
-    attributes: dict[str, Any] = span.attributes
-    return Span(
-        depth=depth,
-        service=span.service,
-        name=span.name[:_MAX_CHARS],
-        start_ms=(span.start_ns - origin_ns) / 1e6,
-        duration_ms=span.duration_ms,
-        error=span.error or "",
-        attributes={key: str(value)[:_MAX_CHARS] for key, value in attributes.items()},
-    )
+def _span(span: SpanRecord, depth: int, origin_ns: int) -> dict[str, Any]:
+    """A span of a trace, `depth` below its root, with its start after that of the trace."""
+    return {
+        "depth": depth,
+        "service": span.service,
+        "name": span.name[:_MAX_CHARS],
+        "start_ms": (span.start_ns - origin_ns) / 1e6,
+        "duration_ms": span.duration_ms,
+        "error": span.error or "",
+        "attributes": {key: str(value)[:_MAX_CHARS] for key, value in span.attributes.items()},
+    }
