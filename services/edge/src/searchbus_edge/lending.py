@@ -1,16 +1,8 @@
-"""Lends toolsets to other tenants of the NATS server (setting LOANS).
+"""Lends toolsets to other tenants of the NATS server (setting LOANS, docs/operations.md).
 
-On the bus of each tenant that borrows, this edge is a worker with the lent tools: it has a user in
-that tenant's account. A call from there goes through the same steps as one of a client: arguments,
-limits, budgets, held definitions, the audit log.
-
-    caller here       tenant:<borrower>, without roles: one caller for limits, budgets and workers
-    in the audit log  tenant:<borrower>/<caller there>
-
-Workers share by caller what they have (sessions of attached servers, processes that read pages),
-and the borrower could invent any number of names.
-
-Tools that need a role are not lent, nor are prompts and resources. No lent tool can ask the client
+On the bus of each tenant that borrows, this edge is a worker with the lent tools. All of a tenant
+is one caller here: workers share by caller what they have (sessions of attached servers, processes
+that read pages), and the borrower could invent any number of names. No lent tool can ask the client
 for input: its state would pass through another tenant unsigned.
 """
 

@@ -1,10 +1,4 @@
-"""Who may see and do what in the console.
-
-| | without sign-in | with sign-in |
-| --- | --- | --- |
-| what the caller may use | everyone | whoever is signed in |
-| what is about others | everyone who reaches the edge | the role `searchbus-operator` |
-| changes | the console's token | the role `searchbus-operator` |
+"""Who may see and do what in the console, see docs/guides/console.md.
 
 Without sign-in every program of this machine reaches the edge, an attached server too, which must
 not approve its own changes. The token shows that a caller can read the data folder; `searchbus
