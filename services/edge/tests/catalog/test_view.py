@@ -35,8 +35,9 @@ def test_toolsets_are_named_once_in_order_with_their_service(reader):
             template("a", lists=True, required_roles=("NOBODY",)),
         ),
     )
-    assert view.listed_toolsets(reader) == [("b", "service-b")]
-    assert view.searched_toolsets(reader) == [("b", "service-b"), ("a", "service-a")]
+    assert view.toolsets_with(reader, lambda template: template.lists) == [("b", "service-b")]
+    found = view.toolsets_with(reader, lambda template: template.searches)
+    assert found == [("b", "service-b"), ("a", "service-a")]
 
 
 def test_view_is_immutable():

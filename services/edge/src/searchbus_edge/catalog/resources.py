@@ -53,7 +53,7 @@ class Resources:
         bound = ("resources", view.toolset, actor.subject, sorted(actor.roles))
         state = render.read_cursor(self._cursors, cursor, *bound)
         fixed = [r for r in view.resources.values() if actor.holds(r.required_roles)]
-        paged = view.listed_toolsets(actor)
+        paged = view.toolsets_with(actor, lambda template: template.lists)
         source, inner = str(state.get("s", "")), state.get("c")
         if source == "":
             start = int(inner or 0)

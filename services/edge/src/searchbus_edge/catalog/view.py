@@ -178,17 +178,10 @@ class View:
         tools = [tool for tool in self.tools.values() if tool.descriptor.in_prompts]
         return [tool.name for tool in tools if actor.holds(tool.required_roles)]
 
-    def listed_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
-        """(toolset, service) of resources that a worker lists page by page, in naming order."""
-        return self._toolsets(actor, lambda template: template.lists)
-
-    def searched_toolsets(self, actor: Actor) -> list[tuple[str, str]]:
-        """(toolset, service) of resources that a worker finds by content, in naming order."""
-        return self._toolsets(actor, lambda template: template.searches)
-
-    def _toolsets(
+    def toolsets_with(
         self, actor: Actor, chosen: Callable[[ResourceTemplate], bool]
     ) -> list[tuple[str, str]]:
+        """(toolset, service) of the chosen resources that the actor may read, in naming order."""
         names = dict.fromkeys(
             template.toolset
             for _, template in self.templates

@@ -183,7 +183,7 @@ class Finder:
                 _Matches, service=INDEX, actor=actor,
             )
         }  # fmt: skip
-        for toolset, service in view.searched_toolsets(actor):
+        for toolset, service in view.toolsets_with(actor, lambda one: one.searches):
             requests[toolset] = Request(
                 self._bus.subjects.resource(toolset, "search"),
                 ResourceSearchRequest(query=query, limit=_MAX_RESOURCES),
