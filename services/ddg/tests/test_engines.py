@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,39 @@ def test_only_a_page_that_says_so_is_empty(name, body):
     """Explicit words, or a list without rows."""
     page, _ = run(name, HttpReply(200, body))
     assert (page.rows, page.more) == ((), False)
+
+
+WORDS = "captcha unusual traffic <form id='challenge-form' action='//duckduckgo.com/anomaly.js'>"
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "rows"),
+    [
+        ("mojeek", f"<h2>No pages found matching: {html.escape(WORDS)}</h2>", 0),
+        ("brave_page", f"<p>No results found for {html.escape(WORDS)}</p>", 0),
+        ("mojeek", page_of("mojeek").decode().replace(">Sea<", f">{html.escape(WORDS)}<"), 2),
+        ("ddg_news", page_of("ddg_news").decode().replace("A whale was seen", WORDS), 2),
+    ],
+)
+def test_words_of_a_challenge_in_query_and_snippets_are_no_challenge(name, body, rows):
+    """The engine would not be asked for an hour; of news, DuckDuckGo would not be."""
+    page, _ = run(name, HttpReply(200, body.encode()), query=WORDS)
+    assert len(page.rows) == rows
+
+
+def test_a_token_is_read_from_a_page_that_shows_words_of_a_challenge():
+    """They are those of the query."""
+    shown = f"<title>{html.escape(WORDS)}</title><script src='/d.js?q=/anomaly.js'></script>"
+    steps = BY_NAME["ddg_news"]().steps(EngineRequest(engine="ddg_news", query=WORDS))
+    next(steps)
+    request = steps.send(HttpReply(200, shown.encode() + TOKEN.body))
+    assert request.params["vqd"] == "4-123456789"
+    challenge = b"<form id=challenge-form action='//duckduckgo.com/anomaly.js?q=x'>"
+    steps = BY_NAME["ddg_news"]().steps(EngineRequest(engine="ddg_news", query="whales"))
+    next(steps)
+    with pytest.raises(EngineError) as raised:
+        steps.send(HttpReply(202, challenge))
+    assert raised.value.outcome is Outcome.CHALLENGE
 
 
 @pytest.mark.parametrize(

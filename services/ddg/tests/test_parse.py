@@ -63,6 +63,18 @@ def test_challenge_is_recognised_whatever_the_status(status):
     assert (page.outcome, page.rows) == (Outcome.CHALLENGE, ())
 
 
+@pytest.mark.parametrize("name", ["results.html", "lite.html", "no_results.html"])
+def test_words_of_a_challenge_in_query_and_snippets_are_no_challenge(name):
+    """The page shows the query, and what others wrote: anybody could take the address out of use."""
+    words = b"//duckduckgo.com/anomaly.js id=challenge-form class='anomaly-modal' bots use DuckDuckGo too"
+    echo = b'<title>%b</title><input name=q value="%b"><script src="/d.js?q=%b"></script>'
+    page = read(name).replace(b"largest animal", words)
+    page = page.replace(b"</head>", echo % (words, words, words) + b"</head>")
+    assert page.count(b"anomaly.js") >= 3
+    found, plain_page = parse_page(200, page), parse_page(200, read(name))
+    assert (found.outcome, len(found.rows)) == (plain_page.outcome, len(plain_page.rows))
+
+
 @pytest.mark.parametrize("status", [200, 202])
 def test_empty_needs_an_explicit_marker(status):
     """The page says that there are no results."""

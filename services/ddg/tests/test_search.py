@@ -194,7 +194,7 @@ async def test_next_page_sends_the_form_of_the_page_before():
         (HttpReply(202, b""), Outcome.BLANK, "blank page"),
         (HttpReply(200, b"<p>new", truncated=True), Outcome.UNKNOWN_MARKUP, "cut off"),
         (HttpReply(200, b"<p>new"), Outcome.UNKNOWN_MARKUP, "markup has changed"),
-        (HttpReply(202, b"anomaly.js"), Outcome.CHALLENGE, "not a bot"),
+        (HttpReply(202, b"<form id=challenge-form>"), Outcome.CHALLENGE, "not a bot"),
     ],
 )
 async def test_other_replies_are_errors(result, outcome, detail):

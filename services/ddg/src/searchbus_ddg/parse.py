@@ -1,7 +1,7 @@
 """Result pages of html.duckduckgo.com and lite.duckduckgo.com.
 
-A challenge is detected before results, whatever the status. A page without results is `empty` only
-where it says so.
+A challenge is detected before results, whatever the status, and by the page's own elements: its
+text holds the query and what others wrote. A page without results is `empty` only where it says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urljoin, urlsplit
 
+from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from searchbus_contracts.web import WebResult
@@ -21,10 +22,11 @@ from .outcome import Outcome, ResultPage
 
 _BASE = "https://html.duckduckgo.com/html/"
 MAX_PAGE_BYTES = 2 * 1024 * 1024
-_CHALLENGE = re.compile(
-    rb"anomaly\.js|id=[\"']?challenge-form|class=[\"'][^\"']*anomaly-modal|bots use DuckDuckGo too",
-    re.I,
+_CHALLENGE = (
+    '#challenge-form, [class*="anomaly-modal"], '
+    '[action^="//duckduckgo.com/anomaly.js"], [src^="//duckduckgo.com/anomaly.js"]'
 )
+"""What follows the path of an address may be the query."""
 _NO_RESULTS = ("div.no-results", ".result--no-result", ".no-results__message")
 _NO_RESULTS_TEXT = re.compile(r"^\W*No (more )?results", re.I)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
@@ -43,15 +45,17 @@ def parse_html(html: str) -> LexborHTMLParser:
 
 def parse_page(status: int, body: bytes) -> ResultPage:
     """Parse one page; a truncated page yields its complete rows."""
-    if _CHALLENGE.search(body):
+    try:
+        tree = parse_html(body.decode("utf-8", "replace"))
+    except TooComplexError:
+        tree = None
+    if tree is not None and tree.css_first(_CHALLENGE) is not None:
         return ResultPage(Outcome.CHALLENGE)
     if status in (403, 429):
         return ResultPage(Outcome.RATE_LIMITED)
     if status >= 400:
         return ResultPage(Outcome.UPSTREAM_ERROR)
-    try:
-        tree = parse_html(body.decode("utf-8", "replace"))
-    except TooComplexError:
+    if tree is None:
         return ResultPage(Outcome.UNKNOWN_MARKUP)
     rows = tuple(_html_rows(tree)) or tuple(_lite_rows(tree))
     if rows and _last_is_cut(body):
@@ -125,10 +129,7 @@ def _dated(row: WebResult, block: LexborNode) -> WebResult:
             continue
         found = _DATE.search(span.text())
         if found is not None:
-            return WebResult(
-                title=row.title, url=row.url, snippet=row.snippet,
-                published_at=_iso(found.group()),
-            )  # fmt: skip
+            return replace(row, published_at=_iso(found.group()))
     return row
 
 

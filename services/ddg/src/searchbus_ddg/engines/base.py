@@ -116,11 +116,12 @@ class PageEngine(Engine):
         rows = tuple(row for block in blocks if (row := self._row(block)) is not None)
         if rows:
             return EnginePage(rows, more=tree.css_first(self.next_page) is not None)
-        if _CHALLENGE.search(reply.body):
-            raise EngineError(Outcome.CHALLENGE, "it asks for proof that this is no program")
         text = tree.body.text(separator=" ") if tree.body is not None else ""
+        # Before a challenge, whose words may be those of the query.
         if not blocks and self.empty.search(plain(text)):
             return EnginePage(())
+        if _CHALLENGE.search(reply.body):
+            raise EngineError(Outcome.CHALLENGE, "it asks for proof that this is no program")
         raise changed("its page has no results where they are expected")
 
     def _row(self, block: LexborNode) -> WebResult | None:
@@ -138,7 +139,7 @@ def require_success(reply: HttpReply, limiting: Set[int] = Engine.limiting) -> N
     if reply.status == 200 and not reply.truncated:
         return
     asked_s = retry_after_s(reply.headers)
-    if reply.status in (200, 202, 403, 429, 503) and _CHALLENGE.search(reply.body):
+    if reply.status in (202, 403, 429, 503) and _CHALLENGE.search(reply.body):
         detail = "it asks for proof that this is no program"
         raise EngineError(Outcome.CHALLENGE, detail, asked_s)
     if reply.status in limiting:

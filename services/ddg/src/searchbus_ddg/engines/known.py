@@ -20,6 +20,7 @@ from searchbus_contracts.web import WebResult
 from searchbus_upstream import HttpReply, HttpRequest
 
 from ..outcome import EngineError, Outcome
+from ..parse import parse_page
 from ..search import USER_AGENT, quote_bangs
 from .base import (
     PROGRAM,
@@ -36,7 +37,6 @@ from .base import (
 
 _NEWS_ROWS = 30
 _VQD = re.compile(r"""vqd=["']?([\w-]{5,100})""")
-_ANOMALY = re.compile(rb"anomaly\.js|challenge-form|anomaly-modal", re.I)
 _SAFE = {"": "-1", "strict": "1", "moderate": "-1", "off": "-2"}
 _TOKEN_TTL_S = 3600.0
 
@@ -110,7 +110,9 @@ class DuckDuckGoNews(Engine):
 
 
 def _require_no_challenge(reply: HttpReply) -> None:
-    if _ANOMALY.search(reply.body):
+    # Its JSON holds what others wrote.
+    is_json = reply.body.lstrip().startswith(b"{")
+    if not is_json and parse_page(reply.status, reply.body).outcome is Outcome.CHALLENGE:
         raise EngineError(Outcome.CHALLENGE, "it asks for proof that this is no program")
     require_success(reply)
 
