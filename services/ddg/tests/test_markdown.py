@@ -110,11 +110,11 @@ def test_article_shows_abstract_facts_results_and_topics():
 
 
 def test_disambiguation_shows_meanings_by_group():
-    """With their URLs."""
+    """With their URLs, under the heading that the specification gives to all topics."""
     answer = decode_instant(HttpReply(200, (FIXTURES / "instant_disambiguation.json").read_bytes()))
     assert instant_text("whale", answer) == (
         '## Instant Answer for "whale"\n\n'
-        '### Disambiguation\n"WHALE" may refer to:\n\n'
+        '### Related Topics\n"WHALE" may refer to:\n'
         "- **WHALE, Oslo** - A street in Oslo. (https://duckduckgo.com/WHALE,_Oslo)\n\n"
         "#### Science\n- **WHALE (instrument)** - A telescope in the southern sky. "
         "(https://duckduckgo.com/WHALE_%28instrument%29)\n\n"
@@ -167,7 +167,7 @@ def test_recorded_answers(reference, name):
         assert "- **Barney Gumble** - Barnard Arnold" in text
     elif name == "D_eur":
         assert text.startswith(
-            '## Instant Answer for "q"\n\n### Disambiguation\n"EUR" may refer to:'
+            '## Instant Answer for "q"\n\n### Related Topics\n"EUR" may refer to:\n- **'
         )
         assert "- **EUR, Rome** - A residential" in text
     else:

@@ -87,12 +87,10 @@ def instant_text(query: str, answer: InstantAnswer, notes: Iterable[str] = ()) -
 def _related(answer: InstantAnswer) -> list[str]:
     if not answer.groups:
         return []
-    blocks = []
+    blocks = ["### Related Topics"]
     if answer.disambiguation:
         name = f'"{escape(answer.heading)}"' if answer.heading else "The query"
-        blocks.append(f"### Disambiguation\n{name} may refer to:")
-    else:
-        blocks.append("### Related Topics")
+        blocks[0] += f"\n{name} may refer to:"
     left = _MAX_TOPICS
     for group in answer.groups:
         if left <= 0:
@@ -101,8 +99,6 @@ def _related(answer: InstantAnswer) -> list[str]:
         left -= len(group.topics)
         if group.name:
             blocks.append(f"#### {escape(group.name)}\n{shown}")
-        elif answer.disambiguation:
-            blocks.append(shown)
         else:
             blocks[-1] += f"\n{shown}"
     return blocks
