@@ -89,6 +89,8 @@ async def test_filters_reach_the_engines_that_have_them(web):
     assert (by_name["mojeek"].region, by_name["mojeek"].language) == ("ch", "fr")
     assert {request.safe for request in by_name.values()} == {"moderate"}
     assert "wikipedia ignores: region, safe." in found["notes"]
+    found = await find(web, includeDomains=["example.net"], engines=["wikipedia", "mojeek"])
+    assert found["notes"] == ["wikipedia ignores: domains."]
     web.ddg.clear()
     found = await find(web, safeSearch="strict", timeRange="w")
     assert {getattr(request, "engine", "ddg") for request in web.ddg} == {

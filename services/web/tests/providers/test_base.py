@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from searchbus_contracts import decode, encode
@@ -33,13 +35,40 @@ def test_equal_queries_have_equal_texts():
 def test_filters_become_operators(included, excluded, text):
     """One domain needs no brackets."""
     query = Query("cats", 5, include_domains=included, exclude_domains=excluded)
-    assert query.with_operators() == text
+    assert query.with_operators("Test") == (text, [])
 
 
 def test_number_of_operators_is_limited():
-    """The results are filtered afterwards as well."""
-    many = tuple(f"d{n}.org" for n in range(20))
-    assert Query("cats", 5, exclude_domains=many).with_operators().count("-site:") == 8
+    """The results are filtered afterwards as well; domains that are not searched are told."""
+    many = tuple(f"d{n}.org" for n in range(12))
+    text, notes = Query("cats", 5, exclude_domains=many).with_operators("Test")
+    assert (text.count("-site:"), notes) == (8, [])
+    text, notes = Query("cats", 5, include_domains=many).with_operators("Test")
+    assert text.endswith("OR site:d7.org)")
+    assert notes == ["Test was asked for 8 of 12 includeDomains. Search for the others separately."]
+
+
+WORDS = "whales sing in low notes " * 30
+
+
+@pytest.mark.parametrize("max_chars", [80, 400, 499])
+@pytest.mark.parametrize("text", ["cats", WORDS[:390].strip(), WORDS[:499].strip(), "x" * 600])
+@pytest.mark.parametrize("included", [0, 1, 3, 12])
+def test_text_gives_way_to_its_filters(text, max_chars, included):
+    """Operators that are cut off, or in the middle, would search elsewhere; a note says so."""
+    domains = tuple(f"a-domain-{n}.example.org" for n in range(included))
+    query = Query(text, 5, include_domains=domains, exclude_domains=("no.example.org",))
+    found, notes = query.with_operators("Test", max_chars)
+    assert len(found) <= max_chars
+    words, _, _ = found.partition(" (site:" if " (site:" in found else " site:")
+    words = words.partition(" -site:")[0]
+    assert text.startswith(words)
+    assert any("first" in note for note in notes) == (words != text)
+    sent = re.findall(r"(?<![-\w])site:([\w.-]+)", found)
+    assert sent == list(domains[: len(sent)])
+    assert any("includeDomains" in note for note in notes) == (len(sent) < included)
+    assert found.count("(") == found.count(")") == (len(sent) > 1)
+    assert not included or sent
 
 
 @pytest.mark.parametrize(

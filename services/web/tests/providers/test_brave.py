@@ -39,6 +39,16 @@ async def test_search_has_filters_as_operators(fake_client):
     )  # fmt: skip
 
 
+async def test_query_is_cut_before_its_filters(fake_client):
+    """The API takes 400 characters; a note says so."""
+    client = fake_client({"web": {"results": []}})
+    found = await search(client, Query("whales " * 70, 5, include_domains=("a.org",)))
+    sent = client.requests[0].params["q"]
+    assert len(sent) <= 400
+    assert sent.endswith("whales site:a.org")
+    assert found.notes == ("Brave Search searched for the first 384 characters of the query.",)
+
+
 async def test_second_page_is_requested_where_one_is_not_enough(fake_client):
     """But not a third."""
     client = fake_client({"web": {"results": rows(20)}}, {"web": {"results": rows(20, 20)}})

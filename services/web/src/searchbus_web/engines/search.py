@@ -172,7 +172,10 @@ class EngineSearch:
                 )
             elif not reason and page <= provider.max_pages:
                 choice.asked.append(provider)
-                wanted = {"region": query.region, "language": query.language, "safe": query.safe}
+                wanted = {
+                    "region": query.region, "language": query.language, "safe": query.safe,
+                    "domains": query.include_domains,
+                }  # fmt: skip
                 ignored = [key for key, v in wanted.items() if v and key not in provider.filters]
                 if ignored:
                     choice.notes.append(f"{name} ignores: {', '.join(ignored)}.")

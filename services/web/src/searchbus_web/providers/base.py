@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -24,7 +26,7 @@ TIME_WORDS: dict[TimeRange, str] = {"d": "day", "w": "week", "m": "month", "y": 
 NEWS_TIME: TimeRange = "w"
 """The range of web results that stand for news, where the caller gives no time."""
 _MAX_OPERATORS = 8
-"""More domains would not fit into a query; the results are filtered afterwards as well."""
+"""More make a query that engines refuse; the results are filtered afterwards as well."""
 _MAX_DATE_CHARS = 100
 
 
@@ -53,16 +55,40 @@ class Query:
         """The excluded domains without a path: engines exclude the whole host of a path."""
         return [domain for domain in self.exclude_domains if "/" not in domain]
 
-    def with_operators(self) -> str:
-        """The text with its filters: `cats (site:a.org OR site:b.org) -site:c.org`.
+    def with_operators(self, name: str, max_chars: int = 10_000) -> tuple[str, list[str]]:
+        """The text with its filters, `cats (site:a.org OR site:b.org) -site:c.org`, and notes on
+        what a provider of this name is not asked for.
 
-        For providers without a parameter for domains.
+        For providers without a parameter for domains. Half of the characters at least are for the
+        filters: without them all results would be of other sites.
         """
-        included = [f"site:{domain}" for domain in self.include_domains[:_MAX_OPERATORS]]
+        room = max(max_chars // 2, max_chars - len(self.text) - 1)
+        included = _fitting([f"site:{domain}" for domain in self.include_domains], room)
         sites = " OR ".join(included)
         parts = [f"({sites})" if len(included) > 1 else sites] if included else []
-        parts += [f"-site:{domain}" for domain in self.excluded_hosts[:_MAX_OPERATORS]]
-        return " ".join((self.text, *parts))
+        excluded = [f"-site:{domain}" for domain in self.excluded_hosts]
+        parts += _fitting(excluded, room - len(sites))
+        filters = "".join(f" {part}" for part in parts)
+        text, notes = shortened(self.text, name, max_chars - len(filters))
+        if (asked := len(included)) < (count := len(self.include_domains)):
+            told = f"{name} was asked for {asked} of {count} includeDomains."
+            notes.append(f"{told} Search for the others separately.")
+        return text + filters, notes
+
+
+def _fitting(operators: Sequence[str], max_chars: int) -> list[str]:
+    """The first operators that fit, with what joins them."""
+    ends = accumulate(len(operator) + len(" OR ") for operator in operators)
+    pairs = zip(operators[:_MAX_OPERATORS], ends, strict=False)
+    return [operator for operator, end in pairs if end <= max_chars]
+
+
+def shortened(text: str, name: str, max_chars: int) -> tuple[str, list[str]]:
+    """The words that fit into `max_chars`, and a note where some do not."""
+    if len(text) <= max_chars:
+        return text, []
+    text = text[:max_chars].rsplit(" ", 1)[0]
+    return text, [f"{name} searched for the first {len(text)} characters of the query."]
 
 
 @dataclass(frozen=True, slots=True)

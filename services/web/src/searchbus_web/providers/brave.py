@@ -16,6 +16,7 @@ from .api import ApiProvider, RequestsPerMinute
 from .base import Query, Result, SearchResults, iso_date
 
 _TIME = {"d": "pd", "w": "pw", "m": "pm", "y": "py"}
+_MAX_QUERY_CHARS = 400
 _PAGE = {"general": 20, "news": 50}
 
 
@@ -72,10 +73,11 @@ class Brave(ApiProvider):
         """See `Provider`; requests a second page, of one credit each, where one is not enough."""
         size = _PAGE[query.topic]
         path = "/news/search" if query.topic == "news" else "/web/search"
+        text, notes = query.with_operators(self.title, _MAX_QUERY_CHARS)
         rows: list[Result] = []
         for page in range(2):
             params = {
-                "q": query.with_operators()[:400], "count": str(min(size, query.limit)),
+                "q": text, "count": str(min(size, query.limit)),
                 "offset": str(page), "text_decorations": "false",
             }  # fmt: skip
             if query.time:
@@ -97,7 +99,7 @@ class Brave(ApiProvider):
             ]
             if len(rows) >= query.limit or len(reply.rows) < size:
                 break
-        return SearchResults(tuple(rows[: query.limit]))
+        return SearchResults(tuple(rows[: query.limit]), tuple(notes))
 
     @classmethod
     def cost_of(cls, reply: Any) -> float:

@@ -5,6 +5,7 @@ DuckDuckGo itself is the default where no other provider is configured.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 from searchbus_bus import Bus
@@ -52,8 +53,9 @@ class DuckDuckGoFleet:
         DuckDuckGo names its next page in the page before: a later page is the end of a longer list.
         """
         before = _PAGE_ROWS * (query.page - 1)
+        text, notes = query.with_operators(self.title, _MAX_QUERY_CHARS)
         request = WebSearchRequest(
-            query=query.with_operators()[:_MAX_QUERY_CHARS],
+            query=text,
             limit=min(before + query.limit, _MAX_RESULTS),
             region=ddg_region(query.region, query.language),
             safe=query.safe,
@@ -61,8 +63,8 @@ class DuckDuckGoFleet:
         )
         reply, rows = await _asked(self._bus, "search", request, actor, timeout_s)
         more = before + query.limit <= len(rows) < _MAX_RESULTS
-        notes = (reply.note,) if reply.note else ()
-        return SearchResults(rows[before:], notes, stale=reply.stale, more=more)
+        notes += [reply.note] if reply.note else []
+        return SearchResults(rows[before:], tuple(notes), stale=reply.stale, more=more)
 
 
 class EngineProvider:
@@ -72,6 +74,7 @@ class EngineProvider:
         facts = ENGINES[name]
         self._bus = bus
         self.name = name
+        self.title = facts.title
         self.group = facts.group
         self.weight = facts.weight
         self.has_news = facts.topic == "news"
@@ -80,10 +83,12 @@ class EngineProvider:
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
-        text = query.with_operators() if "domains" in self.filters else query.text
+        if "domains" not in self.filters:
+            query = replace(query, include_domains=(), exclude_domains=())
+        text, notes = query.with_operators(self.title, _MAX_QUERY_CHARS)
         request = EngineRequest(
             engine=self.name,
-            query=text[:_MAX_QUERY_CHARS],
+            query=text,
             page=query.page,
             region=query.region,
             language=query.language,
@@ -91,7 +96,7 @@ class EngineProvider:
             safe=query.safe,
         )
         reply, rows = await _asked(self._bus, "engine", request, actor, timeout_s)
-        return SearchResults(rows, more=reply.more)
+        return SearchResults(rows, tuple(notes), more=reply.more)
 
 
 async def _asked(

@@ -52,11 +52,12 @@ class SearXNG(ApiProvider):
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`; requests further pages until there are enough results."""
+        text, notes = query.with_operators(self.title)
         rows: dict[str, Result] = {}
         failed: set[str] = set()
         for page in range(1, _MAX_PAGES + 1):
             params = {
-                "q": query.with_operators(), "format": "json", "pageno": str(page),
+                "q": text, "format": "json", "pageno": str(page),
                 "categories": query.topic, "safesearch": _SAFE[query.safe],
             }  # fmt: skip
             if query.time:
@@ -83,8 +84,9 @@ class SearXNG(ApiProvider):
                 ErrorCode.UPSTREAM_FAILED,
                 f"SearXNG's engines fail: {engines}. Try again shortly.",
             )
-        notes = (f"SearXNG's engines that failed: {', '.join(sorted(failed))}.",) if failed else ()
-        return SearchResults(tuple(rows.values())[: query.limit], notes)
+        if failed:
+            notes.append(f"SearXNG's engines that failed: {', '.join(sorted(failed))}.")
+        return SearchResults(tuple(rows.values())[: query.limit], tuple(notes))
 
 
 def _names(engines: Any) -> set[str]:

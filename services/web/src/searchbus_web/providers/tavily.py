@@ -15,7 +15,7 @@ from searchbus_runtime import ServiceSettings
 from searchbus_upstream import HttpRequest
 
 from .api import ApiProvider, RequestsPerMinute, RowsReply
-from .base import TIME_WORDS, Query, Result, SearchResults, iso_date
+from .base import TIME_WORDS, Query, Result, SearchResults, iso_date, shortened
 
 _MAX_RESULTS = 20
 _MAX_QUERY_CHARS = 400
@@ -80,11 +80,7 @@ class Tavily(ApiProvider):
 
     async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
         """See `Provider`."""
-        notes = []
-        text = query.text
-        if len(text) > _MAX_QUERY_CHARS:
-            text = text[:_MAX_QUERY_CHARS].rsplit(" ", 1)[0]
-            notes.append(f"Tavily searched for the first {len(text)} characters of the query.")
+        text, notes = shortened(query.text, self.title, _MAX_QUERY_CHARS)
         body: dict[str, Any] = {
             "query": text,
             "search_depth": "basic",
