@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
+from searchbus_ddg.egress import Egress
+from searchbus_ddg.service import _engines
+from searchbus_ddg.settings import DdgSettings
 from searchbus_testing.folders import locked
+from searchbus_upstream import Breaker, Pace
+from searchbus_upstream.breaker import _open
+from searchbus_web.providers.api import _Key
+from searchbus_web.providers.timeouts import ProviderTimeouts
 
 from .engine import ROOT
 
@@ -25,6 +34,23 @@ ALERTS = {
 HERE = 'namespace="n"'
 CALLS = "searchbus_tool_duration_seconds"
 TOOL = f'{HERE}, toolset="t", tool="x"'
+ADDRESS = Egress("direct", None, Pace(0.0))
+OTHERS = [used.egress for used in _engines(ADDRESS, DdgSettings())._used.values()]
+ENGINES = [egress.breaker for egress in OTHERS if egress is not ADDRESS]
+KEY, PROVIDER = (
+    _Key("Tavily", "secret", None, 0.0).breaker,
+    ProviderTimeouts("ddg", time.time)._breaker,
+)
+
+
+def exported(job: str, breakers: Iterable[Breaker], values: str) -> dict[str, str]:
+    """The series of breakers, with the labels by which a worker exports them."""
+    found = {}
+    for breaker in breakers:
+        ((_, labels),) = _open._read(breaker)
+        shown = ", ".join(f'{key}="{value}"' for key, value in {"job": job, **labels}.items())
+        found[f"searchbus_breaker_open{{{HERE}, {shown}}}"] = values
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,13 +92,11 @@ CASES: dict[str, Case] = {
         {f'searchbus_worker_shed_total{{{HERE}, worker="web"}}': "0+120x60"}, {"worker": "web"}
     ),
     "SearchbusEgressRefused": Case(
-        {f'searchbus_breaker_open{{{HERE}, job="ddg", breaker="a"}}': "1x60",
-         f'searchbus_breaker_open{{{HERE}, job="ddg", breaker="b"}}': "1x60",
-         f'searchbus_breaker_open{{{HERE}, job="ddg", breaker="c"}}': "0x60"}
+        {**exported("ddg", [ADDRESS.breaker], "1x60"), **exported("ddg", ENGINES, "0x60")}
     ),
-    "SearchbusProviderRefused": Case(
-        {f'searchbus_breaker_open{{{HERE}, job="web", breaker="k"}}': "1x60"},
-        {"job": "web", "breaker": "k"},
+    "SearchbusProviderRefused": Case(exported("web", [KEY], "1x60"), {"breaker": KEY.name}),
+    "SearchbusProviderSilent": Case(
+        exported("web", [PROVIDER], " ".join(["1 1 1 0"] * 15)), {"breaker": "web-ddg"}
     ),
     "SearchbusBusForbids": Case(
         {f'searchbus_bus_errors_total{{{HERE}, job="web", kind="permission"}}': "0x20 1x40"},
@@ -133,8 +157,10 @@ HEALTHY = {
         for le in ("10", "30", "+Inf")
     },
     f'searchbus_worker_shed_total{{{HERE}, worker="web"}}': "0+1x400",
-    f'searchbus_breaker_open{{{HERE}, job="ddg", breaker="a"}}': "0x400",
-    f'searchbus_breaker_open{{{HERE}, job="web", breaker="k"}}': "0x400",
+    **exported("ddg", [ADDRESS.breaker], "0x400"),
+    **exported("ddg", ENGINES, "1x400"),
+    **exported("web", [KEY], "0x400"),
+    **exported("web", [PROVIDER], "0x20 1x3 0x375"),
     f'searchbus_bus_errors_total{{{HERE}, job="web", kind="permission"}}': "0x400",
     f'searchbus_credential_refused_total{{{HERE}, job="web", setting="s"}}': "0x400",
     f'up{{{HERE}, job="searchbus/nats", pod="nats-0"}}': "1x400",

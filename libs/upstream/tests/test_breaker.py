@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_upstream import Breaker
+from searchbus_upstream.breaker import _open
 
 
 def test_breaker_cools_down_probes_and_closes():
@@ -105,3 +106,21 @@ def test_cooldown_of_an_earlier_process_is_continued():
     assert breaker.closed
     breaker.restore(130.0)
     assert breaker.remaining_s == 30.0
+
+
+def test_it_is_shown_as_open_until_a_request_may_be_sent():
+    """Not for as long as nobody sends one; while one probes it is."""
+    now_s = [100.0]
+    breaker = Breaker("web-test", kind="provider", clock=lambda: now_s[0])
+
+    def shown() -> list[tuple[float, dict[str, str]]]:
+        return [(value, dict(labels)) for value, labels in _open._read(breaker)]
+
+    labels = {"breaker": "web-test", "kind": "provider"}
+    assert shown() == [(0.0, labels)]
+    breaker.refused(60)
+    assert shown() == [(1.0, labels)]
+    now_s[0] += 60
+    assert shown() == [(0.0, labels)]
+    assert breaker.try_probe()
+    assert shown() == [(1.0, labels)]

@@ -20,6 +20,7 @@ class Breaker:
 
     Args:
         name: in metrics; an empty name is not measured.
+        kind: in metrics, of what refuses: an egress address, an engine, a key or a provider.
         max_cooldown_s: the longest cooldown; each refused probe doubles it up to this.
         clock: seconds of the epoch, so that other processes can use `open_until_s`.
     """
@@ -28,10 +29,12 @@ class Breaker:
         self,
         name: str = "",
         *,
+        kind: str = "",
         max_cooldown_s: float = 6 * 3600.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
+        self.kind = kind
         self._max_cooldown_s = max_cooldown_s
         self._clock = clock
         self._refusals = 0
@@ -133,6 +136,7 @@ class Breaker:
 _open: LiveGauge[Breaker] = LiveGauge(
     meter,
     "searchbus.breaker.open",
-    lambda breaker: [(0.0 if breaker.closed else 1.0, {"breaker": breaker.name})],
+    # After its cooldown it waits for a request to probe by, which may not come for hours.
+    lambda b: [(0.0 if b.usable else 1.0, {"breaker": b.name, "kind": b.kind})],
     description="1 while an upstream refuses requests and gets none, else 0.",
 )

@@ -76,7 +76,8 @@ class Egress:
         name: in logs and metrics.
         title: of the engine, in messages.
         max_in_flight: requests at the same time, whatever the pace.
-        probed: whether somebody calls `probe` after a cooldown; else the next request is the probe.
+        probed: whether somebody calls `probe` after a cooldown, as for an address; else it is for
+            one engine, and the next request is the probe.
         clock: seconds of the epoch.
     """
 
@@ -91,7 +92,8 @@ class Egress:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
-        self.breaker = Breaker(self.name, clock=self.clock)
+        kind = "egress" if self.probed else "engine"
+        self.breaker = Breaker(self.name, kind=kind, clock=self.clock)
         self.on_refused: Callable[[], None] = lambda: None
         self._vouched_until_s = 0.0
         self._slots = asyncio.Semaphore(self.max_in_flight)

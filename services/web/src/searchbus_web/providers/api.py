@@ -76,7 +76,7 @@ class _Key:
         self.name = f"{title}-{digest}"
         self.secret = secret
         self.pace = SharedPace(kv, f"pace-{digest}", rate_per_s=rate_per_s, burst=2, name=self.name)
-        self.breaker = Breaker(self.name, max_cooldown_s=COOLDOWN_S)
+        self.breaker = Breaker(self.name, kind="key", max_cooldown_s=COOLDOWN_S)
         self.credits = 0.0
         _live_keys.watch(self)
 

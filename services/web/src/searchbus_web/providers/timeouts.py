@@ -45,7 +45,9 @@ class ProviderTimeouts:
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
         self._name = name
         self._times = RecentTimes()
-        self._breaker = Breaker(f"web-{name}", max_cooldown_s=_MAX_COOLDOWN_S, clock=clock)
+        self._breaker = Breaker(
+            f"web-{name}", kind="provider", max_cooldown_s=_MAX_COOLDOWN_S, clock=clock
+        )
         self._in_a_row = 0
         self._silent_at_s = 0.0
         _providers.watch(self)
