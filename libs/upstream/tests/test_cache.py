@@ -106,14 +106,16 @@ async def test_first_caller_may_leave(buckets):
     assert (await get(other, upstream, request="alone")).value == b"answer 3"
 
 
-async def test_failure_of_one_callers_budget_is_not_shared(buckets):
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("code", ["overloaded", "rate_limited", "deadline_exceeded", "cancelled"])
+async def test_failure_of_one_callers_budget_is_not_shared(buckets, code, workers):
     """The others who wait fetch for themselves."""
-    cache = SharedCache(*buckets)
+    caches = [SharedCache(*buckets) for _ in range(workers)]
     upstream = Upstream()
-    upstream.failure = Fault(ErrorCode.OVERLOADED, "no turn in time")
-    first = asyncio.create_task(get(cache, upstream))
-    await asyncio.sleep(0.01)
-    second = asyncio.create_task(get(cache, upstream))
+    upstream.failure = Fault(code, "no turn in time")
+    first = asyncio.create_task(get(caches[0], upstream))
+    await until(lambda: upstream.calls == 1)
+    second = asyncio.create_task(get(caches[-1], upstream))
     with pytest.raises(Fault):
         await asyncio.wait_for(first, 60)
     upstream.failure = None

@@ -10,10 +10,11 @@ import pytest
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import REMEMBERED_S, DuckDuckGo, RefusedQueries
+from searchbus_ddg.egress import Egress
 from searchbus_ddg.outcome import Outcome
-from searchbus_ddg.search import RefusedError, SearchRows
+from searchbus_ddg.search import PageClient, RefusedError, ScrapedSearch, SearchRows
 from searchbus_ddg.settings import DdgSettings
-from searchbus_upstream import HttpReply, SharedCache, UpstreamTimeoutError
+from searchbus_upstream import HttpReply, Pace, SharedCache, UpstreamTimeoutError
 
 
 class FakeSearch:
@@ -80,9 +81,13 @@ class FakeClient:
     def __init__(self) -> None:
         self.result: HttpReply | Exception = HttpReply(200, b'{"Answer": "42"}')
         self.sent = 0
+        self.takes_s = 0.0
 
-    async def send(self, request, **options):
+    async def send(self, request, *, timeout_s, max_bytes):
         self.sent += 1
+        await asyncio.sleep(0)
+        if timeout_s < self.takes_s:
+            raise UpstreamTimeoutError("no answer")
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
@@ -232,18 +237,43 @@ async def test_bus_asks_nobody_else_for_a_worker_that_passed_a_request_on(servic
     [
         (False, 0, 20.0, "upstream_blocked"),
         (True, 8, 20.0, "upstream_blocked"),
-        (True, 0, 0.3, "upstream_blocked"),
+        (True, 0, 0.3, "deadline_exceeded"),
         (True, 0, 20.0, "upstream_failed"),
     ],
 )
 async def test_other_failures_are_raised(service, healthy, hops, left_s, code):
     """No healthy worker, too many hops, too little time, or a failure that is not the address's."""
-    service.search.fault = Fault(code, "no", retry_after_ms=1)
+    own = code == "deadline_exceeded"  # others, who wait for the same, may have more time
+    service.search.fault = Fault("upstream_blocked" if own else code, "no", retry_after_ms=1)
     service.fleet.healthy = healthy
     with pytest.raises(Fault) as caught:
         await service.duckduckgo.fetch(call(left_s), WebSearchRequest(query="cats", hops=hops))
     assert caught.value.code == code
     assert service.bus.forwarded == []
+
+
+@pytest.mark.parametrize("tool", ["search", "instant"])
+async def test_a_caller_with_little_time_ends_no_equal_request(service, tool):
+    """Who waits for the same, and has more time, sends it again."""
+    client = service.client
+    client.takes_s = 2.0
+    if tool == "search":
+        page = b'<div class=result><a class=result__a href="https://a.org/">A</a></div></html>'
+        client.result = HttpReply(200, page)
+        pages = PageClient(client, html_url="https://html.example/", lite_url="https://x.example/")
+        service.duckduckgo.scraped = ScrapedSearch(Egress("test", None, Pace(0.0)), pages)
+
+    async def ask(left_s: float):
+        if tool == "search":
+            return await service.duckduckgo.search(call(left_s), WebSearchRequest(query="cats"))
+        return await service.duckduckgo.instant(call(left_s), "cats")
+
+    hurried, *patient = await asyncio.gather(
+        *(ask(left_s) for left_s in (1.0, 20.0, 20.0)), return_exceptions=True
+    )
+    assert isinstance(hurried, Fault)
+    assert (hurried.code, client.sent) == ("deadline_exceeded", 2)
+    assert not [found for found in patient if isinstance(found, Exception)]
 
 
 def refused(outcome: Outcome) -> RefusedError:

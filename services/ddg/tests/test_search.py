@@ -201,9 +201,17 @@ async def test_other_replies_are_errors(result, outcome, detail):
     """With the outcome, and a detail for messages."""
     pages, _ = pages_of(result)
     with pytest.raises(EngineError) as caught:
-        await pages.first_page("lite", WebSearchRequest(query="cats"), 5.0)
+        await pages.first_page("lite", WebSearchRequest(query="cats"), 60.0)
     assert caught.value.outcome is outcome
     assert detail in caught.value.detail
+
+
+async def test_a_timeout_that_is_the_callers_is_not_the_engines():
+    """Others, who wait for the same search, may have more time."""
+    pages, _ = pages_of(UpstreamTimeoutError("no answer within 5.0 s"))
+    with pytest.raises(Fault) as caught:
+        await pages.first_page("html", WebSearchRequest(query="cats"), 5.0)
+    assert caught.value.code == "deadline_exceeded"
 
 
 async def test_retry_after_is_kept():

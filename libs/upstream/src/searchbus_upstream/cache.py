@@ -37,8 +37,11 @@ LEASE_TTL_S = 2.0
 _RENEW_EVERY_S = LEASE_TTL_S / 3
 _POLL_MIN_S, _POLL_MAX_S = 0.02, 0.2
 _HEADER = struct.Struct(">Q")
-_OWN_BUDGET = {ErrorCode.OVERLOADED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED}
-"""Failures of one caller's own budget: the others who wait fetch for themselves."""
+_OWN_BUDGET = {
+    ErrorCode.OVERLOADED, ErrorCode.RATE_LIMITED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED
+}  # fmt: skip
+"""Failures of one caller's own budget, or of a turn that came too late for its time: the others who
+wait fetch for themselves."""
 
 
 @dataclass(frozen=True, slots=True)

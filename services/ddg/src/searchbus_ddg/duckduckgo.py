@@ -18,7 +18,7 @@ from searchbus_upstream import Cached, Fetched, HttpRequest, SharedCache
 from .egress import Egress, blocked
 from .fleet import ScraperFleet
 from .instant import InstantAnswer, decode_instant
-from .outcome import EngineError, Outcome
+from .outcome import EngineError, Outcome, out_of_time
 from .search import MAX_QUERY_CHARS, USER_AGENT, RefusedError, ScrapedSearch, SearchRows, send
 from .settings import DdgSettings
 
@@ -123,7 +123,7 @@ class DuckDuckGo:
             if isinstance(fault, RefusedError) and request.refused:
                 raise await self._refused.add(request) from None
             if call.remaining_s < _MIN_LEFT_S:
-                raise
+                raise out_of_time() from None
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
             if request.hops >= _MAX_HOPS or await self.fleet.leave_to_others() is False:
                 if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
@@ -191,7 +191,7 @@ class DuckDuckGo:
         """Return an instant answer, and a note where it is stale.
 
         Raises:
-            Fault: invalid_query, upstream_limited, upstream_failed.
+            Fault: invalid_query, upstream_limited, upstream_failed, deadline_exceeded.
         """
         text = check_query(query, max_chars=MAX_QUERY_CHARS)
 
@@ -222,7 +222,8 @@ class DuckDuckGo:
         reply = await send(
             self.egress.client,
             HttpRequest("GET", self.settings.ddg_instant_url, headers=headers, params=params),
-            timeout_s=min(left_s, _INSTANT_TIMEOUT_S),
+            left_s=left_s,
+            most_s=_INSTANT_TIMEOUT_S,
             max_bytes=_INSTANT_MAX_BYTES,
         )
         return decode_instant(reply)

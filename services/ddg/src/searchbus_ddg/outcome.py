@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_contracts.web import WebResult
 
 
@@ -55,3 +56,9 @@ class EngineError(Exception):
         self.outcome = outcome
         self.detail = detail
         self.retry_after_s = retry_after_s
+
+
+def out_of_time() -> Fault:
+    """The failure of a call whose own time is over: others who wait for the same go on."""
+    text = "The deadline passed. Try again, or ask for fewer results."
+    return Fault(ErrorCode.DEADLINE_EXCEEDED, text)

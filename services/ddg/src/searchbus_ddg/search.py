@@ -22,7 +22,7 @@ from searchbus_upstream import (
 )
 
 from .egress import Egress, blocked
-from .outcome import REFUSALS, EngineError, Outcome, ResultPage
+from .outcome import REFUSALS, EngineError, Outcome, ResultPage, out_of_time
 from .parse import MAX_PAGE_BYTES, parse_page
 
 MAX_PAGES = 4
@@ -110,10 +110,7 @@ class ScrapedSearch:
     ) -> ResultPage:
         left_s = end_s - asyncio.get_running_loop().time()
         if left_s <= 0:
-            raise Fault(
-                ErrorCode.DEADLINE_EXCEEDED,
-                "The deadline passed. Try again, or ask for fewer results.",
-            )
+            raise out_of_time()
         return await self._egress.use(caller, left_s, fetch)
 
 
@@ -165,7 +162,7 @@ class PageClient:
             endpoint: html or lite.
 
         Raises:
-            EngineError: the outcome is neither ok nor empty.
+            EngineError, Fault: the outcome is neither ok nor empty, or as `send`.
         """
         form = {"q": quote_bangs(request.query), "b": "", "kl": request.region, "df": request.time}
         if request.safe:
@@ -194,19 +191,27 @@ class PageClient:
         reply = await send(
             self._client,
             HttpRequest("POST", url, headers=headers, form=form),
-            timeout_s=min(timeout_s, _PAGE_TIMEOUT_S),
+            left_s=timeout_s,
+            most_s=_PAGE_TIMEOUT_S,
             max_bytes=MAX_PAGE_BYTES,
         )
         return _parse(reply)
 
 
 async def send(
-    client: UpstreamClient, request: HttpRequest, *, timeout_s: float, max_bytes: int
+    client: UpstreamClient, request: HttpRequest, *, left_s: float, most_s: float, max_bytes: int
 ) -> HttpReply:
-    """Send a request to an engine; raises EngineError where there is no response."""
+    """Send a request to an engine, which has `most_s` at most, and a caller with `left_s`.
+
+    Raises:
+        EngineError: there is no response.
+        Fault: deadline_exceeded, where the caller's time ended before the engine's.
+    """
     try:
-        return await client.send(request, timeout_s=timeout_s, max_bytes=max_bytes)
+        return await client.send(request, timeout_s=min(left_s, most_s), max_bytes=max_bytes)
     except UpstreamTimeoutError as error:
+        if left_s < most_s:
+            raise out_of_time() from None
         raise EngineError(Outcome.TIMEOUT, str(error)) from None
     except UpstreamUnreachableError as error:
         raise EngineError(Outcome.UPSTREAM_ERROR, str(error)) from None

@@ -230,10 +230,13 @@ class Metasearch:
         # Searches for 1 to 10, 11 to 20, … results share cached results.
         rounded = replace(query, limit=min(_MAX_RESULTS, math.ceil(query.limit / 10) * 10))
         fresh_s = self.news_fresh_s if query.topic == "news" else self.fresh_s
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + timeout_s
 
         async def fetch() -> Fetched:
+            left_s = max(0.001, end_s - loop.time())  # it may have waited for another's request
             found = await self._timeouts[provider.name].ask(
-                lambda: provider.search(rounded, actor=actor, timeout_s=timeout_s), timeout_s
+                lambda: provider.search(rounded, actor=actor, timeout_s=left_s), left_s
             )
             return Fetched(encode(found))
 

@@ -26,7 +26,7 @@ from searchbus_contracts.web import WebSearchReply
 from searchbus_upstream import HttpReply, HttpRequest
 
 from ..egress import Egress
-from ..outcome import EngineError, Outcome
+from ..outcome import EngineError, Outcome, out_of_time
 from ..parse import MAX_PAGE_BYTES
 from ..search import MAX_QUERY_CHARS, fault_of, send
 from .base import Engine, EnginePage
@@ -134,7 +134,8 @@ async def _run(used: _Used, request: EngineRequest, caller: str, timeout_s: floa
         reply = await send(
             used.egress.client,
             wanted,
-            timeout_s=min(left_s, _REPLY_TIMEOUT_S),
+            left_s=left_s,
+            most_s=_REPLY_TIMEOUT_S,
             max_bytes=MAX_PAGE_BYTES,
         )
         return _advance(steps, reply)
@@ -143,7 +144,7 @@ async def _run(used: _Used, request: EngineRequest, caller: str, timeout_s: floa
     while isinstance(following, HttpRequest):
         left_s = end_s - loop.time()
         if left_s <= 0:
-            raise Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again shortly.")
+            raise out_of_time()
         following = await used.egress.use(caller, left_s, partial(send_one, following))
     return following
 

@@ -61,8 +61,8 @@ class ProviderTimeouts:
         """Send a request to the provider, unless it has been silent lately.
 
         Raises:
-            Fault: of the request; upstream_failed where there is no reply in time (where the time
-                was short, deadline_exceeded), or at once where the provider is not asked.
+            Fault: of the request; deadline_exceeded where there is no reply in time, so that equal
+                searches with more time go on; upstream_failed at once where it is not asked.
         """
         loop = asyncio.get_running_loop()
         probing = self._breaker.try_probe()
@@ -77,11 +77,10 @@ class ProviderTimeouts:
         except (TimeoutError, Fault) as error:
             # Less says nothing about the provider: the caller had little time, it refused, or this
             # process stood still.
-            code = ErrorCode.DEADLINE_EXCEEDED
             if waited_s >= _MOST_S:
                 self.silent(loop.time() - started_s)
-                code = ErrorCode.UPSTREAM_FAILED
-            raise (error if isinstance(error, Fault) else self._late(code)) from None
+            late = self._late(ErrorCode.DEADLINE_EXCEEDED)
+            raise (error if isinstance(error, Fault) else late) from None
         else:
             self._in_a_row = 0
             self._times.add(loop.time() - started_s)
@@ -99,7 +98,8 @@ class ProviderTimeouts:
             full: set when other providers have filled the page.
 
         Raises:
-            Fault: upstream_failed where the search goes on without it, which then ends.
+            Fault: of the search; upstream_failed where the search goes on without it, which then
+                ends, or where the caller's time ended and was enough for a provider.
         """
         loop = asyncio.get_running_loop()
         started_s = loop.time()
@@ -111,6 +111,11 @@ class ProviderTimeouts:
             if await has_arrived(task):
                 return task.result()
             raise self.silent(loop.time() - started_s)
+        except Fault as fault:
+            short = loop.time() - started_s < _MOST_S
+            if short or fault.code != ErrorCode.DEADLINE_EXCEEDED:
+                raise
+            raise self._late() from None
         finally:
             task.cancel()
             filled.cancel()
