@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 
 import pytest
 
@@ -142,8 +143,20 @@ async def test_broken_responses_are_unreachable(url, client, path, kind):
     """The error has a type, and its text names no address."""
     with pytest.raises(UpstreamUnreachableError) as caught:
         await get(client, url + path)
-    assert caught.value.kind == kind
+    assert (caught.value.kind, caught.value.sent) == (kind, True)
     assert "127.0.0.1" not in str(caught.value)
+
+
+async def test_without_a_connection_nothing_was_sent(client):
+    """So that the request can be sent again, whatever it costs."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    guarded = HttpClient(backend=GuardedBackend())
+    for sender in (client, guarded):
+        with pytest.raises(UpstreamUnreachableError) as caught:
+            await get(sender, f"http://127.0.0.1:{port}/")
+        assert not caught.value.sent
+    await guarded.close()
 
 
 async def test_local_address_is_where_it_comes_from():

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 
 from searchbus_contracts import ErrorCode, Fault
-from searchbus_upstream import RetryBudget, retry_after_s, with_retries
+from searchbus_upstream import OnceError, RetryBudget, retry_after_s, with_retries
 
 
 class Attempts:
@@ -64,8 +64,9 @@ async def test_number_of_attempts_is_limited():
 
 
 async def test_other_failures_are_raised_at_once():
-    """Those that are not retryable, and those whose retry would come too late."""
-    for fault in (failure(retryable=False), failure(retry_after_ms=70_000)):
+    """Those that are not retryable, whose retry would come too late, or after the work was done."""
+    once = OnceError.of(failure().failure)
+    for fault in (failure(retryable=False), failure(retry_after_ms=70_000), once):
         attempts = Attempts(fault)
         with pytest.raises(Fault):
             await with_retries(attempts, timeout_s=60, budget=RetryBudget())

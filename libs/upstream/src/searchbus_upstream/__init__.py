@@ -23,15 +23,15 @@ if TYPE_CHECKING:
         UpstreamUnreachableError,
     )
     from .pace import Pace, SharedPace
-    from .retries import RetryBudget, retry_after_s, with_retries
+    from .retries import OnceError, RetryBudget, retry_after_s, with_retries
     from .telemetry import count_limit, upstream_span
     from .text import read_json
 
 __all__ = [
     "Breaker", "Cached", "Cookies", "Fetched", "GuardedBackend", "HttpClient", "HttpReply",
-    "HttpRequest", "Pace", "RetryBudget", "SharedCache", "SharedPace", "UpstreamClient",
-    "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key", "count_limit",
-    "is_public_host", "is_public_url", "read_json", "retry_after_s", "upstream_span",
+    "HttpRequest", "OnceError", "Pace", "RetryBudget", "SharedCache", "SharedPace",
+    "UpstreamClient", "UpstreamTimeoutError", "UpstreamUnreachableError", "canonical_key",
+    "count_limit", "is_public_host", "is_public_url", "read_json", "retry_after_s", "upstream_span",
     "with_retries", "without_trackers",
 ]  # fmt: skip
 
@@ -50,7 +50,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "text": ("read_json",),
         "pace": ("Pace", "SharedPace"),
-        "retries": ("RetryBudget", "retry_after_s", "with_retries"),
+        "retries": ("OnceError", "RetryBudget", "retry_after_s", "with_retries"),
         "telemetry": ("count_limit", "upstream_span"),
     },
 )  # fmt: skip

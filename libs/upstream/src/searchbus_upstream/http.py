@@ -50,12 +50,16 @@ class UpstreamTimeoutError(Exception):
 
 class UpstreamUnreachableError(Exception):
     """There is no response; the message says why. Kinds: connection, dns, tls, address (not
-    allowed), too_large, encoding; of the last two the status is known."""
+    allowed), too_large, encoding; of the last two the status is known. `sent`: the request may have
+    arrived."""
 
-    def __init__(self, message: str, kind: str = "connection", status: int = 0) -> None:
+    def __init__(
+        self, message: str, kind: str = "connection", status: int = 0, *, sent: bool = True
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.status = status
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,9 @@ class HttpClient:
             except (TimeoutError, httpx.TimeoutException):
                 raise UpstreamTimeoutError(f"no answer within {timeout_s:.1f} s") from None
             except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
-                raise UpstreamUnreachableError(type(error).__name__, _kind_of(error)) from None
+                sent = not isinstance(error, httpx.ConnectError)
+                kind = _kind_of(error)
+                raise UpstreamUnreachableError(type(error).__name__, kind, sent=sent) from None
             span.replied(reply.status)
             return reply
 

@@ -23,6 +23,11 @@ _MAX_TOKENS = 10.0
 """Saved up at most; half of them are there at the start."""
 
 
+class OnceError(Fault):
+    """A failure after which `with_retries` sends no second request, though its caller may: the
+    upstream may have done the work."""
+
+
 class RetryBudget:
     """Tokens for retries, so that failing upstreams do not get many extra requests (Finagle)."""
 
@@ -58,8 +63,8 @@ async def with_retries(
         attempts: at most this many, the first included.
 
     Raises:
-        Fault: of the last attempt; at once where it is not retryable, the budget is used up, or
-            the retry would come after the deadline.
+        Fault: of the last attempt; at once where it is not retryable or an `OnceError`, the budget
+            is used up, or the retry would come after the deadline.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + timeout_s
@@ -72,7 +77,8 @@ async def with_retries(
             pause_s = random.uniform(0, _BASE_S * 2**number)  # noqa: S311
             pause_s = max(pause_s, (failure.retry_after_ms or 0) / 1000)
             late = loop.time() + pause_s >= end_s - _MARGIN_S
-            if not failure.retryable or number == attempts or late or not budget.take():
+            once = isinstance(fault, OnceError) or not failure.retryable
+            if once or number == attempts or late or not budget.take():
                 raise
             await asyncio.sleep(pause_s)
     raise AssertionError("unreachable")

@@ -403,6 +403,12 @@ class Paid(Toolset, name="paid"):
         spend(2.5)
         raise Fault(ErrorCode.UPSTREAM_FAILED, "Nothing was found.")
 
+    @tool(title="late", costly=True)
+    async def late(self, call: Call, arguments: Nothing) -> str:
+        """Pays, and has no time left."""
+        spend(2.5)
+        raise Fault(ErrorCode.DEADLINE_EXCEEDED, "The provider did not answer in time.")
+
     @tool(title="wait", costly=True)
     async def wait(self, call: Call, arguments: Nothing) -> str:
         """Pays, and does not end."""
@@ -412,7 +418,9 @@ class Paid(Toolset, name="paid"):
         return ""
 
 
-@pytest.mark.parametrize(("name", "credits"), [("buy", 2.5), ("lose", 2.5), ("wait", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "credits"), [("buy", 2.5), ("lose", 2.5), ("late", 2.5), ("wait", 1.0)]
+)
 async def test_credits_of_a_call_count_however_it_ends(
     build, broker, directory, registry, reader, monkeypatch, name, credits
 ):

@@ -12,7 +12,6 @@ from searchbus_contracts import Actor, Fault
 from searchbus_upstream import (
     HttpReply,
     HttpRequest,
-    UpstreamTimeoutError,
     UpstreamUnreachableError,
 )
 from searchbus_web.providers import PROVIDERS
@@ -113,12 +112,14 @@ async def test_no_usable_key_is_an_exhausted_quota(fake_client):
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (UpstreamTimeoutError("x"), "did not answer in time"),
-        (UpstreamUnreachableError("ConnectError"), "cannot be reached (ConnectError)"),
-        (HttpReply(500, b""), "HTTP 500"),
+        (
+            UpstreamUnreachableError("ConnectError", sent=False),
+            "cannot be reached (ConnectError)",
+        ),
+        (HttpReply(503, b""), "HTTP 503"),
     ],
 )
-async def test_failures_of_the_server_are_retried(fake_client, outcome, said):
+async def test_failures_before_any_work_are_retried(fake_client, outcome, said):
     """Three attempts in all."""
     client = fake_client(outcome, outcome, {})
     assert await call(api_of(client)) == {}
@@ -228,7 +229,7 @@ def ask(fake_client, monkeypatch):
         client = fake_client(*[HttpReply(200, body)] * 3)
         query = Query("whales", 10, topic=topic)
         found = PROVIDERS[provider](client, "https://x.example", ["key"])
-        return await found.search(query, actor=Actor(subject="a"), timeout_s=0.2)
+        return await found.search(query, actor=Actor(subject="a"), timeout_s=60.0)
 
     return ask
 

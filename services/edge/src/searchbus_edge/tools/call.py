@@ -263,8 +263,8 @@ class ToolCalls:
             tokens, cost.credits = tokens_of(_outcome(reply)[1]), reply.credits
             return reply
         except Fault as fault:
-            if fault.code not in UNREPORTED:
-                cost.credits = fault.failure.credits
+            unreported = cost.credits if fault.code in UNREPORTED else 0.0
+            cost.credits = max(unreported, fault.failure.credits)
             raise
         finally:
             if self._budgets is not None:

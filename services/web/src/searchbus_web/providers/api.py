@@ -27,6 +27,7 @@ from searchbus_upstream import (
     HttpClient,
     HttpReply,
     HttpRequest,
+    OnceError,
     RetryBudget,
     SharedPace,
     UpstreamClient,
@@ -57,6 +58,8 @@ _USED_SHARE = 0.95
 _TYPICAL_REPLY_S = 1.0
 """A slot that leaves less time than this is refused: the call would be paid for and time out."""
 _ATTEMPT_TIMEOUT_S = 20.0
+_UNREPORTED_CREDITS = 1.0
+"""What a paid request without a readable reply counts: nobody learns what it cost."""
 _QUOTA = re.compile(r"quota|credit|billing|payment|usage.?limit|\bplan\b", re.I)
 _LIMITED = re.compile(r"rate.?limit|too.?many.?requests|throttl|slow.?down", re.I)
 _MAX_REASON_CHARS = 500
@@ -79,6 +82,11 @@ class _Key:
         self.breaker = Breaker(self.name, kind="key", max_cooldown_s=COOLDOWN_S)
         self.credits = 0.0
         _live_keys.watch(self)
+
+    def pay(self, credits: float) -> None:
+        """Count a price, for the key and for the call at hand."""
+        self.credits += credits
+        spend(credits)
 
 
 _live_keys: LiveParts[_Key] = LiveParts(
@@ -161,40 +169,54 @@ class ApiProvider(Provider):
     async def call(
         self, request: Callable[[str], HttpRequest], reply_type: type[T], *, timeout_s: float
     ) -> T:
-        """Send `request(key)` and decode the reply.
+        """Send `request(key)` and decode the reply. A paid request is sent again only where the
+        provider surely did no work for it.
 
         Raises:
             Fault: upstream_limited, upstream_failed, quota_exhausted, rate_limited,
-                invalid_argument.
+                invalid_argument; deadline_exceeded where the caller's own time was too short.
         """
-
-        async def attempt(left_s: float) -> T:
-            return await self._attempt(request, reply_type, left_s)
-
+        attempt = partial(self._attempt, request, reply_type)
         return await with_retries(attempt, timeout_s=timeout_s, budget=self._budget)
 
     async def _attempt(
         self, request: Callable[[str], HttpRequest], reply_type: type[T], left_s: float
     ) -> T:
+        if self.costly and left_s < _TYPICAL_REPLY_S:
+            raise self._late(left_s)
         key = self._choose()
         await key.pace.slot(max(0.0, left_s - _TYPICAL_REPLY_S))
         if not key.breaker.usable:  # refused meanwhile, by another request's reply
             key = self._choose()
         probing = key.breaker.try_probe()
+        price = _UNREPORTED_CREDITS if self.costly else 0.0
+        key.pay(price)  # until there is a reply, also if the request is cancelled
         try:
             reply = await self._client.send(
-                request(key.secret),
-                timeout_s=min(left_s, _ATTEMPT_TIMEOUT_S),
-                max_bytes=MAX_BYTES,
+                request(key.secret), timeout_s=min(left_s, _ATTEMPT_TIMEOUT_S), max_bytes=MAX_BYTES
             )
+            key.pay(-price)
             return await self._read(key, reply, reply_type)
         except UpstreamTimeoutError:
-            raise _failed(f"{self.title} did not answer in time.", retryable=True) from None
+            raise self._late(left_s) from None
         except UpstreamUnreachableError as error:
-            raise _failed(f"{self.title} cannot be reached ({error}).", retryable=True) from None
+            fault = _failed(f"{self.title} cannot be reached ({error}).", retryable=True)
+            if error.sent:
+                raise self._once(fault) from None
+            key.pay(-price)
+            raise fault from None
         finally:
             if probing:
                 key.breaker.abandon()
+
+    def _late(self, left_s: float) -> Fault:
+        # Where it was the caller's time, others who wait for the same may have more.
+        own = left_s < _ATTEMPT_TIMEOUT_S
+        code = ErrorCode.DEADLINE_EXCEEDED if own else ErrorCode.UPSTREAM_FAILED
+        return self._once(Fault(code, f"{self.title} did not answer in time. Try again shortly."))
+
+    def _once(self, fault: Fault) -> Fault:
+        return OnceError.of(fault.failure) if self.costly else fault
 
     async def _read(self, key: _Key, reply: HttpReply, reply_type: type[T]) -> T:
         fault = self.fault_of(reply)
@@ -203,11 +225,11 @@ class ApiProvider(Provider):
                 decoded = read_json(reply.body, reply_type)
             except (ValueError, RecursionError):
                 fault = self._refused_inside(reply.body)
+                if self.costly and not reason_in(reply.body):
+                    key.pay(_UNREPORTED_CREDITS)
             else:
                 key.breaker.succeeded()
-                if cost := self.cost_of(decoded):
-                    key.credits += cost
-                    spend(cost)
+                key.pay(self.cost_of(decoded))
                 return decoded
         if reply.status in (401, 403, 432, 433) or fault.code == ErrorCode.QUOTA_EXHAUSTED:
             key.breaker.refused(COOLDOWN_S)
@@ -219,7 +241,8 @@ class ApiProvider(Provider):
                 raise Fault(fault.code, fault.failure.message, retryable=True)
         elif reply.status == 429 or fault.code == ErrorCode.UPSTREAM_LIMITED:
             await key.pace.pause(min(COOLDOWN_S, retry_after_s(reply.headers) or 1.0))
-        raise fault
+        did_no_work = reply.status < 300 or reply.status in (429, 503)
+        raise fault if did_no_work else self._once(fault)
 
     def _choose(self) -> _Key:
         """The next key that may be used."""
