@@ -17,58 +17,13 @@ from searchbus_runtime import Process
 from .base import NEWS_TIME, Query, Result, SearchResults, iso_date
 
 SERVICE = "ddg"
-_FACTS = ENGINES[SERVICE]
 _MAX_RESULTS = 30
 _PAGE_ROWS = 10
 _MAX_QUERY_CHARS = 499
 
 
-class DuckDuckGoFleet:
-    """The provider; the service has its own pace, cache and breakers."""
-
-    name = "ddg"
-    title = _FACTS.title
-    group = _FACTS.group
-    weight = _FACTS.weight
-    has_news = False
-    filters = _FACTS.filters
-    max_pages = _FACTS.max_pages
-    costly = False
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    @classmethod
-    def required_setting(cls) -> None:
-        """It has no settings here."""
-
-    @classmethod
-    async def open(cls, process: Process[Any]) -> Self:
-        """The provider on the connection of the process."""
-        return cls(process.bus)
-
-    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
-        """See `Provider`.
-
-        DuckDuckGo names its next page in the page before: a later page is the end of a longer list.
-        """
-        before = _PAGE_ROWS * (query.page - 1)
-        text, notes = query.with_operators(self.title, _MAX_QUERY_CHARS)
-        request = WebSearchRequest(
-            query=text,
-            limit=min(before + query.limit, _MAX_RESULTS),
-            region=ddg_region(query.region, query.language),
-            safe=query.safe,
-            time=query.time or (NEWS_TIME if query.topic == "news" else ""),
-        )
-        reply, rows = await _asked(self._bus, "search", request, actor, timeout_s)
-        more = before + query.limit <= len(rows) < _MAX_RESULTS
-        notes += [reply.note] if reply.note else []
-        return SearchResults(rows[before:], tuple(notes), stale=reply.stale, more=more)
-
-
 class EngineProvider:
-    """One engine of the table as a provider, except ddg, which is the provider above."""
+    """One engine of the table as a provider, except ddg, which is the provider below."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         facts = ENGINES[name]
@@ -97,6 +52,46 @@ class EngineProvider:
         )
         reply, rows = await _asked(self._bus, "engine", request, actor, timeout_s)
         return SearchResults(rows, tuple(notes), more=reply.more)
+
+
+class DuckDuckGoFleet(EngineProvider):
+    """DuckDuckGo's web search; the service has its own pace, cache and breakers for it."""
+
+    name = SERVICE
+    title = ENGINES[SERVICE].title
+    filters = ENGINES[SERVICE].filters
+    costly = False
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus, SERVICE)
+
+    @classmethod
+    def required_setting(cls) -> None:
+        """It has no settings here."""
+
+    @classmethod
+    async def open(cls, process: Process[Any]) -> Self:
+        """The provider on the connection of the process."""
+        return cls(process.bus)
+
+    async def search(self, query: Query, *, actor: Actor, timeout_s: float) -> SearchResults:
+        """See `Provider`.
+
+        DuckDuckGo names its next page in the page before: a later page is the end of a longer list.
+        """
+        before = _PAGE_ROWS * (query.page - 1)
+        text, notes = query.with_operators(self.title, _MAX_QUERY_CHARS)
+        request = WebSearchRequest(
+            query=text,
+            limit=min(before + query.limit, _MAX_RESULTS),
+            region=ddg_region(query.region, query.language),
+            safe=query.safe,
+            time=query.time or (NEWS_TIME if query.topic == "news" else ""),
+        )
+        reply, rows = await _asked(self._bus, "search", request, actor, timeout_s)
+        more = before + query.limit <= len(rows) < _MAX_RESULTS
+        notes += [reply.note] if reply.note else []
+        return SearchResults(rows[before:], tuple(notes), stale=reply.stale, more=more)
 
 
 async def _asked(
