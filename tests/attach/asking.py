@@ -12,8 +12,6 @@ import mcp_types as types
 from mcp import Client, MCPError
 from pydantic import BaseModel
 
-__all__ = ["Script", "as_direct", "ask", "without_times"]
-
 _TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?")
 _UNTRUSTED = "dev.searchbus/untrusted"
 

@@ -11,8 +11,6 @@ import pytest
 
 from searchbus_testing.folders import locked
 
-__all__ = ["install_everything"]
-
 FOLDER = Path(__file__).parents[2] / "build" / "everything"
 VERSION = "2026.8.31"
 _PACKAGE = "@modelcontextprotocol/server-everything"

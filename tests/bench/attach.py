@@ -34,8 +34,6 @@ from .progress import progress
 from .stack import START_TIMEOUT_S, nats, port_of, service
 from .tools import question
 
-__all__ = ["run"]
-
 ROUNDS = 5
 LOAD_S = 1.0
 SERVERS = 100

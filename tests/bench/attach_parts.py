@@ -18,8 +18,6 @@ from searchbus_runtime.server import HttpServer
 
 from .tools import worker
 
-__all__ = ["TOOLS_EACH"]
-
 TOOLS_EACH = 100
 INFO = {
     "protocolVersion": "2025-06-18",

@@ -12,8 +12,6 @@ from joserfc.jwk import RSAKey
 from searchbus_edge.auth.authenticator import Authenticator
 from searchbus_edge.auth.tokens import TokenVerifier
 
-__all__ = ["run"]
-
 ROUNDS = 20_000
 ISSUER = "https://idp.example.org"
 RESOURCE = "https://search.example.org"

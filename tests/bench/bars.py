@@ -8,8 +8,6 @@ from typing import Any
 from ..search.sets import SHIPPED
 from .edge import REVISIONS
 
-__all__ = ["BARS", "Bar", "bars_of"]
-
 BARS: dict[str, dict[str, tuple[str, float]]] = {
     "cranfield": {"ndcg@10": (">=", 0.438), "above the better leg": (">=", -0.005)},
     "python_docs": {"above the better leg": (">=", -0.005)},

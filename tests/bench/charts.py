@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-__all__ = ["Row", "chart", "number"]
-
 _WIDTH, _LABELS, _VALUES = 860, 300, 110
 _ROW, _TOP, _BOTTOM = 26, 56, 30
 _STYLE = """<style>

@@ -20,8 +20,6 @@ from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
 
-__all__ = ["run"]
-
 ROOT = Path(__file__).parents[2]
 DOCS_QUESTIONS = {
     "how is a request cancelled on the bus": "proto/README.md",

@@ -23,8 +23,6 @@ from .edge import REVISIONS, Parts, running_parts
 from .load import cpu_s, send
 from .progress import progress
 
-__all__ = ["run"]
-
 CONSOLES = 20
 ROUNDS = 25
 REQUESTS = 1000

@@ -8,8 +8,6 @@ from typing import Any
 
 from .legs import compare
 
-__all__ = ["run"]
-
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """Ingest 1,400 abstracts and ask the 225 questions."""

@@ -20,8 +20,6 @@ from searchbus_testing import serve
 
 from .stack import nats, service
 
-__all__ = ["run"]
-
 WORKERS = (1, 2, 4, 8)
 LATENCY_S = 0.3
 SECONDS = 8.0

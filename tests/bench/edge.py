@@ -25,8 +25,6 @@ from searchbus_testing import NatsServer, until
 from .load import cpu_s, send
 from .stack import log_of, port_of
 
-__all__ = ["IN_FLIGHT", "REVISIONS", "TEXT", "Parts", "message", "run", "running_parts"]
-
 ROUNDS = 5
 REQUESTS = 2000
 IN_FLIGHT = 16

@@ -40,8 +40,6 @@ from .progress import progress
 from .stack import nats, port_of, raw_server, service
 from .tools import NOUNS, PLACES, VERBS, question, reply, worker
 
-__all__ = ["run"]
-
 SIZES = (1_000, 10_000, 50_000)
 TOOLS_EACH = 250
 ROUNDS = 9

@@ -24,8 +24,6 @@ from searchbus_vectors import load_embedder, open_store
 
 from .metrics import success
 
-__all__ = ["questions", "run"]
-
 
 def questions(name: str = "fomc_questions.jsonl") -> list[dict[str, Any]]:
     """The questions of one file, each with the ids of the documents that answer it."""

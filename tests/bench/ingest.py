@@ -37,8 +37,6 @@ from searchbus_vectors.models import resolve_model
 from .fomc import questions
 from .stack import nats, service
 
-__all__ = ["run"]
-
 COLLECTION = "fomc"
 ROUNDS = 3
 PASSAGES = 100

@@ -26,8 +26,6 @@ from searchbus_vectors import MODEL_NAME, load_embedder, open_store
 
 from .metrics import success
 
-__all__ = ["read", "run"]
-
 COLLECTION = "texts"
 
 

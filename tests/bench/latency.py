@@ -26,8 +26,6 @@ from searchbus_vectors import load_embedder, open_store
 
 from .fomc import questions
 
-__all__ = ["run"]
-
 ROUNDS = 4
 
 

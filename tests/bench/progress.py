@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import time
 
-__all__ = ["progress"]
-
 _STARTED_S = time.monotonic()
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from .legs import compare
 
-__all__ = ["documents", "questions", "run"]
-
 MODULES = """
 argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections colorsys
 concurrent.futures configparser contextlib contextvars copy csv ctypes dataclasses datetime decimal

@@ -24,8 +24,6 @@ from .fomc import questions
 from .metrics import ndcg
 from .progress import progress
 
-__all__ = ["run"]
-
 _LAYOUTS = {
     "float32": Layout(quantization="none"),
     "int8": Layout(quantization="scalar"),

@@ -21,8 +21,6 @@ from typing import Any
 from .bars import BARS, bars_of
 from .charts import Row, chart, number
 
-__all__ = ["PAGE", "merged", "render", "table", "write"]
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 FOLDER = ROOT / "docs" / "performance"

@@ -15,8 +15,6 @@ from searchbus_testing import Stack, descendants
 
 from .progress import progress
 
-__all__ = ["run"]
-
 ROUNDS = 3
 SETTLE_S, MEASURED_S = 75.0, 60.0
 """Models give their memory back a minute after the last text."""

@@ -25,8 +25,6 @@ import psutil
 
 from searchbus_vectors import Point, Sparse, Vectors, open_store
 
-__all__ = ["run"]
-
 HEADERS = {"Accept": "application/json, text/event-stream"}
 CALLS = 400
 PASSAGES = 20_000

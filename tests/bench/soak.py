@@ -19,8 +19,6 @@ from .edge import IN_FLIGHT, REVISIONS, running_parts
 from .load import send
 from .progress import progress
 
-__all__ = ["run"]
-
 EARLY, CALLS = 20_000, 100_000
 _CLIENT_SPAN = "5eed5eed5eed5eed"
 _ZEROS = "00000000"

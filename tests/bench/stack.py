@@ -12,8 +12,6 @@ from pathlib import Path
 
 from searchbus_testing import NatsServer, until
 
-__all__ = ["START_TIMEOUT_S", "log_of", "nats", "port_of", "raw_server", "service"]
-
 START_TIMEOUT_S = 600.0
 
 

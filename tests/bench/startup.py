@@ -21,8 +21,6 @@ from typing import Any
 import httpx
 import psutil
 
-__all__ = ["run"]
-
 ROUNDS = 3
 POLL_S = 0.02
 TIMEOUT_S = 600.0

@@ -22,8 +22,6 @@ from searchbus_toolindex.embedding import load_tool_embedder
 from ..search.measure import measure
 from .stack import nats, service
 
-__all__ = ["NOUNS", "PLACES", "VERBS", "question", "reply", "run_quality", "run_scale", "worker"]
-
 CALLERS = 32
 SECONDS = 10.0
 EVERY_ROLE = Actor(subject="bench", roles=("*",))

@@ -24,8 +24,6 @@ from tests.integration.collector import Collector
 
 from .stack import nats, service
 
-__all__ = ["run"]
-
 DOCUMENTS = 200
 ROUNDS = 5
 CALLS = 400

@@ -19,8 +19,6 @@ from searchbus_web.extraction.reading import PageBytes, read_page
 
 from .stack import nats, service
 
-__all__ = ["run"]
-
 LIMIT_PER_S = 10
 SECONDS = 30
 REPLICAS = 2

@@ -15,8 +15,6 @@ from .client import GIVE_UP_S, Client, Outcome
 from .faulty import FAULTS, FaultyServers
 from .fleet import READY_S
 
-__all__ = ["CALLS", "COMPARED", "ROW", "SHORT", "Findings", "Limits", "inject"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -21,8 +21,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["GIVE_UP_S", "REVISION", "SPARE_S", "Client", "Outcome", "counts"]
-
 REVISION = "2026-07-28"
 _META = {
     "io.modelcontextprotocol/protocolVersion": REVISION,

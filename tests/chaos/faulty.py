@@ -19,8 +19,6 @@ from typing import Any
 
 from searchbus_testing import free_port
 
-__all__ = ["FAULTS", "FaultyServer", "FaultyServers"]
-
 PROGRAM = Path(__file__).with_name("faulty_server.py")
 FAULTS = ("killed", "hung", "garbage", "expired", "list", "description")
 _COMMANDS, _ADDRESSES = 3, 2

@@ -27,8 +27,6 @@ from searchbus_testing import NatsServer, eventually, free_port, until
 
 from .client import Client
 
-__all__ = ["READY_S", "ROOT", "Fleet", "monitor", "rss_mib"]
-
 ROOT = Path(__file__).parents[2]
 READY_S = 300.0
 """Only ends a run that hangs."""

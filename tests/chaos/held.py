@@ -18,8 +18,6 @@ from searchbus_contracts.subjects import INBOX
 from .fleet import Fleet, monitor
 from .watched import holdings
 
-__all__ = ["KINDS", "Held", "Kept"]
-
 KINDS = ("tasks", "descriptors", "subscriptions", "consumers")
 
 

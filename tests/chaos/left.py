@@ -17,8 +17,6 @@ from searchbus_testing import descendants
 
 from .watched import holdings
 
-__all__ = ["Left", "left_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Left:

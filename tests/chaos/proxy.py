@@ -16,8 +16,6 @@ import struct
 from contextlib import suppress
 from enum import Enum
 
-__all__ = ["Fault", "Proxy"]
-
 _SLOW_BYTES = 256
 _SLOW_PAUSE_S = 0.05
 _CHUNK_BYTES = 64 * 1024

@@ -16,8 +16,6 @@ from searchbus_testing import NatsServer, free_port, until
 from .fleet import READY_S, monitor
 from .proxy import Fault, Proxy
 
-__all__ = ["Regions"]
-
 SIZE = 3
 DELAY_S = 0.04
 """Of the link, each way."""

@@ -24,8 +24,6 @@ from . import (
 )
 from .scorecard import Measurement
 
-__all__ = ["LONG", "ONCE", "PARTS", "ROWS", "Row"]
-
 Row = Callable[..., Awaitable[list[Measurement]]]
 """Called with a folder that does not exist yet, and `short`."""
 

@@ -20,8 +20,6 @@ from .left import Left, left_of
 from .scorecard import Measurement, at_least, at_most
 from .watched import holdings
 
-__all__ = ["Run", "at_searchbus", "attached", "qualified", "status_of", "toml"]
-
 OPERATOR = Actor(subject="chaos", roles=("*",))
 NAME = "attached"
 

@@ -18,8 +18,6 @@ from .rows_workers import silent
 from .scorecard import Measurement, at_most
 from .worker import LONG_MS, TIMEOUT_MS
 
-__all__ = ["cluster_loses_a_server", "malformed", "restarted"]
-
 
 async def restarted(folder: Path, *, short: bool) -> list[Measurement]:
     """NATS killed under load and started again after a second; clients try for ten seconds."""

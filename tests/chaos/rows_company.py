@@ -26,8 +26,6 @@ from .fleet import READY_S, Fleet, monitor, rss_mib
 from .rows_workers import silent
 from .scorecard import Measurement, at_least, at_most
 
-__all__ = ["thousand_workers"]
-
 _EDGES_AT_ONCE = 4
 _HEALED_S = 60.0
 

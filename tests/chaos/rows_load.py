@@ -30,8 +30,6 @@ from .fleet import READY_S, Fleet, monitor, rss_mib
 from .scorecard import Measurement, at_least, at_most
 from .worker import LONG_MS
 
-__all__ = ["disconnected", "documents", "large_answers", "nothing_left", "overloaded"]
-
 OPERATOR = Actor(subject="chaos", roles=("*",))
 LARGE_AT_ONCE, LARGE_BYTES = 100, 5_000_000
 

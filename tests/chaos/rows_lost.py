@@ -28,8 +28,6 @@ from .rows_attach import qualified, toml
 from .rows_workers import silent
 from .scorecard import Measurement, at_most
 
-__all__ = ["ingest", "lost_workers"]
-
 PLAIN = ROOT / "services" / "attach" / "tests" / "programs" / "plain_server.py"
 TEXT = "The Committee decided to lower the target range. Whales sing at night. " * 20
 DOCUMENT = document_id("fomc", "d1")

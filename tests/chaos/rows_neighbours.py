@@ -28,8 +28,6 @@ from .fleet import READY_S, ROOT, Fleet, rss_mib
 from .rows_attach import qualified, status_of, toml
 from .scorecard import Measurement, at_most
 
-__all__ = ["WAYS", "neighbours"]
-
 NAME = "neighbours"
 PROGRAMS = ROOT / "services" / "attach" / "tests" / "programs"
 GOOD = [f"good{number}" for number in range(19)]

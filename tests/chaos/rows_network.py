@@ -17,8 +17,6 @@ from .proxy import Fault, Proxy
 from .scorecard import Measurement, at_most
 from .worker import TIMEOUT_MS
 
-__all__ = ["network"]
-
 RATE_PER_S = 20.0
 ATTEMPTS = 400
 """Of a call that may be tried until the fault has ended, and everything has connected again."""

@@ -18,8 +18,6 @@ from .rows_lost import ingest
 from .rows_workers import silent
 from .scorecard import Measurement, at_most, left_out
 
-__all__ = ["qdrant"]
-
 ROW = "33"
 RATE_PER_S = 20.0
 AWAY_S = 6.0

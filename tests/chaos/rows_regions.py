@@ -14,8 +14,6 @@ from .regions import Regions
 from .scorecard import Measurement, at_most
 from .worker import LONG_MS, TIMEOUT_MS
 
-__all__ = ["regions"]
-
 RATE_PER_S = 20.0
 TYPED_S = 6.1
 HEALED_S = 5.0

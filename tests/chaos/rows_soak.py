@@ -34,8 +34,6 @@ from .fleet import Fleet
 from .held import KINDS, Kept
 from .scorecard import Measurement, at_least, at_most
 
-__all__ = ["soak"]
-
 DOCUMENTS = 30
 RATE_PER_S = 30.0
 PEAKS, PEAK_PER_S = 3, 150.0

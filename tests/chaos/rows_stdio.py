@@ -16,8 +16,6 @@ from searchbus_testing import SEARCHBUS, serve
 from .fleet import READY_S
 from .scorecard import Measurement, at_least, at_most
 
-__all__ = ["stdio"]
-
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},

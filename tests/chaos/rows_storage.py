@@ -22,8 +22,6 @@ from .client import Client
 from .fleet import READY_S, ROOT
 from .scorecard import Measurement, at_least, at_most, left_out
 
-__all__ = ["damaged", "fill", "full_disk", "small_file_system"]
-
 OPERATOR = Actor(subject="chaos", roles=("*",))
 SIZE_MIB = 256
 """Of the file system that is filled."""

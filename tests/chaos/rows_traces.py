@@ -12,8 +12,6 @@ from .client import Client
 from .fleet import Fleet
 from .scorecard import Measurement, at_least, at_most
 
-__all__ = ["traced"]
-
 _PROCESSES = {"edge", "chaos"}
 
 

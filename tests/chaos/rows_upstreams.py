@@ -22,8 +22,6 @@ from .fleet import Fleet, monitor
 from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
 
-__all__ = ["hangs", "harmful", "refused", "scraper_blocked", "scrapers_for_long"]
-
 LIMIT_PER_S = 10.0
 
 

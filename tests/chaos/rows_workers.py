@@ -21,8 +21,6 @@ from .scorecard import Measurement, at_least, at_most
 from .upstreams import hostile
 from .worker import LONG_MS
 
-__all__ = ["hung_alone", "killed", "replaced", "silent", "stopped"]
-
 WORKERS = 3
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-__all__ = ["Measurement", "at_least", "at_most", "left_out", "median", "table", "write"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measurement:

@@ -15,8 +15,6 @@ import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-__all__ = ["BOMB_BYTES", "hostile"]
-
 BOMB_BYTES = 200 * 10**6
 
 

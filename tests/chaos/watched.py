@@ -25,8 +25,6 @@ import psutil
 
 from searchbus_testing import until
 
-__all__ = ["holdings"]
-
 
 async def holdings(pid: int, path: Path) -> dict[str, Any]:
     """What a program that runs here holds now.

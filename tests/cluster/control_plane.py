@@ -16,8 +16,6 @@ from searchbus_testing import eventually, free_port
 from ..integration.binaries import binary
 from ..integration.documents import Document, name_of
 
-__all__ = ["PROGRAMS", "ControlPlane", "Refused"]
-
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "helm")
 _TOKEN = "operator"
 _FIRST = ("Namespace", "CustomResourceDefinition")

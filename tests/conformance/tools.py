@@ -22,8 +22,6 @@ from searchbus_contracts import (
 from .descriptors import APPEARING_TOOL
 from .replies import PNG, SIMPLE_TEXT, TOOLSET, WAV, Nothing, failed, reply_simple_text, text
 
-__all__ = ["Tools"]
-
 
 class Prompt(Struct):
     prompt: Annotated[str, Meta(description="What to ask the model.")]

@@ -30,17 +30,6 @@ from searchbus_contracts import (
 from searchbus_contracts.headers import ACK
 from searchbus_testing import until
 
-__all__ = [
-    "MAX_PAYLOAD_BYTES",
-    "SERVICE",
-    "VOLATILE",
-    "Exchange",
-    "Recorded",
-    "converse",
-    "covers",
-    "library",
-]
-
 MAX_PAYLOAD_BYTES = 8 * 1024 + 2000
 """Of the broker: bodies of more than 2,000 bytes come in parts."""
 SERVICE = "library"

@@ -12,8 +12,6 @@ from searchbus_attach.declare.servers import parse_server
 from .documents import name_of
 from .manifests import Manifests
 
-__all__ = ["attach_faults"]
-
 PREFIX = "attached-"
 _FILE = "attach.toml"
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from .engine import ROOT
 
-__all__ = ["binary", "why_no_binary"]
-
 _PACKED = ROOT.parent / "shared" / "bin"
 _UNPACKED = ROOT / "build" / "bin"
 

@@ -9,8 +9,6 @@ from .binaries import binary
 from .documents import Document, parsed
 from .engine import ROOT
 
-__all__ = ["CHART", "VALUES", "helm", "rendered_chart"]
-
 CHART = ROOT / "deploy" / "helm" / "searchbus"
 VALUES = {
     "defaults": (),

@@ -8,8 +8,6 @@ from typing import Any
 
 from .documents import Document, name_of
 
-__all__ = ["differences"]
-
 _HASH = re.compile(r"-[a-z0-9]{10}$")
 """At the end of the name of a ConfigMap that kustomize made."""
 _NOTHING = "nothing"

@@ -15,8 +15,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-__all__ = ["Collector", "Span"]
-
 
 @dataclass(frozen=True)
 class Span:

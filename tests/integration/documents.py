@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Document", "fits", "labels_of", "name_of", "parsed", "pod_of", "ports_of"]
-
 Document = dict[str, Any]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C is ten times as fast; not every build of PyYAML has it."""

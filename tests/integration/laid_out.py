@@ -13,8 +13,6 @@ from pathlib import Path
 
 from .documents import Document, name_of, pod_of
 
-__all__ = ["LaidOut", "secrets_of"]
-
 Secrets = Mapping[str, Mapping[str, bytes]]
 
 

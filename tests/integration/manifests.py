@@ -15,8 +15,6 @@ import kubernetes_validate
 from .documents import Document, name_of, parsed, pod_of
 from .engine import ROOT
 
-__all__ = ["VERSIONS", "Manifests", "render", "renderer", "schema_faults"]
-
 K8S = ROOT / "deploy" / "k8s"
 VERSIONS = ("1.35.0", "1.37.0")
 # It would read all definitions, 1.5 MB, again for each document.

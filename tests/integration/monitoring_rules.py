@@ -9,8 +9,6 @@ from .engine import SERVICES
 from .manifests import Manifests
 from .metrics_known import known_metrics, metrics_in
 
-__all__ = ["monitoring_faults"]
-
 
 def monitoring_faults(manifests: Manifests) -> Iterator[str]:
     for monitor in manifests.of("ServiceMonitor"):

@@ -8,8 +8,6 @@ from searchbus_runtime.services import installed_services
 
 from .documents import Document, fits, labels_of, name_of, ports_of
 
-__all__ = ["network_faults"]
-
 MAY_LEAVE = {name for name, service in installed_services().items() if service.container.internet}
 """Services that declare a need for public addresses."""
 CHARTS = {"nats": {4222, 6222, 7777, 8222}, "qdrant": {6333, 6334, 6335}}

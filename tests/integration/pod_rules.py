@@ -8,8 +8,6 @@ from .documents import Document, fits, labels_of, name_of, pod_of
 from .engine import SERVICES
 from .manifests import Manifests
 
-__all__ = ["MADE_ELSEWHERE", "account_faults", "pod_faults", "unused_faults"]
-
 MADE_ELSEWHERE = {
     *(f"searchbus-{service}" for service in SERVICES), "nats-users",
     "web-providers", "qdrant-client", "edge-tls", "attach-servers",

@@ -17,8 +17,6 @@ from .service_rules import (
 )
 from .settings_rules import settings_faults
 
-__all__ = ["faults"]
-
 RULES = (
     namespace_faults, pod_faults, service_faults, scaling_faults, settings_faults, image_faults,
     monitoring_faults, ingress_faults, account_faults, unused_faults, declaration_faults,

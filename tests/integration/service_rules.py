@@ -13,11 +13,6 @@ from .documents import fits, labels_of, name_of, pod_of
 from .engine import ROOT, SERVICES
 from .manifests import Manifests
 
-__all__ = [
-    "declaration_faults", "image_faults", "ingress_faults", "namespace_faults", "scaling_faults",
-    "service_faults",
-]  # fmt: skip
-
 
 def namespace_faults(manifests: Manifests) -> Iterator[str]:
     spaces = {name_of(d): d for d in manifests.of("Namespace")}

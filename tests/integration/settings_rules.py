@@ -19,8 +19,6 @@ from searchbus_runtime.settings import read_settings
 from .engine import SERVICES
 from .manifests import Manifests
 
-__all__ = ["settings_faults", "settings_of"]
-
 
 def settings_faults(manifests: Manifests) -> Iterator[str]:
     for service in SERVICES:

@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-__all__ = ["Caller"]
-
 LEAST_CALLS, PER_S = 3_000, 50
 
 

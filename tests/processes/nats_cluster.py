@@ -8,8 +8,6 @@ from pathlib import Path
 
 from searchbus_testing import NatsServer, free_port
 
-__all__ = ["nats_cluster"]
-
 
 @contextmanager
 def nats_cluster(folder: Path, size: int = 3) -> Iterator[list[NatsServer]]:

@@ -22,8 +22,6 @@ from searchbus_toolindex.finder import IndexFinder
 from .fit_gate import REFERENCE, logistic
 from .sets import EVERY_ROLE, Case, finder_of, read_sets
 
-__all__ = ["Place", "fit"]
-
 _DEPTH = 10
 
 

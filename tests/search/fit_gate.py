@@ -45,8 +45,6 @@ from .sets import (
     spoken,
 )
 
-__all__ = ["REFERENCE", "Example", "fit", "logistic"]
-
 REFERENCE = Path(__file__).parents[3] / "shared"
 PACKAGE = Path(str(files("searchbus_toolindex")))
 PARTS = 40

@@ -32,8 +32,6 @@ from .sets import (
     shipped_cases,
 )
 
-__all__ = ["Result", "curves", "measure", "quality", "results", "shipped_quality"]
-
 _DEPTH = 10
 
 

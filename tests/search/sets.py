@@ -31,9 +31,6 @@ from searchbus_web.engines.tools import EngineTools
 from searchbus_web.pages.tools import PageTools
 from searchbus_web.tools import WebTools
 
-__all__ = ["EVERY_ROLE", "HERE", "NEWER", "NONSENSE", "SHIPPED", "Case", "ToolSet", "finder_of", "held_out", "nonsense",
-           "read_sets", "shipped", "shipped_cases", "spoken"]  # fmt: skip
-
 HERE = Path(__file__).parent
 SHIPPED = (
     "shipped_queries",

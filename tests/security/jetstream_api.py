@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["requests_about"]
-
 _WITHOUT_STREAM = (
     "INFO", "STREAM.NAMES", "STREAM.LIST", "META.LEADER.STEPDOWN", "SERVER.REMOVE", "ACCOUNT.PURGE.BUS",
 )  # fmt: skip

@@ -18,9 +18,6 @@ from searchbus_cli.secure import BUS, accounts, new_seed, public_key, store_acco
 from searchbus_runtime.services import bus_users
 from searchbus_testing import until
 
-__all__ = ["LockedBus", "worker_of", "write_locked_configuration"]
-
-
 OnError = Callable[[Exception], Awaitable[None]]
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from .installing import Command
 
-__all__ = ["SERVERS", "Declared", "write_host_file"]
-
 
 @dataclass(frozen=True)
 class Declared:

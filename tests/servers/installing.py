@@ -14,8 +14,6 @@ from pathlib import Path
 
 from ..bench.peers.environments import NotInstalledError, environment, is_made
 
-__all__ = ["Command", "installed", "is_installed", "node_program"]
-
 FOLDER = Path(__file__).parent
 BUILD = Path(__file__).parents[2] / "build" / "servers"
 PINS = {"servers": FOLDER / "python.txt", "servers-sdk1": FOLDER / "python_sdk1.txt"}

@@ -19,8 +19,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-__all__ = ["many", "quick", "quick_steps", "slow_steps"]
-
 _ONE = os.environ.get("SIMULATION_SEED")
 _SEEDS = st.just(int(_ONE)) if _ONE else st.integers(0, 2**32 - 1)
 _CHECKS = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)

@@ -22,8 +22,6 @@ from searchbus_bus.store.keyvalue import Entry, MemoryKeyValue
 from searchbus_bus.transport import Message
 from searchbus_contracts import ErrorCode, Fault
 
-__all__ = ["FaultyBroker", "FaultyStore", "VirtualLoop", "World", "simulate", "virtual_time"]
-
 T = TypeVar("T")
 EPOCH_S = 1_700_000_000.0
 ENOUGH_S = 100_000.0

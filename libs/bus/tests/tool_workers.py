@@ -5,8 +5,6 @@ from __future__ import annotations
 from searchbus_bus import Call, Directory, Worker
 from searchbus_contracts import ToolCall, ToolDescriptor, ToolReply
 
-__all__ = ["described", "names", "reply", "tool_worker"]
-
 
 async def reply(call: Call, request: ToolCall) -> ToolReply:
     return ToolReply()

@@ -19,8 +19,6 @@ from . import scenarios
 from .environments import NotInstalledError
 from .system import Peer, Running, Starter
 
-__all__ = ["ALL", "KILLED", "LIST", "PACED", "POISONED", "SLOW", "Times", "compare", "row"]
-
 ALL, PACED = "all processes / raw", "paced, all processes / raw"
 LIST, SLOW, KILLED, POISONED = "list", "slow", "killed", "poisoned"
 FAULT_LIMIT_S = 600.0

@@ -14,8 +14,6 @@ from searchbus_testing.folders import locked
 
 from ..progress import progress
 
-__all__ = ["FOLDER", "NotInstalledError", "environment", "is_made", "versions"]
-
 FOLDER = Path(__file__).parents[3] / "build" / "peers"
 _PINS = Path(__file__).parent
 _STAMP = "installed.txt"

@@ -14,8 +14,6 @@ from ..charts import Row, chart, number
 from ..report import table
 from .comparison import ALL, KILLED, LIST, PACED, POISONED, SLOW
 
-__all__ = ["FOLDER", "bars", "render", "write"]
-
 FOLDER = Path(__file__).parents[3] / "docs" / "performance"
 _COLUMNS = {
     "calls/s": "calls/s",

@@ -21,8 +21,6 @@ from searchbus_testing.folders import locked
 from ..progress import progress
 from .environments import FOLDER, NotInstalledError
 
-__all__ = ["crate", "pins", "program"]
-
 SERVERS = Path(__file__).parent / "servers"
 _PIN = re.compile(r"(?P<name>\S+)@(?P<version>[^\s\[]+)(?:\[(?P<features>\S+)\])?")
 _TIMEOUT_S = 900.0

@@ -17,8 +17,6 @@ from ..edge import IN_FLIGHT
 from ..load import cpu_s, send
 from .system import Running
 
-__all__ = ["Outcome", "calls", "failure", "killed", "listing", "poisoned", "recovery_s", "slow"]
-
 SETTLE_S = 0.2
 PATIENCE_S = 5.0
 """A call that has no answer after this long counts as failed, "no answer"."""

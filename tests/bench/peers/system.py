@@ -17,8 +17,6 @@ from searchbus_testing import free_port, until
 
 from ..edge import REVISIONS, TEXT, message
 
-__all__ = ["Peer", "Running", "Starter"]
-
 _START_TIMEOUT_S = 600.0
 
 

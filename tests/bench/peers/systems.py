@@ -11,8 +11,6 @@ from .gateways import contextforge, envoy, fastmcp, mcp_proxy, searchbus
 from .programs import SERVERS, pins, program
 from .system import Peer, Running, Starter
 
-__all__ = ["ABSENT", "GATEWAYS", "RAW", "RMCP", "SERVED", "bare"]
-
 ABSENT = {
     "agentgateway": "crates.io does not have it, so cargo cannot install it by its name.",
     "MCPJungle": "The Go module proxy does not serve it.",

@@ -16,8 +16,6 @@ from searchbus_testing import free_port
 from ..environments import environment, versions
 from ..system import Peer, Running, Starter
 
-__all__ = ["PEER"]
-
 _OFF = """
     MCPGATEWAY_UI_ENABLED MCPGATEWAY_ADMIN_API_ENABLED MCPGATEWAY_A2A_ENABLED
     MCPGATEWAY_CATALOG_ENABLED LLMCHAT_ENABLED PLUGINS_ENABLED OBSERVABILITY_ENABLED ENABLE_METRICS

@@ -10,8 +10,6 @@ from searchbus_testing import free_port
 from ..environments import environment, versions
 from ..system import Peer, Running, Starter
 
-__all__ = ["PEER"]
-
 _TYPES = "type.googleapis.com/envoy.extensions.filters"
 
 

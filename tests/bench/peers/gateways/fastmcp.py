@@ -11,8 +11,6 @@ from ..environments import environment, versions
 from ..programs import SERVERS
 from ..system import Peer, Running, Starter
 
-__all__ = ["PEERS"]
-
 
 async def _start(start: Starter, upstream: int, *, sessions: str) -> Running:
     url = f"http://127.0.0.1:{upstream}/mcp"

@@ -7,8 +7,6 @@ from searchbus_testing import free_port
 from ..programs import crate
 from ..system import Peer, Running, Starter
 
-__all__ = ["PEER"]
-
 VERSION = "0.6.0"
 _CONFIG = """
 [proxy]

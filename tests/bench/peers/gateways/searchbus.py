@@ -17,8 +17,6 @@ from ...edge import Parts, running_parts
 from ...stack import START_TIMEOUT_S, service
 from ..system import Peer, Running, Starter
 
-__all__ = ["PEERS"]
-
 _LIMITS = {"call_rate_per_s": 1_000_000, "call_burst": 1_000_000, "abuse_burst": 1_000_000}
 
 
