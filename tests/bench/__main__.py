@@ -1,7 +1,6 @@
 """`make bench`: measures, writes build/bench.json and renders docs/performance.md from it.
 
-    python -m tests.bench [cranfield] [python_docs] [fomc] [collections] [quantization] [latency] [passages] [ingest] [tools] [toolindex] [ddg] [web] [auth]
-        [tracing] [sizing] [edge] [finding] [attach] [plans] [soak] [startup] [rest] [consoles]
+    python -m tests.bench [NAME …]     # of BENCHES below
     python -m tests.bench.report
 
 With names only these run, and the page stays as it is until `report` renders it. Some need the
@@ -17,36 +16,13 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Coroutine, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from searchbus_testing import watch_this_process
 
-from . import (
-    attach,
-    auth,
-    collections,
-    consoles,
-    cranfield,
-    ddg,
-    edge,
-    finding,
-    fomc,
-    ingest,
-    latency,
-    passages,
-    plans,
-    python_docs,
-    quantization,
-    report,
-    rest,
-    sizing,
-    soak,
-    startup,
-    tools,
-    tracing,
-    web,
-)
+from . import report
 from .bars import Bar, bars_of
 from .machine import machine
 from .progress import progress
@@ -56,57 +32,25 @@ REFERENCE = ROOT.parent / "shared"
 OUT = ROOT / "build" / "bench.json"
 LIMIT_S = 2 * 3600.0
 """Of one bench: one that hangs ends with a traceback that shows where."""
-BENCHES = {
-    "cranfield": cranfield.run,
-    "python_docs": python_docs.run,
-    "fomc": fomc.run,
-    "collections": collections.run,
-    "quantization": quantization.run,
-    "latency": latency.run,
-    "passages": passages.run,
-    "ingest": ingest.run,
-    "tools": tools.run_quality,
-    "toolindex": tools.run_scale,
-    "ddg": ddg.run,
-    "web": web.run,
-    "auth": auth.run,
-    "tracing": tracing.run,
-    "sizing": sizing.run,
-    "edge": edge.run,
-    "finding": finding.run,
-    "attach": attach.run,
-    "plans": plans.run,
-    "soak": soak.run,
-    "startup": startup.run,
-    "rest": rest.run,
-    "consoles": consoles.run,
-}
-WITHOUT_REFERENCE = {
-    "python_docs",
-    "toolindex",
-    "web",
-    "auth",
-    "edge",
-    "finding",
-    "attach",
-    "plans",
-    "soak",
-    "startup",
-    "rest",
-    "consoles",
-}
+WITH_REFERENCE = (
+    "cranfield fomc collections quantization latency passages ingest tools ddg tracing sizing"
+).split()
+WITHOUT_REFERENCE = (
+    "python_docs toolindex web auth edge finding attach plans soak startup rest consoles"
+).split()
+BENCHES = (*WITH_REFERENCE, *WITHOUT_REFERENCE)
+"""Modules beside this one, in their order: latency and collections search what fomc stored."""
 
 
 def main() -> int:
     """Run, print, write; exit code 1 when a bench fails or misses a bar, 2 for an unknown name."""
-    names = sys.argv[1:] or list(BENCHES)
+    names = sys.argv[1:] or BENCHES
     unknown = set(names) - set(BENCHES)
     if unknown:
         sys.stderr.write(f"bench: unknown {sorted(unknown)}; there are {sorted(BENCHES)}\n")
         return 2
     watch_this_process()
     results: dict[str, Any] = {"machine": machine()}
-    # latency and collections search the store that fomc fills.
     with tempfile.TemporaryDirectory(prefix="searchbus-bench-") as folder:
         failed = [name for name in names if not _run(name, Path(folder), results)]
     if not sys.argv[1:]:
@@ -125,12 +69,13 @@ def main() -> int:
 
 def _run(name: str, folder: Path, results: dict[str, Any]) -> bool:
     """Run a bench; false when it failed."""
-    if name not in WITHOUT_REFERENCE and not REFERENCE.is_dir():
+    if name in WITH_REFERENCE and not REFERENCE.is_dir():
         progress(f"{name}: skipped, no reference data at {REFERENCE}")
         return True
     progress(f"{name}: begins")
     try:
-        results[name] = asyncio.run(_limited(BENCHES[name](REFERENCE, folder)))
+        bench = import_module(f".{name}", __package__)
+        results[name] = asyncio.run(_limited(bench.run(REFERENCE, folder)))
     except Exception:
         # The others are still worth their results; the exit code tells.
         traceback.print_exc()

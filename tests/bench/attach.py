@@ -32,7 +32,7 @@ from .edge import IN_FLIGHT, REVISIONS, TEXT, message
 from .load import cpu_s, send
 from .progress import progress
 from .stack import START_TIMEOUT_S, nats, port_of, service
-from .tools import question
+from .toolindex import question
 
 ROUNDS = 5
 LOAD_S = 1.0

@@ -16,7 +16,7 @@ import uvloop
 
 from searchbus_runtime.server import HttpServer
 
-from .tools import worker
+from .toolindex import worker
 
 TOOLS_EACH = 100
 INFO = {

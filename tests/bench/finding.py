@@ -38,7 +38,7 @@ from .edge import IN_FLIGHT, REVISIONS, message
 from .load import cpu_s, send
 from .progress import progress
 from .stack import nats, port_of, raw_server, service
-from .tools import NOUNS, PLACES, VERBS, question, reply, worker
+from .toolindex import NOUNS, PLACES, VERBS, question, reply, worker
 
 SIZES = (1_000, 10_000, 50_000)
 TOOLS_EACH = 250

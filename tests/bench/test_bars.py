@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import signature
+
 import pytest
 
-from .bars import Bar, bars_of
+from .__main__ import BENCHES
+from .bars import BARS, Bar, bars_of
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_each_bench_is_a_module_that_runs(name: str) -> None:
+    bench = import_module(f".{name}", __package__)
+    assert list(signature(bench.run).parameters) == ["reference", "workdir"]
+
+
+def test_each_bar_is_of_a_bench() -> None:
+    assert BARS.keys() <= {*BENCHES}
 
 
 @pytest.mark.parametrize(
