@@ -48,9 +48,9 @@ from searchbus_retrieval.tools import COLLECTION
 from searchbus_runtime import Health
 from searchbus_testing import HEADERS, messages, serve, until
 from searchbus_toolindex.embedding import load_tool_embedder
-from searchbus_vectors import load_embedder, open_store
 
 from ..search.sets import EVERY_ROLE, finder_of
+from .library import opened
 from .metrics import success
 
 CATALOGUES = Path(__file__).parents[3] / "shared" / "data" / "tools"
@@ -149,10 +149,7 @@ class _Documents:
 
 @asynccontextmanager
 async def _documents(folder: Path) -> AsyncIterator[_Documents]:
-    embedder = await load_embedder()
-    store = await open_store(folder=folder)
-    try:
-        library = await Library.open(store, embedder)
+    async with opened(folder) as (library, _, _):
         broker = MemoryBroker()
         await broker.connect(name="retrieval").serve(build_worker(library))
         bus = broker.connect(name="edge")
@@ -168,9 +165,6 @@ async def _documents(folder: Path) -> AsyncIterator[_Documents]:
                 await until(lambda: _lists(http, "search_fomc", "research_brief"), timeout_s=60)
                 await library.search(COLLECTION, "to load the model", limit=1)
                 yield _Documents(http, bus, library)
-    finally:
-        await store.close()
-        await embedder.close()
 
 
 async def _lists(http: httpx.AsyncClient, *tools: str) -> bool:

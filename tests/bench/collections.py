@@ -6,19 +6,15 @@ connector asks of the documents, and the same questions straight to the collecti
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.ingest import NewDocument, document_id
-from searchbus_ingest.sources.item import cut
-from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
-from searchbus_vectors import load_embedder, open_store
 
-from .fomc import questions
+from . import cranfield, fomc
+from .library import opened, store_text
 
 ROOT = Path(__file__).parents[2]
 DOCS_QUESTIONS = {
@@ -40,10 +36,7 @@ CRANFIELD_QUESTIONS = 100
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """R@5 of both, over all questions and by collection."""
-    embedder = await load_embedder()
-    store = await open_store(folder=workdir / "fomc")  # what the bench of that name filled
-    try:
-        library = await Library.open(store, embedder)
+    async with opened(workdir / "fomc") as (library, _, _):  # what that bench filled
         asked = await _fill(library, reference)
         single: dict[str, list[float]] = {}
         together: dict[str, list[float]] = {}
@@ -52,9 +45,6 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
             single.setdefault(collection, []).append(_found(collection, hits, gold))
             reply = await library.search_all((), question, limit=10, per_document=True)
             together.setdefault(collection, []).append(_found(collection, reply.hits[:5], gold))
-    finally:
-        await store.close()
-        await embedder.close()
     every = {name: [v for rows in table.values() for v in rows]
              for name, table in (("one", single), ("all", together))}  # fmt: skip
     return {
@@ -72,38 +62,19 @@ def _found(collection: str, hits: Any, gold: set[str]) -> float:
 
 
 async def _fill(library: Library, reference: Path) -> list[tuple[str, str, set[str]]]:
-    asked: list[tuple[str, str, set[str]]] = []
     if await library.count_documents("fomc") == 0:
-        for item in read_jsonl(reference / "data" / "fomc" / "docs.jsonl", "fomc"):
-            assert item.document is not None
-            await library.store("fomc", item.document, {})
-    asked += [
-        ("fomc", q["question"], {document_id("fomc", key) for key in q["documents"]})
-        for q in questions()
-    ]
-    folder = reference / "data" / "docs" / "cranfield"
+        await fomc.fill(library, reference)
     if await library.count_documents("cranfield") == 0:
-        for line in (folder / "corpus.jsonl").open():
-            raw = json.loads(line)
-            await _store(library, "cranfield", raw["_id"], raw["title"] or raw["_id"], raw["text"])
-    relevant: dict[str, set[str]] = {}
-    for line in (folder / "qrels.tsv").read_text().splitlines()[1:]:
-        query, document, _ = line.split("\t")
-        relevant.setdefault(query, set()).add(document)
-    for line in list((folder / "queries.jsonl").open())[:CRANFIELD_QUESTIONS]:
-        raw = json.loads(line)
-        if relevant.get(raw["_id"]):
-            asked.append(("cranfield", raw["text"], relevant[raw["_id"]]))
+        for key, (title, text) in cranfield.documents(reference).items():
+            await store_text(library, "cranfield", key, title, text)
     tracked = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
     for name in tracked:
-        await _store(library, "project", name, name, (ROOT / name).read_text())
-    return asked + [("project", question, {name}) for question, name in DOCS_QUESTIONS.items()]
-
-
-async def _store(library: Library, collection: str, key: str, title: str, text: str) -> None:
-    if text.strip():
-        chunks = tuple(cut(text, markdown=key.endswith(".md")))
-        document = NewDocument(document_id=key, title=title[:1000], text=text, chunks=chunks)
-        await library.store(collection, document, {})
+        if (text := (ROOT / name).read_text()).strip():
+            await store_text(library, "project", name, name, text)
+    return [
+        *(("fomc", question, gold) for question, gold in fomc.asked()),
+        *(("cranfield", *pair) for pair in cranfield.asked(reference)[:CRANFIELD_QUESTIONS]),
+        *(("project", question, {name}) for question, name in DOCS_QUESTIONS.items()),
+    ]

@@ -9,17 +9,26 @@ from typing import Any
 from .legs import compare
 
 
-async def run(reference: Path, workdir: Path) -> dict[str, Any]:
-    """Ingest 1,400 abstracts and ask the 225 questions."""
-    folder = reference / "data" / "docs" / "cranfield"
-    documents = [json.loads(line) for line in (folder / "corpus.jsonl").open()]
-    queries = [json.loads(line) for line in (folder / "queries.jsonl").open()]
+def documents(reference: Path) -> dict[str, tuple[str, str]]:
+    """Key → title, or the key where there is none, and text; 1,398 abstracts that are not empty."""
+    rows = map(json.loads, (_folder(reference) / "corpus.jsonl").open())
+    return {d["_id"]: (d["title"] or d["_id"], d["text"]) for d in rows if d["text"].strip()}
+
+
+def asked(reference: Path) -> list[tuple[str, set[str]]]:
+    """The 225 questions, each with the keys of the documents that answer it."""
     relevant: dict[str, set[str]] = {}
-    for line in (folder / "qrels.tsv").read_text().splitlines()[1:]:
+    for line in (_folder(reference) / "qrels.tsv").read_text().splitlines()[1:]:
         query, document, _ = line.split("\t")
         relevant.setdefault(query, set()).add(document)
-    return await compare(
-        workdir / "cranfield",
-        {d["_id"]: (d["title"], d["text"]) for d in documents if d["text"].strip()},
-        [(q["text"], relevant[q["_id"]]) for q in queries if q["_id"] in relevant],
-    )
+    rows = map(json.loads, (_folder(reference) / "queries.jsonl").open())
+    return [(q["text"], relevant[q["_id"]]) for q in rows if q["_id"] in relevant]
+
+
+def _folder(reference: Path) -> Path:
+    return reference / "data" / "docs" / "cranfield"
+
+
+async def run(reference: Path, workdir: Path) -> dict[str, Any]:
+    """Ingest the abstracts and ask the questions."""
+    return await compare(workdir / "cranfield", documents(reference), asked(reference))

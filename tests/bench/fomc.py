@@ -16,39 +16,46 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.ingest import document_id
+from searchbus_contracts.ingest import IngestResult, document_id
 from searchbus_ingest.sources.jsonl import read_jsonl
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.tools import COLLECTION, search_corpus
-from searchbus_vectors import load_embedder, open_store
 
+from .library import opened
 from .metrics import success
 
 
 def questions(name: str = "fomc_questions.jsonl") -> list[dict[str, Any]]:
-    """The questions of one file, each with the ids of the documents that answer it."""
+    """The lines of one file: question, source ids of the documents that answer it, perhaps a kind."""
     path = Path(__file__).with_name(name)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def asked(name: str = "fomc_questions.jsonl") -> list[tuple[str, set[str]]]:
+    """The questions of one file, each with the ids of the documents that answer it."""
+    return [
+        (q["question"], {document_id(COLLECTION, key) for key in q["documents"]})
+        for q in questions(name)
+    ]
+
+
+async def fill(library: Library, reference: Path) -> list[IngestResult]:
+    """Store the documents."""
+    found = []
+    for item in read_jsonl(reference / "data" / "fomc" / "docs.jsonl", COLLECTION):
+        assert item.document is not None, item
+        found.append(await library.store(COLLECTION, item.document))
+    return found
+
+
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """Ingest everything into an embedded store and ask."""
-    embedder = await load_embedder()
-    store = await open_store(folder=workdir / "fomc")
-    try:
-        library = await Library.open(store, embedder)
+    async with opened(workdir / "fomc") as (library, _, _):
         started_s = time.perf_counter()
-        chunks = documents = 0
-        for item in read_jsonl(reference / "data" / "fomc" / "docs.jsonl", COLLECTION):
-            assert item.document is not None, item
-            result = await library.store(COLLECTION, item.document, {})
-            chunks += result.chunks
-            documents += 1
+        stored = await fill(library, reference)
         seconds = time.perf_counter() - started_s
         measured = await ask(library)
-    finally:
-        await store.close()
-        await embedder.close()
+    documents, chunks = len(stored), sum(result.chunks for result in stored)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         **measured,
@@ -62,7 +69,7 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
 
 async def ask(library: Library) -> dict[str, Any]:
     """Recall at 1 and 5 over each set, over each half of the first, and over each kind."""
-    rows, missed = await _ask(library, questions())
+    rows, missed = await _ask(library, "fomc_questions.jsonl")
     return {
         "questions": len(rows),
         **_recalls(rows),
@@ -76,10 +83,9 @@ async def ask(library: Library) -> dict[str, Any]:
 
 
 async def _ask_by_kind(library: Library, name: str) -> dict[str, Any]:
-    asked = questions(name)
-    rows, missed = await _ask(library, asked)
+    rows, missed = await _ask(library, name)
     of_kind: dict[str, list[tuple[float, float]]] = {}
-    for row, question in zip(rows, asked, strict=True):
+    for row, question in zip(rows, questions(name), strict=True):
         of_kind.setdefault(question["kind"], []).append(row)
     return {
         "questions": len(rows),
@@ -89,19 +95,16 @@ async def _ask_by_kind(library: Library, name: str) -> dict[str, Any]:
     }
 
 
-async def _ask(
-    library: Library, asked: list[dict[str, Any]]
-) -> tuple[list[tuple[float, float]], list[str]]:
+async def _ask(library: Library, name: str) -> tuple[list[tuple[float, float]], list[str]]:
     rows: list[tuple[float, float]] = []
     missed = []
-    for number, question in enumerate(asked):
-        gold = {document_id(COLLECTION, key) for key in question["documents"]}
-        hits = (await search_corpus(library, question["question"], 40, None)).hits
+    for number, (question, gold) in enumerate(asked(name)):
+        hits = (await search_corpus(library, question, 40, None)).hits
         ranked = list(dict.fromkeys(hit.document_id for hit in hits))
         rows.append((success(ranked, gold, 1), success(ranked, gold, 5)))
         if not rows[-1][0]:
             names = list(dict.fromkeys(hit.title for hit in hits))[:3]
-            missed.append(f"{number}: {question['question']} -> {names}")
+            missed.append(f"{number}: {question} -> {names}")
     return rows, missed
 
 

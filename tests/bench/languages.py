@@ -19,11 +19,11 @@ from typing import Any
 
 from searchbus_contracts.ingest import document_id
 from searchbus_ingest.sources.item import make_document
-from searchbus_retrieval.documents.collections import Models
 from searchbus_retrieval.library import Library
 from searchbus_retrieval.ranking.explaining import near
-from searchbus_vectors import MODEL_NAME, load_embedder, open_store
+from searchbus_vectors import MODEL_NAME, load_embedder
 
+from .library import opened
 from .metrics import success
 
 COLLECTION = "texts"
@@ -39,9 +39,7 @@ async def run(model: str = MODEL_NAME) -> dict[str, Any]:
     """Recall at 1 and 5 by language, the share of answers that stay near, CPU ms of a query."""
     embedder = await load_embedder(model=model)
     with tempfile.TemporaryDirectory() as folder:
-        store = await open_store(folder=Path(folder))
-        try:
-            library = await Library.open(store, Models(embedder))
+        async with opened(Path(folder), embedder) as (library, _, _):
             for text in read("language_texts.jsonl"):
                 item = make_document(
                     text["id"], collection=COLLECTION, source_id=text["id"], title=text["title"],
@@ -50,9 +48,6 @@ async def run(model: str = MODEL_NAME) -> dict[str, Any]:
                 assert item.document is not None
                 await library.store(COLLECTION, item.document)
             return {"model": model, **await _ask(library)}
-        finally:
-            await store.close()
-            await embedder.close()
 
 
 async def _ask(library: Library) -> dict[str, Any]:

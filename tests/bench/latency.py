@@ -14,52 +14,35 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from mcp import Client
 
-from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.library import Library
 from searchbus_retrieval.tools import COLLECTION, search_corpus
-from searchbus_vectors import load_embedder, open_store
 
-from .fomc import questions
+from .fomc import fill, questions
+from .library import opened
 
 ROUNDS = 4
 
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """p50 and p95 of both, and their ratio."""
-    embedder = await load_embedder()
-    store = await open_store(folder=workdir / "fomc")
-    library = await Library.open(store, embedder)
-    if await library.count_documents(COLLECTION) == 0:
-        for item in read_jsonl(reference / "data" / "fomc" / "docs.jsonl", COLLECTION):
-            assert item.document is not None
-            await library.store(COLLECTION, item.document, {})
-    documents = await library.count_documents(COLLECTION)
-    await store.close()
+    async with opened(workdir / "fomc") as (library, _, _):
+        if await library.count_documents(COLLECTION) == 0:
+            await fill(library, reference)
+        documents = await library.count_documents(COLLECTION)
     # Two owners of one folder are not allowed: the service gets a copy.
     data = workdir / "data"
     shutil.copytree(workdir / "fomc", data / "qdrant", dirs_exist_ok=True)
-    store = await open_store(folder=workdir / "fomc")
-    library = await Library.open(store, embedder)
-    stack = subprocess.Popen(
-        [sys.executable, "-m", "searchbus_cli", "up", "--port", "0", "--data", data],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
     straight: list[float] = []
     edge: dict[str, list[float]] = {"auto": [], "legacy": []}
-    try:
-        state = data / "state.json"
-        while not state.exists():
-            if stack.poll() is not None:
-                raise RuntimeError("the stack did not start")
-            await asyncio.sleep(0.1)
-        url = json.loads(state.read_text())["url"] + "/mcp/fomc"
+    async with opened(workdir / "fomc") as (library, _, _), _stack(data) as url:
         for mode, times in edge.items():
-            async with Client(url, mode=mode) as client:
+            async with Client(f"{url}/mcp/fomc", mode=mode) as client:
                 for number in range(ROUNDS + 1):
                     for question in questions():
                         arguments = {"query": question["question"]}
@@ -68,11 +51,6 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
                         if number:  # the first round warms up
                             straight.append(a)
                             times.append(b)
-    finally:
-        stack.terminate()
-        stack.wait(150)
-        await store.close()
-        await embedder.close()
     base = statistics.median(straight)
     return {
         "documents": documents,
@@ -85,6 +63,23 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         "edge p50 / store p50": round(statistics.median(edge["auto"]) / base, 2),
         "edge p50 / store p50, older revisions": round(statistics.median(edge["legacy"]) / base, 2),
     }
+
+
+@asynccontextmanager
+async def _stack(data: Path) -> AsyncIterator[str]:
+    stack = subprocess.Popen(
+        [sys.executable, "-m", "searchbus_cli", "up", "--port", "0", "--data", data],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not (data / "state.json").exists():
+            if stack.poll() is not None:
+                raise RuntimeError("the stack did not start")
+            await asyncio.sleep(0.1)
+        yield json.loads((data / "state.json").read_text())["url"]
+    finally:
+        stack.terminate()
+        stack.wait(150)
 
 
 async def _timed(call: Any) -> float:

@@ -12,12 +12,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from searchbus_contracts.ingest import NewDocument
-from searchbus_ingest.sources.item import cut
 from searchbus_retrieval.documents.records import is_live
-from searchbus_retrieval.library import Library
-from searchbus_vectors import load_embedder, open_store
 
+from .library import opened, store_text
 from .metrics import ndcg, recall
 
 _COLLECTION = "documents"
@@ -37,16 +34,11 @@ async def compare(
         documents: key → title and text.
         asked: question, and the keys of the documents that answer it.
     """
-    embedder = await load_embedder()
-    store = await open_store(folder=folder)
-    try:
-        library = await Library.open(store, embedder)
+    async with opened(folder) as (library, store, embedder):
         started_s = time.perf_counter()
         passages = 0
         for key, (title, text) in documents.items():
-            chunks = tuple(cut(text, markdown=False))
-            document = NewDocument(document_id=key, title=title or key, text=text, chunks=chunks)
-            passages += (await library.store(_COLLECTION, document)).chunks
+            passages += (await store_text(library, _COLLECTION, key, title, text)).chunks
         seconds = time.perf_counter() - started_s
         scores: dict[str, list[float]] = {"served": [], "bm25": [], "dense": [], "recall": []}
         for question, gold in asked:
@@ -60,9 +52,6 @@ async def compare(
                 records = await store.get(_COLLECTION, [c.id for c in candidates])
                 keys = list(dict.fromkeys(r.payload["document_id"] for r in records))
                 scores[name].append(ndcg(keys, gold))
-    finally:
-        await store.close()
-        await embedder.close()
     means = {name: mean(values) for name, values in scores.items()}
     return {
         "documents": len(documents),

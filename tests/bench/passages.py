@@ -18,7 +18,9 @@ from typing import Any
 
 from searchbus_contracts.ingest import Chunk, NewDocument
 from searchbus_retrieval.library import Library
-from searchbus_vectors import load_embedder, open_store
+from searchbus_vectors import load_embedder
+
+from .library import opened
 
 STORE = Path(__file__).parents[2] / "build" / "passages"
 SIZES = {"small": 1_000, "large": 100_000}
@@ -40,25 +42,20 @@ QUESTIONS = (
 
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """p50 of a search in both collections, and their ratio."""
-    embedder = await load_embedder("hash")
-    store = await open_store(folder=STORE)
     model = await load_embedder()
-    try:
-        library = await Library.open(store, embedder)
+    async with opened(STORE, await load_embedder("hash")) as (library, _, _):
         for name, size in SIZES.items():
             await _fill(library, name, size, reference)
         found: dict[str, Any] = {
             "passages": {c.name: c.chunks for c in await library.list_collections()}
         }
         times = await _times(library)
-        model_s = []
-        for question in QUESTIONS * 3:
-            started_s = time.perf_counter()
-            await model.embed_query(question)
-            model_s.append(time.perf_counter() - started_s)
-    finally:
-        await store.close()
-        await model.close()
+    model_s = []
+    for question in QUESTIONS * 3:
+        started_s = time.perf_counter()
+        await model.embed_query(question)
+        model_s.append(time.perf_counter() - started_s)
+    await model.close()
     one_query_s = statistics.median(model_s)
     whole = {name: value + one_query_s for name, value in times.items()}
     return found | {

@@ -11,17 +11,17 @@ import shutil
 import statistics
 import time
 from contextlib import AsyncExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from searchbus_ingest.sources.jsonl import read_jsonl
-from searchbus_retrieval.library import Library
 from searchbus_testing import until
-from searchbus_vectors import load_embedder, open_store
 from tests.integration.collector import Collector
 
+from .library import opened
 from .stack import nats, service
 
 DOCUMENTS = 200
@@ -38,7 +38,7 @@ HEADERS = {
 async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     """p50 of both in ms, and the share that tracing adds: the median over the rounds."""
     folder = workdir / "tracing"
-    await _fill(reference / "data" / "docs" / "cranfield", folder / "documents")
+    await _fill(reference / "data" / "docs" / "cranfield" / "corpus.jsonl", folder / "documents")
     async with AsyncExitStack() as stack:
         collector = stack.enter_context(Collector())
         url = await stack.enter_async_context(nats(folder / "nats"))
@@ -65,18 +65,11 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
     }
 
 
-async def _fill(source: Path, folder: Path) -> None:
-    embedder = await load_embedder()
-    store = await open_store(folder=folder / "qdrant")
-    library = await Library.open(store, embedder)
-    paths = sorted(source.glob("*.jsonl"))
-    items = read_jsonl(next(p for p in paths if "doc" in p.name or "corpus" in p.name), "cranfield")
-    for number, item in enumerate(items):
-        if number == DOCUMENTS:
-            break
-        if item.document is not None:
-            await library.store("cranfield", item.document, {})
-    await store.close()
+async def _fill(corpus: Path, folder: Path) -> None:
+    async with opened(folder / "qdrant") as (library, _, _):
+        for item in islice(read_jsonl(corpus, "cranfield"), DOCUMENTS):
+            if item.document is not None:
+                await library.store("cranfield", item.document)
 
 
 async def _edge(stack: AsyncExitStack, folder: Path, url: str, name: str, **settings: str) -> str:
