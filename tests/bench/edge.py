@@ -102,27 +102,27 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         ratios: dict[str, list[float]] = {}
         rates: dict[str, list[float]] = {}
         for number in range(ROUNDS + 1):
-            raw_s, rate = await _cpu_s(parts.raw(), [parts.raw_pid])
+            raw_s, rate = await cost(parts.raw(), [parts.raw_pid])
             found = {"raw requests/s": rate}
             measured: dict[str, float] = {}
             for revision in REVISIONS:
                 worker_s = cpu_s([parts.worker_pid])
-                call_s, rate = await _cpu_s(calls[revision], parts.edge_pids)
+                call_s, rate = await cost(calls[revision], parts.edge_pids)
                 found[f"calls/s {revision}"] = rate
                 measured[f"tools/call {revision}"] = call_s / raw_s
                 worker_s = (cpu_s([parts.worker_pid]) - worker_s) / REQUESTS
                 measured[f"worker {revision}"] = worker_s / raw_s
-                list_s, _ = await _cpu_s(lists[revision], parts.edge_pids)
+                list_s, _ = await cost(lists[revision], parts.edge_pids)
                 measured[f"tools/list {revision}"] = list_s / raw_s
-            plain_s, found["calls/s /api/v1"] = await _cpu_s(parts.plain(), parts.edge_pids)
+            plain_s, found["calls/s /api/v1"] = await cost(parts.plain(), parts.edge_pids)
             measured["/api/v1"] = plain_s / raw_s
-            raw_paced_s, _ = await _cpu_s(parts.raw(), [parts.raw_pid], PACED)
+            raw_paced_s, _ = await cost(parts.raw(), [parts.raw_pid], PACED)
             bare = [parts.chain_pid, parts.raw_pid, parts.nats_pid]
-            chain_s, _ = await _cpu_s(parts.chain(), bare, PACED)
+            chain_s, _ = await cost(parts.chain(), bare, PACED)
             measured["50 calls/s, without searchbus"] = chain_s / raw_paced_s
             every = [*parts.edge_pids, parts.worker_pid, parts.nats_pid]
             for revision in REVISIONS:
-                paced_s, _ = await _cpu_s(calls[revision], every, PACED)
+                paced_s, _ = await cost(calls[revision], every, PACED)
                 measured[f"50 calls/s, all processes {revision}"] = paced_s / raw_paced_s
             found["raw CPU us"] = raw_s * 1e6
             if number:  # the first round warms up
@@ -158,7 +158,7 @@ async def _latency(parts: Parts, call: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _cpu_s(
+async def cost(
     spec: dict[str, Any], pids: Iterable[int], load: dict[str, Any] = HOT
 ) -> tuple[float, float]:
     """CPU seconds of processes per request, and requests a second."""

@@ -8,7 +8,6 @@ vectors of the tools are made of those of their words: the model would take minu
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import re
@@ -34,7 +33,7 @@ from searchbus_toolindex.settings import ToolindexSettings
 from searchbus_toolindex.vector_file import VectorFile, text_key
 from searchbus_vectors import Vector
 
-from .edge import IN_FLIGHT, REVISIONS, message
+from .edge import IN_FLIGHT, REVISIONS, cost, message
 from .load import cpu_s, send
 from .progress import progress
 from .stack import nats, port_of, raw_server, service
@@ -96,9 +95,9 @@ async def _measure(paths: Mapping[int, Route], raw_pid: int, raw_port: int) -> d
         for revision in REVISIONS:
             for size in (smallest, largest):
                 spec = paths[size].request(revision, question(dice))
-                raw = {**spec, "port": raw_port, "expected": "hello", **LOAD}
-                (raw_s,) = await _cpu_s(raw, raw_pid)
-                (edge_s,) = await _cpu_s({**spec, **LOAD}, paths[size].edge_pid)
+                raw = {**spec, "port": raw_port, "expected": "hello"}
+                raw_s, _ = await cost(raw, [raw_pid], LOAD)
+                edge_s, _ = await cost(spec, [paths[size].edge_pid], LOAD)
                 measured[f"{size:,} tools: edge CPU / raw {revision}"] = edge_s / raw_s
         p50_s: dict[int, list[float]] = {size: [] for size in paths}
         index_s = dict.fromkeys(paths, 0.0)
@@ -120,14 +119,6 @@ async def _measure(paths: Mapping[int, Route], raw_pid: int, raw_port: int) -> d
                 found.setdefault(name, []).append(value)
         progress(f"round {number} of {ROUNDS}")
     return {name: round(statistics.median(values), 2) for name, values in found.items()}
-
-
-async def _cpu_s(spec: dict[str, Any], *pids: int) -> list[float]:
-    """CPU seconds of each process per request."""
-    before_s = [cpu_s([pid]) for pid in pids]
-    found = await send(spec)
-    await asyncio.sleep(0.3)  # what threads export and write afterwards belongs to the requests
-    return [(cpu_s([p]) - b) / found["requests"] for p, b in zip(pids, before_s, strict=True)]
 
 
 async def _add_one(path: Route) -> dict[str, float]:

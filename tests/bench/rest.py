@@ -13,6 +13,7 @@ from typing import Any
 
 from searchbus_testing import Stack, descendants
 
+from .load import cpu_s
 from .progress import progress
 
 ROUNDS = 3
@@ -31,9 +32,9 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         await asyncio.sleep(SETTLE_S)
         shares, of_broker = [], []
         for _ in range(ROUNDS):
-            before = {pid: _cpu_s(pid) for pid in pids}
+            before = {pid: cpu_s([pid]) for pid in pids}
             await asyncio.sleep(MEASURED_S)
-            spent = {pid: _cpu_s(pid) - before[pid] for pid in pids}
+            spent = {pid: cpu_s([pid]) - before[pid] for pid in pids}
             shares.append(sum(spent.values()) / MEASURED_S)
             of_broker.append(spent[broker] / MEASURED_S)
             progress(f"{shares[-1]:.2%} of a core")
@@ -45,11 +46,6 @@ async def run(reference: Path, workdir: Path) -> dict[str, Any]:
         "share of a core, the broker": round(median(of_broker), 5),
         "PSS MiB": round(pss_mib),
     }
-
-
-def _cpu_s(pid: int) -> float:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def _pss_mib(pid: int) -> float:
