@@ -29,7 +29,7 @@ from searchbus_testing import until
 
 from .attach_parts import TOOLS_EACH
 from .edge import IN_FLIGHT, REVISIONS, TEXT, message
-from .load import cpu_s, send
+from .load import count_for, cpu_s, send
 from .progress import progress
 from .stack import START_TIMEOUT_S, nats, port_of, service
 from .toolindex import question
@@ -87,7 +87,9 @@ async def _hop(folder: Path, port: int) -> dict[str, Any]:
             THROUGH: _spec(own.port, "/mcp/bare"),
             COMMAND: _spec(own.port, "/mcp/command"),
         }
-        counts = {name: await _count(spec) for name, spec in specs.items()}
+        counts = {
+            n: await count_for({**s, "in_flight": IN_FLIGHT}, LOAD_S) for n, s in specs.items()
+        }
         rounds = []
         for number in range(ROUNDS):
             progress(f"attach: round {number + 1} of {ROUNDS}")
@@ -125,14 +127,6 @@ def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, float]:
         found[f"calls/s {name}"] = median(lambda r, n=name: r[n]["calls/s"])
         found[f"p50 ms, 1 in flight, {name}"] = median(lambda r, n=name: r[n]["p50 ms"])
     return found
-
-
-async def _count(spec: dict[str, Any]) -> int:
-    """Requests a connection that take about LOAD_S; warms up, too."""
-    rate = (await send({**spec, "in_flight": IN_FLIGHT, "count": 2}))["requests/s"]
-    if rate * LOAD_S / IN_FLIGHT > 10:
-        rate = (await send({**spec, "in_flight": IN_FLIGHT, "count": 10}))["requests/s"]
-    return max(2, round(rate * LOAD_S / IN_FLIGHT))
 
 
 async def _many(folder: Path, port: int) -> dict[str, Any]:

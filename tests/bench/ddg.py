@@ -7,7 +7,8 @@ import itertools
 import json
 import statistics
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,32 +90,29 @@ async def _paced_minute(folder: Path) -> dict[str, Any]:
             "paced minute: challenges": fake.challenges}  # fmt: skip
 
 
-def _fleet(folder: Path, workers: int, fake: FakeDuckDuckGo, *, interval_s: float) -> Any:
-    from contextlib import asynccontextmanager
-
-    @asynccontextmanager
-    async def running() -> Any:
-        async with AsyncExitStack() as exit_:
-            url = await exit_.enter_async_context(nats(folder))
-            upstream = await exit_.enter_async_context(serve(fake.app))
-            egresses = json.dumps([f"bind:127.0.0.{n}" for n in range(41, 41 + workers)])
-            for number in range(workers):
-                await exit_.enter_async_context(
-                    service(
-                        "ddg", url, ddg_egress=egresses, worker_index=str(number),
-                        ddg_html_url=f"{upstream}/html/", ddg_lite_url=f"{upstream}/lite/",
-                        ddg_interval_s=str(interval_s), ddg_min_interval_s=str(interval_s),
-                        max_in_flight="1000",
-                    )
-                )  # fmt: skip
-            bus = await connect(url, name="bench")
-            exit_.push_async_callback(bus.close)
-            async with asyncio.timeout(60):
-                while len(await bus.workers()) < workers:
-                    await asyncio.sleep(0.1)
-            yield bus
-
-    return running()
+@asynccontextmanager
+async def _fleet(
+    folder: Path, workers: int, fake: FakeDuckDuckGo, *, interval_s: float
+) -> AsyncIterator[Bus]:
+    async with AsyncExitStack() as exit_:
+        url = await exit_.enter_async_context(nats(folder))
+        upstream = await exit_.enter_async_context(serve(fake.app))
+        egresses = json.dumps([f"bind:127.0.0.{n}" for n in range(41, 41 + workers)])
+        for number in range(workers):
+            await exit_.enter_async_context(
+                service(
+                    "ddg", url, ddg_egress=egresses, worker_index=str(number),
+                    ddg_html_url=f"{upstream}/html/", ddg_lite_url=f"{upstream}/lite/",
+                    ddg_interval_s=str(interval_s), ddg_min_interval_s=str(interval_s),
+                    max_in_flight="1000",
+                )
+            )  # fmt: skip
+        bus = await connect(url, name="bench")
+        exit_.push_async_callback(bus.close)
+        async with asyncio.timeout(60):
+            while len(await bus.workers()) < workers:
+                await asyncio.sleep(0.1)
+        yield bus
 
 
 async def _search(bus: Bus, query: str) -> WebSearchReply:

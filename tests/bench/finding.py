@@ -24,7 +24,7 @@ import numpy as np
 import psutil
 
 from searchbus_bus import Bus, Worker, connect
-from searchbus_contracts import Catalog, ToolDescriptor, canonical, decode
+from searchbus_contracts import Catalog, canonical, decode
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_testing import until
 from searchbus_toolindex.embedding import load_tool_embedder
@@ -37,7 +37,7 @@ from .edge import IN_FLIGHT, REVISIONS, cost, message
 from .load import cpu_s, send
 from .progress import progress
 from .stack import nats, port_of, raw_server, service
-from .toolindex import NOUNS, PLACES, VERBS, question, reply, worker
+from .toolindex import NOUNS, PLACES, VERBS, newcomer, question, worker
 
 SIZES = (1_000, 10_000, 50_000)
 TOOLS_EACH = 250
@@ -123,16 +123,10 @@ async def _measure(paths: Mapping[int, Route], raw_pid: int, raw_port: int) -> d
 
 async def _add_one(path: Route) -> dict[str, float]:
     """One more worker with one tool: seconds until it is found, CPU of edge and index."""
-    added = Worker("newcomer")
-    descriptor = ToolDescriptor(
-        name="measure_tide", toolset="newcomer", description="Height of the tide.",
-        input_schema={"type": "object"},
-    )  # fmt: skip
-    added.add_tool(descriptor, reply)
     pids = (path.edge_pid, path.index_pid)
     before_s = [cpu_s([pid]) for pid in pids]
     started_s = time.perf_counter()
-    await path.bus.serve(added)
+    await path.bus.serve(newcomer())
     await until(lambda: _finds(path, "measure_tide"), timeout_s=120)
     took_s = time.perf_counter() - started_s
     edge_s, index_s = (cpu_s([p]) - b for p, b in zip(pids, before_s, strict=True))

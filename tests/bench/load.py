@@ -26,7 +26,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,15 @@ async def send(spec: dict[str, Any]) -> dict[str, float]:
         raise RuntimeError(f"the load failed: {spec}")
     found: dict[str, float] = json.loads(out)
     return found
+
+
+async def count_for(spec: Mapping[str, Any], load_s: float) -> int:
+    """Requests a connection that take about so long; warms up, too."""
+    rate = 0.0
+    for count in (3, 20):
+        if count == 3 or rate * load_s > 10 * spec["in_flight"]:
+            rate = (await send({**spec, "count": count}))["requests/s"]
+    return max(2, round(rate * load_s / spec["in_flight"]))
 
 
 def cpu_s(pids: Iterable[int]) -> float:

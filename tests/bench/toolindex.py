@@ -131,6 +131,17 @@ def worker(number: int, tools: int, dice: random.Random) -> Worker:
     return made
 
 
+def newcomer() -> Worker:
+    """A worker with one tool, `measure_tide`."""
+    made = Worker("newcomer")
+    descriptor = ToolDescriptor(
+        name="measure_tide", toolset="newcomer", description="Height of the tide.",
+        input_schema={"type": "object"},
+    )  # fmt: skip
+    made.add_tool(descriptor, reply)
+    return made
+
+
 def question(dice: random.Random) -> str:
     """What one may ask of such tools."""
     return (
@@ -170,16 +181,8 @@ async def _load(bus: Bus, query: Callable[[], str], *, pause_s: float) -> dict[s
 
 
 async def _add_one(bus: Bus, other: Bus, url: str) -> float:
-    worker = Worker("newcomer")
-    worker.add_tool(
-        ToolDescriptor(
-            name="measure_tide", toolset="newcomer", description="Height of the tide.",
-            input_schema={"type": "object"},
-        ),
-        reply,
-    )  # fmt: skip
     started_s = time.perf_counter()
-    serving = await other.serve(worker)
+    serving = await other.serve(newcomer())
     while not any(f.name == "measure_tide" for f in (await _ask(bus, "measure_tide")).found):
         await asyncio.sleep(0.01)
     took_s = time.perf_counter() - started_s

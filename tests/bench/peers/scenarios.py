@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from ..edge import IN_FLIGHT
-from ..load import cpu_s, send
+from ..load import count_for, cpu_s, send
 from .system import Running
 
 SETTLE_S = 0.2
@@ -64,12 +64,12 @@ async def calls(
     """
     pids = [*running.all_pids(), *behind]
     many, one = await running.spec(IN_FLIGHT), await running.spec(1)
-    count = await _count(many, load_s)
+    count = await count_for(many, load_s)
     before_s = cpu_s(pids)
     hot = await send({**many, "count": count})
     await asyncio.sleep(SETTLE_S)  # what threads write afterwards belongs to the calls
     hot_s = cpu_s(pids) - before_s
-    alone = await send({**one, "count": await _count(one, load_s / 2)})
+    alone = await send({**one, "count": await count_for(one, load_s / 2)})
     async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
         session = await running.begun(client)
         await asyncio.gather(*await _paced(running, client, session, SETTLE_S))
@@ -177,15 +177,6 @@ async def poisoned(running: Running) -> dict[str, Any]:
         "broken one listed": running.prefix + "poisoned" in names,
         "wrong argument refused": called.failure is None and wrong.failure is not None,
     }
-
-
-async def _count(spec: Mapping[str, Any], load_s: float) -> int:
-    """Calls a connection that take about so long. Warms up, too."""
-    rate = 0.0
-    for count in (3, 20):
-        if count == 3 or rate * load_s > 10 * spec["in_flight"]:
-            rate = (await send({**spec, "count": count}))["requests/s"]
-    return max(2, round(rate * load_s / spec["in_flight"]))
 
 
 async def _call(
