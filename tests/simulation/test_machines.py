@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from searchbus_bus.client.parts import Assembly, split
 from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault
-from searchbus_ddg.egress import LEASE_TTL_S, claim, egress_id, lease_of
+from searchbus_ddg.egress import LEASE_TTL_S, claim, egress_id
 from searchbus_edge.auth.signing import CursorError, Cursors
 from searchbus_edge.tools.limits import SharedLimiter
 from searchbus_upstream.breaker import Breaker
@@ -200,7 +200,7 @@ class LeaseMachine(Clocked):
         asked_s = self.loop.time()
         egress = self.run(claim(self.leases, self.EGRESSES, holder, index=worker, place="p"))
         if egress is not None:
-            lease = lease_of(self.leases, egress_id(egress, "p"), holder)
+            lease = Lease(self.leases, egress_id(egress, "p"), holder.encode())
             self.held[worker] = (egress, lease, asked_s)
 
     @rule(worker=st.integers(0, WORKERS - 1))

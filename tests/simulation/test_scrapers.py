@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault
 from searchbus_contracts.web import WebResult, WebSearchReply, WebSearchRequest
 from searchbus_ddg.duckduckgo import DuckDuckGo
-from searchbus_ddg.egress import LEASE_TTL_S, Cooldowns, Egress, egress_id, lease_of
+from searchbus_ddg.egress import LEASE_TTL_S, Cooldowns, Egress, egress_id
 from searchbus_ddg.fleet import ScraperFleet
 from searchbus_ddg.outcome import EngineError, Outcome, ResultPage
 from searchbus_ddg.search import ScrapedSearch
@@ -67,7 +68,7 @@ class Scrapers:
                 clock=self.world.now_s,
             )  # fmt: skip
             key = egress_id(f"e{number}")
-            await lease_of(leases, key, f"h{number}").write()
+            await Lease(leases, key, f"h{number}".encode()).write()
 
             async def probe(egress: Egress = egress, pages: Pages = pages) -> bool:
                 return await egress.probe(lambda s: pages.first_page("html", _PROBE, s), 15.0)

@@ -277,7 +277,7 @@ async def test_release_leaves_another_workers_lease(leases, refusals):
     serving = FakeServing()
     async with fleet:
         fleet.manage(serving)
-        await leases.put(egress_id("a"), b'{"holder":"successor"}')
+        await leases.put(egress_id("a"), b"successor")
         await until(lambda: serving.steps == ["out"])
     assert await leases.keys() == [egress_id("a")]
 

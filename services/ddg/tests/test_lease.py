@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
-from searchbus_ddg.egress import claim, egress_id, lease_of
+from searchbus_bus.store.lease import Lease
+from searchbus_ddg.egress import claim, egress_id
 
 EGRESSES = ("direct", "bind:10.0.0.1", "http://proxy:3128")
 
@@ -40,7 +41,7 @@ async def test_places_do_not_share_their_own_addresses(leases):
 async def test_a_claimed_lease_is_kept_and_released(leases):
     """By the worker that claimed it; then another one gets it."""
     await claim(leases, ("direct",), "a", index=0, place="node")
-    lease = lease_of(leases, egress_id("direct", "node"), "a")
+    lease = Lease(leases, egress_id("direct", "node"), b"a")
     for _ in range(3):
         assert await lease.write() is None
     assert await claim(leases, ("direct",), "b", index=0, place="node") is None

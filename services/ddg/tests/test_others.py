@@ -15,7 +15,7 @@ from searchbus_upstream import Breaker
 
 async def started(key: str, leases, refusals, breaker: Breaker | None = None) -> Others:
     others = Others(key, leases, refusals)
-    await leases.put(key, b'{"holder":"x"}')
+    await leases.put(key, b"x")
     await others.start(breaker or Breaker())
     return others
 

@@ -15,12 +15,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
-import msgspec
-
 from searchbus_bus import KeyValue
 from searchbus_bus.live import LiveParts
-from searchbus_bus.store.lease import Lease
-from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts import ErrorCode, Fault
 from searchbus_upstream import (
     Breaker,
     HttpClient,
@@ -307,10 +304,6 @@ def egress_id(egress: str, place: str = "") -> str:
 LEASE_TTL_S = 10.0
 
 
-class _Holder(msgspec.Struct):
-    holder: str
-
-
 async def claim(
     leases: KeyValue,
     egresses: Sequence[str],
@@ -325,7 +318,7 @@ async def claim(
     While the key-value store is unreachable the worker's number chooses: worker 0 gets the first.
 
     Args:
-        holder: identifies this worker in the lease.
+        holder: identifies this worker; its bytes are the value of the lease.
         index: the worker's number, where the search for a free egress starts.
         place: see `egress_id`.
         released: keys that were just deleted; the store may still list them.
@@ -335,14 +328,9 @@ async def claim(
         taken = set(await leases.keys()).difference(released)
         for egress in [*egresses[start:], *egresses[:start]]:
             key = egress_id(egress, place)
-            if key not in taken and await leases.create(key, encode(_Holder(holder))) is not None:
+            if key not in taken and await leases.create(key, holder.encode()) is not None:
                 return egress
     except Fault as fault:
         log.warning("%s The worker's number chooses its egress.", fault.failure.message)
         return egresses[index] if index < len(egresses) else None
     return None
-
-
-def lease_of(leases: KeyValue, key: str, holder: str) -> Lease:
-    """The lease of an address by its `egress_id`, which `claim` found free for the same holder."""
-    return Lease(leases, key, encode(_Holder(holder)))

@@ -20,10 +20,11 @@ from dataclasses import KW_ONLY, dataclass
 import msgspec
 
 from searchbus_bus import KeyValue, Serving, end_task, wait_for_event
+from searchbus_bus.store.lease import Lease
 from searchbus_contracts import Fault, decode, encode
 from searchbus_upstream import Breaker
 
-from .egress import Egress, lease_of
+from .egress import Egress
 
 log = logging.getLogger("searchbus.ddg")
 
@@ -244,7 +245,7 @@ class ScraperFleet:
     ) -> None:
         self.key = key
         self._egress = egress
-        self._lease = lease_of(leases, key, holder)
+        self._lease = Lease(leases, key, holder.encode())
         self._lost = False
         self._others = Others(
             key, leases, refusals, on_change=self._others_changed, clock=time.time
