@@ -242,19 +242,14 @@ def _reap_orphans(folder: Path) -> bool:
         with suppress(ChildProcessError):
             if os.waitpid(int(entry.name), os.WNOHANG)[0]:
                 continue
-            found = _folder_of(entry)
+            try:
+                found: Path | None = (entry / "cwd").readlink()
+            except OSError:
+                found = None  # it is ending
             if found == folder:
                 os.kill(int(entry.name), signal.SIGKILL)
             left = left or found in (folder, None)
     return left
-
-
-def _folder_of(entry: Path) -> Path | None:
-    """The folder in which a process runs, or None where it is ending."""
-    try:
-        return (entry / "cwd").readlink()
-    except OSError:
-        return None
 
 
 def _memory_of_group(wanted: int) -> int:

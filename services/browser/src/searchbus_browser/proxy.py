@@ -39,8 +39,6 @@ class PageProxy:
         self._left_bytes = max_bytes
         self._left_connections = max_connections
         self._tasks: set[asyncio.Task[None]] = set()
-        self.refused = 0
-        """Connections that the guard did not allow."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -84,7 +82,6 @@ class PageProxy:
         try:
             stream = await self._guard.connect_tcp(host, port, timeout=_CONNECT_TIMEOUT_S)
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            self.refused += 1
             log.info("a page connection to %s %d refused: %s", host, port, error)
             return await _reply(writer, _UNREACHABLE)
         try:
