@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from searchbus_pages import charset as charset_module
 from searchbus_pages.charset import charset_of, decode_text, looks_binary
+from searchbus_testing.waiting import work_ends
 
 SENTENCES = [
     ("shift_jis", "鯨の歌は海を渡る。クジラは歌う。"),
@@ -196,3 +197,11 @@ def test_bytes_that_are_no_text_look_binary(body):
 def test_text_does_not(text):
     """Not with colours of a terminal, nor with a few characters that are lost."""
     assert not looks_binary(text)
+
+
+@pytest.mark.parametrize("unit", ["<meta ", "<meta charset=", "<meta charset ", "charset= ", "="])
+@pytest.mark.parametrize("end", ["", "charset=" + " " * 20_000])
+def test_declaration_is_looked_for_once(unit, end, monkeypatch):
+    """However many elements may contain it, and blanks stand in it."""
+    monkeypatch.setattr(charset_module, "_HEAD_BYTES", 10**7)
+    work_ends(lambda text: decode_text(text.encode(), markup=True), unit, end=end)

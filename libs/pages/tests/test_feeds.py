@@ -50,7 +50,7 @@ def test_entry_about_entities_is_read():
     (entry,) = listing(text)
     assert "<!ENTITY b" in entry.text
     for before in ("<!-- -->", "<?xml-stylesheet href='a'?>", ""):
-        with pytest.raises(FeedError, match="entities"):
+        with pytest.raises(FeedError, match="declarations"):
             listing(before + BOMB)
 
 
@@ -89,7 +89,9 @@ def test_entry_without_id_and_link_is_known_by_its_text():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (BOMB, "declares entities"),
+        (BOMB, "declarations"),
+        (f"\x01{BOMB}", "declarations"),
+        (f'<!-- --><!DOCTYPE rss [<!ATTLIST x a CDATA "{"a" * 9}">]><rss><x/></rss>', "declarations"),
         (f"<feed><entry><content>{'<b>' * 9999}{'</b>' * 9999}</content></entry></feed>", "deep"),
         ("<html><body>Sign in</body></html>", "<html>: no feed and no sitemap"),
         ("<rss><channel><item>", "not well-formed"),

@@ -11,7 +11,7 @@ import pytest
 from searchbus_ingest.sources.files import read_files
 from searchbus_ingest.sources.item import Reason, SkipError
 from searchbus_ingest.sources.reading import Reader
-from searchbus_ingest.sources.walk import find_files, open_regular, read_regular
+from searchbus_ingest.sources.walk import find_files, is_included, open_regular, read_regular
 
 SUFFIXES = frozenset({".md"})
 
@@ -240,3 +240,22 @@ def test_folders_may_be_nested_deeply(tmp_path):
         file.unlink()
         for folder in reversed(folders):
             folder.rmdir()
+
+
+def test_patterns_cross_folders_as_shells_do():
+    """`*` stays within one; a pattern with several `**` is not tried for each way to share them."""
+    deep = "a/" * 5_000 + "x.txt"
+    assert is_included(deep, ["**/a/**/a/**/*.txt"])
+    assert not is_included(deep, ["**/a/**/a/**/a/**/*.md"])
+    for name, pattern, fits in [
+        ("a.md", "*.md", True),
+        ("b/a.md", "*.md", False),
+        ("a.md", "**/*.md", True),
+        ("b/c/a.md", "b/**/a.md", True),
+        ("b/a.md", "b/**/**/a.md", True),
+        ("b/a.md", "b/**", True),
+        ("b", "b/**", True),
+        ("b/a.md", "b", False),
+        ("b/a.md", "", False),
+    ]:
+        assert is_included(name, [pattern]) == fits, (name, pattern)

@@ -22,9 +22,10 @@ def looks_binary(text: str) -> bool:
 
 _HEAD_BYTES = 4096
 _DETECTED_BYTES = 200_000
+# A tag ends where the next one begins, and blanks are taken once: no byte is read for two tags.
 _DECLARED = re.compile(
-    rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)"
-    rb"|^\s*<\?xml[^>]+encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)",
+    rb"<meta[^<>]+charset\s*+=\s*+[\"']?+\s*+([A-Za-z0-9_.:-]+)"
+    rb"|^\s*<\?xml[^<>]+encoding\s*+=\s*+[\"']([A-Za-z0-9_.:-]+)",
     re.I,
 )
 _PARAMETER = re.compile(r";\s*charset\s*=[\s\"']*([^\s\"';]+)", re.I)

@@ -1,8 +1,8 @@
 """RSS (0.9x, 1.0, 2.0) and Atom feeds: their entries.
 
 Feeds are written by strangers, and many are not well-formed: references of HTML, stray `&` and
-control characters are repaired. Entities of a document type are refused: a few bytes of them expand
-to gigabytes."""
+control characters are repaired. A document type with declarations is refused: a few bytes of
+entities, or of an attribute's default, expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ WHOLE_TEXT_CHARS = 1500
 """A description of that length is the text itself: many RSS feeds have it there."""
 _LEGAL = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
 _ILLEGAL = re.compile(f"[^{_LEGAL}]")
-_PROLOG = re.compile(r"<\?xml[^<>]*\?>|<!DOCTYPE[^<>\[]*>", re.I)
+_BEFORE_ROOT = re.compile(r"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*>", re.I | re.S)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7});|#[xX]([0-9a-fA-F]{1,6});|([A-Za-z]\w{0,31});)?")
 _XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _TAG = re.compile(r"<[^<>]*>")
 _CHUNK_CHARS = 65536
 _LINE_CHARS = 4096
-"""Characters that are read of a title or an id; a document type stands in so many."""
+"""Characters that are read of a title or an id."""
 
 
 class FeedError(ValueError):
@@ -66,7 +66,7 @@ def read_feed(body: bytes, url: str, charset: str | None = None) -> list[FeedEnt
         charset: of the Content-Type header.
 
     Raises:
-        FeedError: it is something else, not XML, has entities of its own, or is too large.
+        FeedError: it is something else, not XML, has declarations of its own, or is too large.
     """
     found: list[FeedEntry] = []
     root = ""
@@ -84,11 +84,13 @@ def read_feed(body: bytes, url: str, charset: str | None = None) -> list[FeedEnt
 
 def _elements(text: str) -> Iterator[ElementTree.Element]:
     """The root at its beginning, then each element at its end."""
-    text = text.lstrip()
-    text = _PROLOG.sub("", text[:_LINE_CHARS]).lstrip() + text[_LINE_CHARS:]
-    if text.startswith(("<!", "<?")) and "<!ENTITY" in text:  # a document type may come
-        raise FeedError("it declares entities, which are not expanded")
-    text = _REFERENCE.sub(_repaired, _ILLEGAL.sub("", text))
+    text = _ILLEGAL.sub("", text)
+    at = 0
+    while found := _BEFORE_ROOT.match(text, at):
+        at = found.end()
+    if text[at : at + 9].upper() == "<!DOCTYPE":
+        raise FeedError("its document type has declarations, which are not read")
+    text = _REFERENCE.sub(_repaired, text[at:])
     # Without declarations there is nothing to expand, and expat has no limit to reach.
     parser: Any = ElementTree.XMLPullParser(("start", "end"))
     count = 0

@@ -203,9 +203,24 @@ def _unsupported(name: str, suffixes: frozenset[str], *, left_out: bool = False)
 
 
 def _matches(name: list[str], pattern: list[str]) -> bool:
-    """Match as shells do: `*` stays within a folder, `**` crosses folders."""
-    if not pattern:
-        return not name
-    if pattern[0] == "**":
-        return any(_matches(name[i:], pattern[1:]) for i in range(len(name) + 1))
-    return bool(name) and fnmatch(name[0], pattern[0]) and _matches(name[1:], pattern[1:])
+    """Match as shells do: `*` stays within a folder, `**` crosses folders.
+
+    Takes time in proportion to the parts of both, whatever number of `**` there is.
+    """
+    reached = {0}  # so many parts of the pattern may have been used
+    for part in name:
+        reached = {
+            i + (pattern[i] != "**")
+            for i in _past_stars(reached, pattern)
+            if i < len(pattern) and (pattern[i] == "**" or fnmatch(part, pattern[i]))
+        }
+    return len(pattern) in _past_stars(reached, pattern)
+
+
+def _past_stars(reached: set[int], pattern: list[str]) -> set[int]:
+    """Those that are reached, and those behind a `**` that stands for no folder."""
+    found = set(reached)
+    for i, part in enumerate(pattern):
+        if part == "**" and i in found:
+            found.add(i + 1)
+    return found

@@ -108,23 +108,8 @@ class RepositorySource:
         )  # fmt: skip
         if listing.count(b"\0") > MAX_FILES:
             raise SourceUnreadableError(f"it has more than {MAX_FILES:,} files; sync a part of it")
-        for row in filter(None, listing.split(b"\0")):
-            about, _, raw = row.partition(b"\t")
-            mode, _, blob, size = about.decode().split()
-            name = raw.decode("utf-8", "replace")
-            if not is_included(name, self._include):
-                continue
-            problem = _left_out(name, mode)
-            if problem:
-                asked = bool(self._include) and problem == _UNKNOWN_TYPE
-                found.skipped.append(
-                    Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=not asked)
-                )
-            elif int(size) > MAX_FILE_BYTES:
-                problem = f"larger than {MAX_FILE_BYTES // 2**20} MiB, the limit of a file"
-                found.skipped.append(Item(name, problem=problem, reason=Reason.TOO_LARGE))
-            else:
-                found.entries.append(SourceEntry(name, blob, name))
+        # As many names and patterns as the limits admit take seconds.
+        await asyncio.to_thread(_list_files, listing, self._include, found)
         return found
 
     async def _fetched(self) -> str:
@@ -228,6 +213,27 @@ class RepositorySource:
             "GIT_ALLOW_PROTOCOL": "file" if self._local else "https", "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "true", "GIT_NO_LAZY_FETCH": "1",
         }  # fmt: skip
+
+
+def _list_files(listing: bytes, include: tuple[str, ...], found: SourceListing) -> None:
+    """Add what `git ls-tree -z -l` lists: files that are read, and those that are not and why."""
+    for row in filter(None, listing.split(b"\0")):
+        about, _, raw = row.partition(b"\t")
+        mode, _, blob, size = about.decode().split()
+        name = raw.decode("utf-8", "replace")
+        if not is_included(name, include):
+            continue
+        problem = _left_out(name, mode)
+        if problem:
+            asked = bool(include) and problem == _UNKNOWN_TYPE
+            found.skipped.append(
+                Item(name, problem=problem, reason=Reason.UNSUPPORTED, left_out=not asked)
+            )
+        elif int(size) > MAX_FILE_BYTES:
+            problem = f"larger than {MAX_FILE_BYTES // 2**20} MiB, the limit of a file"
+            found.skipped.append(Item(name, problem=problem, reason=Reason.TOO_LARGE))
+        else:
+            found.entries.append(SourceEntry(name, blob, name))
 
 
 def _left_out(name: str, mode: str) -> str:
