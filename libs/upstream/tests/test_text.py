@@ -83,7 +83,7 @@ def test_targets_that_run_are_no_targets(target):
 @pytest.mark.parametrize(
     "text",
     ["[a](https://e.org/x:y?a=b&c=d)", "[a](/b)", "[a](#b)", "[a](mailto:a@e.org)", "[a](b.html)",
-     "[1]: https://e.org/", "x[1]: a"],
+     "[1]: https://e.org/", "x[1]: a", "[1]: Note: a", "[1]: Mailto:a@e.org"],
 )  # fmt: skip
 def test_other_targets_stay(text):
     """Web and mail addresses, and relative ones."""
@@ -91,8 +91,9 @@ def test_other_targets_stay(text):
 
 
 def test_definitions_of_targets_that_run_are_none():
-    """Their links stay text."""
-    assert inert("[a]: javascript:x\n[b]: data:x") == "[a] : javascript:x\n[b] : data:x"
+    """Their links stay text; so do those of programs that an address starts."""
+    for target in ("javascript:x", "data:x", "<ms-msdt:/id", "\n search-ms:q", "vscode://x", "X-Y:z"):
+        assert inert(f"[a]: {target}").replace("< ", "<") == f"[a] : {target}", target
 
 
 @pytest.mark.parametrize("unit", WORST)

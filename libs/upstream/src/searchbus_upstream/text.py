@@ -26,7 +26,7 @@ _IMAGE = re.compile(
 )
 _TARGET = re.compile(
     r"\](?=\(\s*+(?:<\s*+)?(?!(?:https?|mailto|ftp):)[^\s()\[\]/?#<>]*?[:&\\]"
-    r"|:\s*+(?:<\s*+)?(?:[^\s()\[\]/?#<>]*?[&\\]|(?:\w{0,10}script|data|file|blob)\s*:))",
+    r"|:\s*+(?:<\s*+)?(?:[^\s()\[\]/?#<>]*?[&\\]|(?!(?:https?|mailto|ftp):)[a-z][a-z0-9+.-]*+:(?=\S)))",
     re.I,
 )
 _LIVE = (
