@@ -223,9 +223,13 @@ def _verifies(key: Ed25519PublicKey, signature: str, text: bytes) -> bool:
 
 
 def _narrower(actor: Actor, received: Actor) -> bool:
-    """Whether this is the caller that was received, with no further role."""
+    """Whether this is the caller that was received, with no further role or endpoint."""
     roles = set(received.roles)
-    return actor.subject == received.subject and ("*" in roles or roles.issuperset(actor.roles))
+    return (
+        actor.subject == received.subject
+        and ("*" in roles or roles.issuperset(actor.roles))
+        and received.endpoint in (None, actor.endpoint)
+    )
 
 
 def _sign(key: Ed25519PrivateKey, end_ms: str, public: str, sent: Sent, header: str) -> str:
