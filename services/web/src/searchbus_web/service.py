@@ -80,7 +80,7 @@ async def start(process: Process[WebSettings]) -> None:
     backend = GuardedBackend(routes=settings.web_routes)
     robots_client = HttpClient("robots", backend=backend)
     process.resources.push_async_callback(robots_client.close)
-    robots = Robots(robots_client, pool)
+    robots = Robots(robots_client, pool, allows_host=backend.allows_host)
     fetcher = Fetcher(backend, robots=robots if settings.extract_robots else None)
     process.resources.push_async_callback(fetcher.close)
     tavily = next((p for p in providers if isinstance(p, Tavily)), None)

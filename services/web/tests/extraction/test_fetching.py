@@ -387,3 +387,14 @@ async def test_page_that_was_cut_off_is_no_whole_page():
     page = HttpReply(200, b"<p>The first half", HTML, truncated=True)
     fetcher, _ = fetcher_of({"http://a.org/": page})
     assert await status_of(fetcher, "http://a.org/") == "unreachable"
+
+
+async def test_robots_redirect_does_not_lead_into_the_allowlist(now_s):
+    """A stranger's site would choose what is asked of the operator's hosts."""
+    client = RobotsClient(HttpReply(302, b"", {"location": "http://wiki.example.com/delete?id=1"}))
+    robots = Robots(
+        client, InlineReader(), allows_host=lambda host: host == "wiki.example.com",
+        clock=lambda: now_s[0],
+    )  # fmt: skip
+    assert await robots.allows("https://a.org/x", 5)
+    assert client.sent == ["https://a.org/robots.txt"]

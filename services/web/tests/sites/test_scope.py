@@ -68,3 +68,13 @@ def test_host_of_the_operator_is_a_site():
     assert scope.admits("http://wiki:8080/page")
     with pytest.raises(Fault, match="url"):
         SiteScope("http://wiki:8080/", (), (), allows_host=lambda _: False)
+
+
+@pytest.mark.parametrize("start", ["www", "wiki"])
+def test_a_public_site_does_not_lead_into_the_allowlist(start):
+    """Its authors would choose what is asked of the operator's hosts."""
+    scope = SiteScope(
+        f"https://{start}.example.com/", (), (), allows_host=lambda host: host == "wiki.example.com"
+    )
+    assert scope.has("https://wiki.example.com/delete?id=1") is (start == "wiki")
+    assert scope.has("https://docs.example.com/")

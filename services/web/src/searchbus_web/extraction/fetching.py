@@ -101,6 +101,7 @@ class Robots:
     """Answers whether a page may be fetched.
 
     Args:
+        allows_host: whether the operator's allowlist, which the client has, names a host.
         clock: seconds, monotonic.
     """
 
@@ -109,10 +110,12 @@ class Robots:
         client: UpstreamClient,
         reader: ReaderPool,
         *,
+        allows_host: Callable[[str], bool] = lambda host: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._reader = reader
+        self._allows_host = allows_host
         self._known: TLRUCache[str, _Rules] = TLRUCache(
             _MAX_CACHED_BYTES,
             ttu=lambda _, rules, now_s: now_s + rules.fresh_s,
@@ -155,9 +158,10 @@ class Robots:
                     location = reply.headers.get("location")
                     if reply.status not in _REDIRECTS or not location:
                         break
-                    url = _redirect_target(url, location)
-                    if not is_public_url(url):
+                    target = _redirect_target(url, location)
+                    if not is_public_url(target) or leads_in(self._allows_host, url, target):
                         break
+                    url = target
         except FetchError:
             return _Rules(True, _ROBOTS_FRESH_S)
         except (TimeoutError, UpstreamTimeoutError):
@@ -174,6 +178,13 @@ class Robots:
         if reply.status != 200:
             return _Rules(True, _ROBOTS_FRESH_S)
         return _Rules(reply.body, _ROBOTS_FRESH_S)
+
+
+def leads_in(allows_host: Callable[[str], bool], url: str, target: str) -> bool:
+    """Whether a step from one address to another leads from the public web to a host that only the
+    operator's allowlist admits."""
+    hosts = (HttpRequest("GET", address).host for address in (target, url))
+    return allows_host(next(hosts)) and not allows_host(next(hosts))
 
 
 def _size_bytes(known: _Rules) -> int:
@@ -252,7 +263,7 @@ class Fetcher:
         """Raise FetchError where a page may not lead to an address, by a redirect or its scripts:
         strangers would choose what is read of the hosts of the allowlist."""
         self._require_allowed(target)
-        if self.is_operators(target) and not self.is_operators(url):
+        if leads_in(self._backend.allows_host, url, target):
             raise FetchError("blocked_by_policy", "It leads out of the public web.")
 
     def _require_allowed(self, url: str) -> None:

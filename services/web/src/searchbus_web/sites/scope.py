@@ -51,7 +51,8 @@ class SiteScope:
     Args:
         start: any address of it; its registrable domain is the site.
         include, exclude: globs of a path with its query (`/docs/*`), or of a whole address.
-        allows_host: whether a host that is not of the public web may be fetched all the same.
+        allows_host: whether the operator's allowlist names a host. Links and sitemaps lead to such
+            hosts only where `start` is on one: strangers would choose what is read of them.
 
     Raises:
         Fault: invalid_argument.
@@ -66,6 +67,9 @@ class SiteScope:
         allows_host: Callable[[str], bool],
     ) -> None:
         self._allows_host = allows_host
+        self.start = cleaned(start)
+        host = _host(self.start)
+        self._operators = bool(host) and allows_host(host)
         for name, globs in (("include", include), ("exclude", exclude)):
             for glob in globs:
                 if not glob.startswith(("/", "http://", "https://", "*")):
@@ -75,9 +79,7 @@ class SiteScope:
                         "path, or like https://docs.example.org/* for the whole address.",
                     )
         self._include, self._exclude = tuple(include), tuple(exclude)
-        self.start = cleaned(start)
         self.site = ""
-        host = _host(self.start)
         if host and self._is_fetched(self.start, host):
             self.site = _site_of(host)
         else:
@@ -108,7 +110,9 @@ class SiteScope:
         )
 
     def _is_fetched(self, url: str, host: str) -> bool:
-        return len(url) <= MAX_ADDRESS_CHARS and (self._allows_host(host) or is_public_url(url))
+        if len(url) > MAX_ADDRESS_CHARS:
+            return False
+        return self._operators if self._allows_host(host) else is_public_url(url)
 
 
 @lru_cache(4096)
