@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from searchbus_contracts.services import Service
+from searchbus_runtime.services import bus_users
+
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(path.parent for path in ROOT.glob("*/*/pyproject.toml"))
+SERVICES = [path for path in PROJECTS if path.parent.name == "services"]
 
 LAYERS = {
     "searchbus_contracts": set(),
@@ -155,3 +159,38 @@ def test_images_of_services_hold_nothing_that_only_a_client_needs(service: str):
     assert not locked & {"rich", "typer", "selectolax", "pypdfium2"}
     client = (ROOT / "requirements" / "cli.txt").read_text()
     assert not re.search(r"^(fastembed|onnxruntime|qdrant-client|mcp)==", client, re.M)
+
+
+@pytest.mark.parametrize("project", SERVICES, ids=lambda path: path.name)
+def test_buckets_are_declared(project):
+    """A service declares the buckets that its code opens, and no others: what may reach them is
+    tried by these names."""
+    opened: set[str] = set()
+    for path in project.glob("src/**/*.py"):
+        tree = ast.parse(path.read_text())
+        texts = {
+            target.id: value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target, value in _pairs(node.targets[0], node.value)
+            if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
+        }
+        opened |= {str(texts[name]) for name in texts if name in ("BUCKET", "_BUCKET")}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(ast.Attribute(attr="key_value"), [ast.Constant(str(name)), *_]):
+                    opened.add(name)
+                case ast.Call(ast.Attribute(attr="over"), [_, ast.Constant(str(name)), *_]):
+                    opened |= {f"{name}_answers", f"{name}_fetches"}
+    assert opened == set(_service(project).buckets)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
+def _service(project: Path) -> Service:
+    (found,) = (s for s in bus_users().values() if s.start.startswith(f"searchbus_{project.name}."))
+    return found

@@ -13,7 +13,7 @@ SERVICE = Service(
     # `searchbus attach list` runs beside the service where that is a container, with its key.
     calls=("attach.status",),
     attaches_toolsets=True,
-    buckets=("attach_sessions",),
+    buckets=("attach_sessions", "attach-rests", "attach-consent"),
     started_by=("SEARCHBUS_ATTACH_FILE", "attach.toml"),
     container=Container(
         memory="128Mi", memory_limit="1Gi", replicas=0, internet=True, volume="attach"

@@ -15,9 +15,9 @@ SERVICE = Service(
     buckets=(
         "web_pace",
         "web_answers",
-        "web_flights",
+        "web_fetches",
         "pages_answers",
-        "pages_flights",
+        "pages_fetches",
         "web_hosts",
         "web_crawls",
     ),
