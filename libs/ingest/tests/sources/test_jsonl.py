@@ -140,6 +140,16 @@ def test_deep_large_and_broken_json_is_skipped(tmp_path, monkeypatch):
         json_to_text([1, 2, 3])
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_of_too_many_values_is_not_parsed(tmp_path, monkeypatch, name):
+    """A list of millions of empty lists takes twenty times its size."""
+    monkeypatch.setattr(jsonl, "MAX_MARKS", 4)
+    (tmp_path / name).write_text("[[],[],[]]\n")
+    (item,) = read_path(tmp_path, "c")
+    assert item.reason is Reason.TOO_LARGE
+    assert "more than 4 brackets and commas" in item.problem
+
+
 def test_deep_json_costs_no_more_than_its_size():
     """A path is cut, so that it does not repeat itself in every line."""
     deep: object = "x"

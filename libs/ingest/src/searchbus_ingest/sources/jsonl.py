@@ -16,18 +16,27 @@ from .item import Item, Reason, SkipError, make_document, unread
 from .walk import open_regular
 
 MAX_VALUES = 1_000_000
+MAX_MARKS = 20_000_000
+"""Brackets and commas that are parsed at once: as values they take up to 1.5 GB."""
 _RECORD_KEYS = ({"id", "_id"}, {"text", "full_text", "content"})
 
 
 def parse_json(text: str) -> Any:
-    """The value of a whole file; raises SkipError: it is no JSON, or nested too deeply."""
+    """The value of a whole file; raises SkipError: it is no JSON, too large or too deep."""
     try:
-        return json.loads(text)
+        return _loads(text)
     except RecursionError:
         raise SkipError(Reason.TOO_COMPLEX, "its values are nested too deeply") from None
     except ValueError as error:
         problem = f"cannot be read: not valid JSON: {getattr(error, 'msg', 'a number is too long')}"
         raise SkipError(Reason.UNREADABLE, problem) from None
+
+
+def _loads(text: str) -> Any:
+    if sum(map(text.count, "[{,")) > MAX_MARKS:
+        problem = f"more than {MAX_MARKS:,} brackets and commas, the limit of JSON; split it"
+        raise SkipError(Reason.TOO_LARGE, problem)
+    return json.loads(text)
 
 
 def records_of(value: Any) -> list[dict[str, Any]] | None:
@@ -147,7 +156,9 @@ def _read_line(origin: str, line: str, charset: str, collection: str) -> Item:
     if _NOT_DECODED.search(line):
         return _bad(origin, f"not valid {charset.upper()}, the charset of the other lines")
     try:
-        row = json.loads(line)
+        row = _loads(line)
+    except SkipError as error:
+        return unread(origin, error)
     except (ValueError, RecursionError) as error:
         return _bad(origin, f"not valid JSON: {getattr(error, 'msg', 'nested too deeply')}")
     return read_record(origin, row, collection)
