@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec import convert
 
 from searchbus_contracts import Actor, Fault
 from searchbus_edge.plans import paths, running
-from searchbus_edge.plans.checking import Plan, PlanAnswer
+from searchbus_edge.plans.checking import Plan, PlanAnswer, weight
 from searchbus_edge.plans.running import Plans
 
 FIND = {"id": "found", "tool": "find", "arguments": {"text": "lamp", "count": 6}}
@@ -343,6 +344,55 @@ async def test_rows_that_a_plan_makes_count_as_results(bench):
     few = {"id": "w", "rows": "$.m.results", "fields": {"id": "@.id", "long": "@.long"}}
     found = value(await bench.run(many, few, pairs, output={"n": "$.x[9999]"}))
     assert found["output"] == {"n": {"a": "p99", "b": "p99"}}
+
+
+async def test_arguments_that_are_filled_for_each_row_are_work(bench, monkeypatch):
+    """A few kilobytes of a plan, or one result that each call gets, are many values for many rows."""
+    monkeypatch.setattr(running, "MAX_RESULT_BYTES", 2**30)
+    many = {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 195}}
+    big = {"id": "big", "tool": "echo", "arguments": {"value": [1] * 12_000}}
+    for given in ([{"$path": "@.id"}, *[1] * 12_000], {"$path": "$.big.value"}):
+        reply = await bench.run(
+            many, big,
+            {"id": "e", "tool": "echo", "rows": "$.m.results", "arguments": {"value": given}},
+            output={"n": "$.m.results[0].id"}, max_calls=200,
+        )  # fmt: skip
+        assert "e: The plan looks at too many values" in message(reply)
+        assert 30 < bench.shop.called.count(("echo", None)) < 100
+        bench.shop.called.clear()
+
+
+async def test_arguments_that_a_plan_makes_count_as_results(bench):
+    """Empty lists are two characters each in the plan, and sixty bytes in memory."""
+    rows = {"id": "e", "tool": "price", "rows": "$.m.results",
+            "arguments": {"id": [{"$path": "@.id"}, *[[]] * 2000]}}  # fmt: skip
+    reply = await bench.run(
+        {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 50}}, rows,
+        output={"n": "$.m.results[0].id"}, max_calls=60,
+    )  # fmt: skip
+    wrong, full = value(reply)["failures"]
+    assert "the tool's schema" in wrong["message"]
+    assert "more than 4194304 bytes" in full["message"]
+    assert 10 < full["rows"] < 40
+
+
+async def test_arguments_are_filled_for_calls_that_run_and_beside_the_loop(bench, monkeypatch):
+    """Sixteen of a plan; those of the other rows would only wait."""
+    made_by: list[threading.Thread] = []
+
+    def weighed(*given: Any) -> int:
+        made_by.append(threading.current_thread())
+        return weight(*given)
+
+    monkeypatch.setattr(running, "weight", weighed)
+    rows = {"id": "w", "tool": "wait", "rows": "$.m.results", "arguments": {"value": 1}}
+    find = {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 30}}
+    task = asyncio.create_task(bench.run(find, rows, output={"w": "$.w"}))
+    await _until(lambda: bench.shop.running == 16)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(made_by) == 17
+    assert threading.main_thread() not in made_by
 
 
 def test_copying_a_row_is_work_for_each_of_its_fields():

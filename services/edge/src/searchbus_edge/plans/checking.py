@@ -24,7 +24,7 @@ from ..catalog.view import ListedTool, View
 from ..composites.many import BULK
 from ..tools.arguments import check_arguments
 from ..tools.resolve import Resolver
-from .paths import MAX_CHARS, MAX_NODES, Path, bad, parse
+from .paths import MAX_CHARS, MAX_NODES, Path, Work, bad, parse
 
 MAX_STEPS = 50
 MAX_CALLS = 200
@@ -196,11 +196,14 @@ def check(plan: Plan, actor: Actor, view: View, resolver: Resolver) -> CheckedPl
     return CheckedPlan({name: steps[name] for name in _ordered(steps)}, output)
 
 
-def weight(value: Any, most: int) -> int:
-    """About the bytes of a value as JSON; beyond `most` nothing is counted."""
+def weight(value: Any, most: int, work: Work | None = None) -> int:
+    """About the bytes of a value as JSON; beyond `most` nothing is counted. `work` counts what is
+    looked at; it raises Fault."""
     total, left = 0, [value]
     while left and total <= most:
         one = left.pop()
+        if work is not None:
+            work.charge(1)
         if isinstance(one, str):
             total += len(one) + 2
         elif isinstance(one, dict):

@@ -44,7 +44,7 @@ from .paths import Path, Selection, Test, Work
 MAX_PARALLEL = 16
 MAX_ARGUMENT_BYTES = 256 * 1024
 MAX_RESULT_BYTES = 4 * 2**20
-"""The limit of one plan: results of tools as JSON, and the rows that its steps make of them."""
+"""The limit of one plan: results of tools as JSON, and the rows and arguments that it makes."""
 _ANSWER_S = 1.0
 """Kept of the caller's time for the answer."""
 Resolve = Callable[[str, dict[str, Any]], Target]
@@ -77,6 +77,7 @@ class Run:
         self._resolve = resolve
         self._holder = holder
         self._slots = asyncio.Semaphore(MAX_PARALLEL)
+        self._filling = asyncio.Lock()
         self._refused: dict[str, Fault] = {}
         self._row_results: dict[str, dict[int, Any]] = {}
         self._ended: set[str] = set()
@@ -193,13 +194,9 @@ class Run:
         """The result of one call; raises Fault."""
         name = checked.step.tool
         assert name is not None
-        arguments = self._filled(checked.step.arguments, checked.paths, row)
-        if weight(arguments, MAX_ARGUMENT_BYTES) > MAX_ARGUMENT_BYTES:
-            raise Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"The arguments have more than {MAX_ARGUMENT_BYTES} bytes. Use smaller parts.",
-            )
-        async with self._slots:
+        async with self._slots:  # so no more arguments exist than calls that run
+            async with self._filling:  # with all threads one plan would hold up everybody
+                arguments = await asyncio.to_thread(self._arguments, checked, row)
             if name in self._refused:  # asking on would only be refused again
                 raise self._refused[name]
             if self.made >= self._plan.max_calls:
@@ -232,6 +229,16 @@ class Run:
             raise fault
         return self._read(reply)
 
+    def _arguments(self, checked: CheckedStep, row: Any) -> Any:
+        """The arguments of one call; raises Fault where they are too large."""
+        arguments = self._filled(checked.step.arguments, checked.paths, row)
+        if weight(arguments, MAX_ARGUMENT_BYTES, self._work) > MAX_ARGUMENT_BYTES:
+            raise Fault(
+                ErrorCode.INVALID_ARGUMENT,
+                f"The arguments have more than {MAX_ARGUMENT_BYTES} bytes. Use smaller parts.",
+            )
+        return arguments
+
     def _read(self, reply: Reply) -> Any:
         """What paths see: the structured result, else the text, as JSON where it is some."""
         text = "" if reply.structured is not None else "\n".join(reply.texts)
@@ -248,8 +255,8 @@ class Run:
         if self._holder.size_bytes + size_bytes > MAX_RESULT_BYTES:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
-                f"Results and rows have more than {MAX_RESULT_BYTES} bytes. Ask the tools for "
-                "less, or limit the rows.",
+                f"Results, rows and arguments have more than {MAX_RESULT_BYTES} bytes. Ask the "
+                "tools for less, or limit the rows.",
             )
         if not self._holder.take(size_bytes):
             raise Fault(
@@ -260,17 +267,22 @@ class Run:
             )
 
     def _filled(self, value: Any, paths: Mapping[str, Path], row: Any) -> Any:
-        """Arguments with their references replaced; their depth is checked."""
+        """Arguments with their references replaced; their depth is checked. Each value is work, and
+        what is made is kept; raises Fault."""
+        self._work.charge(1)
+        made: Any
         if (text := reference(value)) is not None:
-            found = self.at(paths[text], row)
-            if not paths[text].is_single:  # the path made a list
-                self._keep(sys.getsizeof(found))
-            return found
-        if isinstance(value, dict):
-            return {key: self._filled(inner, paths, row) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [self._filled(inner, paths, row) for inner in value]
-        return value
+            made = self.at(paths[text], row)
+            if paths[text].is_single:  # any other path makes a list
+                return made
+        elif isinstance(value, dict):
+            made = {key: self._filled(inner, paths, row) for key, inner in value.items()}
+        elif isinstance(value, list):
+            made = [self._filled(inner, paths, row) for inner in value]
+        else:
+            return value
+        self._keep(sys.getsizeof(made))
+        return made
 
     def _too_many(self, count: int) -> Fault:
         return Fault(
