@@ -11,6 +11,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
+from searchbus_edge.auth import tokens
 from searchbus_edge.auth.identity import UnauthenticatedError
 from searchbus_edge.auth.tokens import Jwks, TokenVerifier, verify_signature
 from searchbus_testing import until
@@ -260,6 +261,71 @@ async def test_hanging_provider_delays_no_caller_whose_key_is_known(clock):
             assert await ids(jwks, "ec") == ["ec"]
             await asyncio.sleep(0)
     assert len(asked) == 2
+    await jwks.close()
+
+
+async def test_all_who_wait_share_one_fetch_and_its_end_begins_the_pause(clock):
+    """A provider that swallows packets: whoever waited would begin the next fetch."""
+    asked = []
+
+    async def provider(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        await asyncio.sleep(0)
+        clock.now_s += 20
+        raise httpx.ConnectTimeout("swallowed")
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(provider))
+    jwks = Jwks(ISSUER, f"{ISSUER}/jwks", client=client, clock=clock)
+    assert await asyncio.gather(*(ids(jwks, f"new-{n}") for n in range(10))) == [[]] * 10
+    assert await ids(jwks, "ec") == []
+    assert len(asked) == 1
+    clock.now_s += 10
+    assert await ids(jwks, "ec") == []
+    assert len(asked) == 2
+    await jwks.close()
+
+
+async def test_a_provider_that_never_answers_holds_nobody_and_is_asked_again(clock, monkeypatch):
+    """A caller waits for a part of the time of a fetch, which ends as well."""
+    monkeypatch.setattr(tokens, "_WAIT_S", 0.01)
+    asked = []
+
+    async def provider(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(30):  # it would wait for ever
+        for fetch_s in (3600.0, 0.01):
+            monkeypatch.setattr(tokens, "_FETCH_S", fetch_s)
+            client = httpx.AsyncClient(transport=httpx.MockTransport(provider))
+            jwks = Jwks(ISSUER, f"{ISSUER}/jwks", client=client, clock=clock)
+            for _ in range(3):
+                assert await ids(jwks, "ec") == []
+                clock.now_s += 10
+            if fetch_s > 1:
+                assert len(asked) == 1
+            while fetch_s < 1 and len(asked) < 4:
+                clock.now_s += 10
+                assert await ids(jwks, "ec") == []
+            await jwks.close()
+
+
+async def test_a_body_without_end_is_read_up_to_the_limit(clock):
+    """Not as a whole before its size is looked at."""
+    sent = []
+
+    async def parts():
+        while len(sent) < 100:
+            sent.append(1)
+            yield b"x" * 65_536
+
+    client = httpx.AsyncClient(
+        transport=httpx.MockTransport(lambda _: httpx.Response(200, content=parts()))
+    )
+    jwks = Jwks(ISSUER, f"{ISSUER}/jwks", client=client, clock=clock)
+    assert await ids(jwks, "ec") == []
+    assert len(sent) == 9
     await jwks.close()
 
 

@@ -3,9 +3,10 @@
 A token is accepted if it is signed with a key of the issuer and an asymmetric algorithm, issued by
 exactly this issuer for this resource, and valid now. Any other is refused as invalid_token.
 
-The issuer's keys are fetched at most once every ten seconds; the last key set stays valid for a day
-while the provider is unreachable. A caller waits for the provider only where no known key can have
-signed the token: keys older than ten minutes are fetched again in the background.
+The issuer's keys are fetched ten seconds after the last fetch ended at the soonest; the last key
+set stays valid for a day while the provider is unreachable. A caller waits for the provider, five
+seconds at most, only where no known key can have signed the token: keys older than ten minutes are
+fetched again in the background.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from joserfc.errors import ClaimError, JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
 from joserfc.jwt import JWTClaimsRegistry
 
+from searchbus_bus import end_task
 from searchbus_contracts import Actor
 
 from .identity import DEFAULT_PATHS, TENANT, Identity, UnauthenticatedError, roles_of
@@ -54,6 +56,10 @@ _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _FRESH_S = 600.0
 _STALE_S = 24 * 3600.0
 _MIN_INTERVAL_S = 10.0
+_FETCH_S = 10.0
+"""For the metadata and the keys together."""
+_WAIT_S = 5.0
+"""The most that one caller waits; the fetch goes on for the next."""
 _MAX_BYTES = 512 * 1024
 _MIN_RSA_BITS = 2048
 _PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
@@ -177,26 +183,24 @@ class Jwks:
         self._keys: list[tuple[dict[str, Any], PublicKey]] = []
         self._fetched_s = float("-inf")
         self._tried_s = float("-inf")
-        self._fetching = asyncio.Lock()
-        self._behind: asyncio.Task[None] | None = None
+        self._fetching: asyncio.Task[None] | None = None
 
     async def keys(self, kid: str | None, algorithm: str) -> list[PublicKey]:
         """The keys of this id and algorithm; waits for the provider where there is none."""
         found = self._fitting(kid, algorithm)
         age_s = self._clock() - self._fetched_s
+        if found and age_s <= _FRESH_S:
+            return found
+        fetching = self._refresh()
         if not found or age_s > _STALE_S:
-            await self._refresh()
+            await asyncio.wait({fetching}, timeout=_WAIT_S)
             is_valid = self._clock() - self._fetched_s <= _STALE_S
             return self._fitting(kid, algorithm) if is_valid else []
-        if age_s > _FRESH_S and (self._behind is None or self._behind.done()):
-            self._behind = asyncio.create_task(self._refresh())
         return found
 
     async def close(self) -> None:
         """End a fetch that runs, and close the connections."""
-        if self._behind is not None:
-            self._behind.cancel()
-            await asyncio.gather(self._behind, return_exceptions=True)
+        await end_task(self._fetching)
         await self._client.aclose()
 
     def _fitting(self, kid: str | None, algorithm: str) -> list[PublicKey]:
@@ -210,21 +214,26 @@ class Jwks:
             and raw.get("crv") in (None, _CURVES.get(algorithm, raw.get("crv")))
         ]
 
-    async def _refresh(self) -> None:
-        """Fetch the keys, at most once in ten seconds, since anybody can send unknown key ids."""
-        async with self._fetching:
-            now_s = self._clock()
-            if now_s - self._tried_s < _MIN_INTERVAL_S:
-                return
-            self._tried_s = now_s
-            try:
+    def _refresh(self) -> asyncio.Task[None]:
+        """The fetch that runs, or a new one; the last one for ten seconds after its end, since
+        anybody can send unknown key ids."""
+        task = self._fetching
+        if task is None or (task.done() and self._clock() - self._tried_s >= _MIN_INTERVAL_S):
+            task = self._fetching = asyncio.create_task(self._fetch())
+        return task
+
+    async def _fetch(self) -> None:
+        try:
+            async with asyncio.timeout(_FETCH_S):
                 raw = await self._get(self._url or await self._discover())
-                self._keys = list(_usable(raw))
-                self._fetched_s = now_s
-                log.info("%d signing keys of %s", len(self._keys), self._issuer)
-            except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                fault = type(error).__name__
-                log.warning("the signing keys of %s could not be fetched: %s", self._issuer, fault)
+            self._keys = list(_usable(raw))
+            self._fetched_s = self._clock()
+            log.info("%d signing keys of %s", len(self._keys), self._issuer)
+        except Exception as error:  # the provider may answer anything
+            fault = type(error).__name__
+            log.warning("the signing keys of %s could not be fetched: %s", self._issuer, fault)
+        finally:
+            self._tried_s = self._clock()
 
     async def _discover(self) -> str:
         base = self._issuer.rstrip("/")
@@ -238,11 +247,16 @@ class Jwks:
         raise ValueError("the issuer publishes no metadata")
 
     async def _get(self, url: str) -> Any:
-        response = await self._client.get(url, headers={"Accept": "application/json"})
-        response.raise_for_status()
-        if len(response.content) > _MAX_BYTES:
-            raise ValueError("the response is too large")
-        return json.loads(response.content)
+        body = bytearray()
+        async with self._client.stream(
+            "GET", url, headers={"Accept": "application/json"}
+        ) as response:
+            response.raise_for_status()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > _MAX_BYTES:
+                    raise ValueError("the response is too large")
+        return json.loads(body)
 
 
 def _usable(raw: Any) -> list[tuple[dict[str, Any], PublicKey]]:
