@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
 
 from searchbus_bus import Call, MemoryBroker, Toolset, Worker, prompt
 from searchbus_contracts import Actor, ResourceDescriptor
@@ -19,7 +21,8 @@ from searchbus_edge import skills as module
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
 from searchbus_edge.settings import EdgeSettings
-from searchbus_edge.skills import EXTENSION, SkillError, read_folder, read_frontmatter
+from searchbus_edge.skills import EXTENSION, SkillError, Skills, read_folder, read_frontmatter
+from searchbus_passages import terms
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
 
@@ -141,6 +144,23 @@ async def test_a_skill_is_found_by_its_description(url):
         assert (await ask(client, "skills/search", query="volcano"))["skills"] == []
         with pytest.raises(MCPError):
             await ask(client, "skills/search", query=" ")
+
+
+async def test_a_search_reads_the_beginning_of_each_description_once(monkeypatch):
+    """Servers write them: in each search their length would hold whoever searches."""
+    read: list[str] = []
+    monkeypatch.setattr(module, "terms", lambda text: read.append(text) or terms(text))
+    front = {"name": "refunds", "description": "Pay money back. " + "more " * 10_000}
+    resource = replace(OFFERED, skill=SkillDescriptor(frontmatter=front))
+    view: Any = SimpleNamespace(
+        toolset=None, version=(1, True, 1), prompts={}, resources={OFFERED.uri: resource}
+    )
+    skills = Skills()
+    for query in ("money", "pay"):
+        (found,) = await skills.search(Actor(subject="reader"), view, query)
+        assert found["uri"] == OFFERED.uri
+    assert [text for text in read if text.startswith("refunds")] == [read[1]]
+    assert len(read[1]) == 2000
 
 
 async def test_a_toolset_has_its_own_skills_only(url):

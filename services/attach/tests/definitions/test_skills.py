@@ -62,6 +62,7 @@ def test_a_dynamic_skill_has_no_files():
         entry(frontmatter={"name": "refunds"}),
         entry(frontmatter={"name": "refunds", "description": " "}),
         entry(frontmatter={"name": "refunds", "description": "Pay\u202e back."}),
+        entry(frontmatter={"name": "refunds", "description": "d", "notes": ["x" * 65_536]}),
         entry(resources=None),
         entry(resources=[]),
         entry(resources=[file(), file()]),

@@ -7,6 +7,7 @@ where they stay below that folder, so no path leads out of it. Prompts and worke
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -24,7 +25,6 @@ import msgspec
 import yaml
 
 from searchbus_contracts import Actor, PromptDescriptor, TextContent
-from searchbus_contracts.catalog import SkillDescriptor
 from searchbus_contracts.queries import check_query
 from searchbus_passages import bm25, terms
 
@@ -74,19 +74,21 @@ class Skill:
         return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": resources}
 
     def contents(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents | None:
-        """A file by its URI; None where the skill has no such file."""
+        """A file by its URI, as text where its bytes are UTF-8; None where there is none."""
         path = uri.removeprefix(f"{self.root}/")
         data = self.files.get(path) if path != uri else None
         if data is None:
             return None
-        return file_contents(uri, path, data)
+        kind = "text/markdown" if path.endswith(".md") else None
+        try:
+            return types.TextResourceContents(uri=uri, mime_type=kind, text=data.decode())
+        except UnicodeDecodeError:
+            kind, blob = "application/octet-stream", msgspec.to_builtins(data)  # base64
+            return types.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)
 
 
 def make_skill(root: str, files: Mapping[str, bytes]) -> Skill:
     """A skill of these files; raises SkillError."""
-    size_bytes = sum(map(len, files.values()))
-    if len(files) > MAX_FILES or size_bytes > MAX_BYTES:
-        raise SkillError(f"it has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MiB")
     frontmatter = read_frontmatter(files.get(SKILL_FILE, b""))
     name = root.rpartition("/")[2]
     if frontmatter["name"] != name:
@@ -107,28 +109,11 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
     if not isinstance(frontmatter, dict):
         raise SkillError("its frontmatter is not a mapping")
     name, description = frontmatter.get("name"), frontmatter.get("description")
-    if not isinstance(name, str) or not is_name(name):
+    if not isinstance(name, str) or len(name) > 64 or not _NAME.fullmatch(name):
         raise SkillError("its name must have 1 to 64 of a-z 0-9 and single hyphens between them")
     if not isinstance(description, str) or not description.strip():
         raise SkillError("its frontmatter has no description")
     return frontmatter
-
-
-def is_name(name: str) -> bool:
-    """Whether a name follows the rules of the Agent Skills specification."""
-    return len(name) <= 64 and _NAME.fullmatch(name) is not None
-
-
-def file_contents(
-    uri: str, path: str, data: bytes
-) -> types.TextResourceContents | types.BlobResourceContents:
-    """A file as resources/read shows it: text where its bytes are UTF-8."""
-    kind = "text/markdown" if path.endswith(".md") else None
-    try:
-        return types.TextResourceContents(uri=uri, mime_type=kind, text=data.decode())
-    except UnicodeDecodeError:
-        blob = msgspec.to_builtins(data)  # base64
-        return types.BlobResourceContents(uri=uri, mime_type="application/octet-stream", blob=blob)
 
 
 def of_prompt(name: str, prompt: PromptDescriptor) -> Skill | None:
@@ -154,12 +139,6 @@ def of_prompt(name: str, prompt: PromptDescriptor) -> Skill | None:
     text = "\n".join(lines) + "\n"
     files = {SKILL_FILE: text.encode()}
     return Skill(f"skill://prompts/{own}", files, frontmatter, prompt.required_roles)
-
-
-def of_resource(uri: str, skill: SkillDescriptor) -> dict[str, Any]:
-    """The entry of a skill that a worker offers with its SKILL.md."""
-    files: Any = [msgspec.to_builtins(file) for file in skill.files] or "dynamic"
-    return {"uri": uri, "frontmatter": skill.frontmatter, "resources": files}
 
 
 log = logging.getLogger("searchbus.edge")
@@ -225,15 +204,23 @@ def _read(root: Path, folder: Path, left_bytes: int) -> dict[str, bytes]:
 MAX_FOUND = 10
 _MAX_QUERY_CHARS = 2000
 _MAX_VIEWS = 64
+_SEARCHED_CHARS = 2000
 Entry = dict[str, Any]
 
 
-class Offered(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Offered:
     """A skill's entry, and who may see it; `skill` where its files are here."""
 
     entry: Entry
     required_roles: tuple[str, ...]
     skill: Skill | None = None
+
+    @cached_property
+    def words(self) -> list[str]:
+        """What it is found by: its name, and the beginning of its description."""
+        front = self.entry["frontmatter"]
+        return terms(f"{front.get('name')} {front.get('description')}"[:_SEARCHED_CHARS])
 
 
 class Skills:
@@ -254,12 +241,12 @@ class Skills:
             raise invalid_params("Unknown skill. Take a URI from skills/list.")
         return found.entry
 
-    def search(self, actor: Actor, view: View, query: str) -> list[Entry]:
+    async def search(self, actor: Actor, view: View, query: str) -> list[Entry]:
         """The best entries for the query's words, in order; raises Fault(invalid_query)."""
-        query = check_query(query, max_chars=_MAX_QUERY_CHARS)
+        wanted = set(terms(check_query(query, max_chars=_MAX_QUERY_CHARS)))
         seen = self._seen(actor, view)
-        texts = [_words(found.entry) for found in seen]
-        scores = bm25(set(terms(query)), texts)
+        # In a thread: servers may list thousands.
+        scores = await asyncio.to_thread(lambda: bm25(wanted, [found.words for found in seen]))
         order = sorted(range(len(seen)), key=lambda i: (-scores[i], i))
         return [seen[i].entry for i in order[:MAX_FOUND] if scores[i] > 0]
 
@@ -292,11 +279,8 @@ class Skills:
                 found.setdefault(skill.uri, Offered(skill.entry, prompt.required_roles, skill))
         for uri, resource in view.resources.items():
             if resource.skill is not None:
-                entry = of_resource(uri, resource.skill)
+                listed = list(map(msgspec.to_builtins, resource.skill.files)) or "dynamic"
+                front = resource.skill.frontmatter
+                entry = {"uri": uri, "frontmatter": front, "resources": listed}
                 found.setdefault(uri, Offered(entry, resource.required_roles))
         return found
-
-
-def _words(entry: Entry) -> list[str]:
-    frontmatter = entry["frontmatter"]
-    return terms(f"{frontmatter.get('name', '')} {frontmatter.get('description', '')}")

@@ -26,6 +26,8 @@ SKILLS = "io.modelcontextprotocol/skills"
 MAX_FILES = 512
 MAX_BYTES = 16 * 2**20
 """Limits of one skill, which each host must accept (SEP-2640, Limits)."""
+MAX_FRONTMATTER_BYTES = 64 * 1024
+"""As JSON; about as many as the edge takes of a folder's skill."""
 _MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 2_000
 _SUFFIX = "/SKILL.md"
@@ -81,6 +83,8 @@ def skill_resource(server: str, item: Any) -> ResourceDescriptor:
         raise ValueError("its name is not that of its folder")
     if not isinstance(description, str) or not description.strip():
         raise ValueError("it has no description")
+    if len(msgspec.json.encode(frontmatter)) > MAX_FRONTMATTER_BYTES:
+        raise ValueError(f"its frontmatter has more than {MAX_FRONTMATTER_BYTES // 1024} KiB")
     if sanitized(frontmatter) != frontmatter:  # a changed one would not be that of its SKILL.md
         raise ValueError("its frontmatter has characters that nobody sees")
     return ResourceDescriptor(

@@ -80,7 +80,7 @@ class Extensions:
             return {"skill": skills.get(actor_of(ctx), view(), params.uri), **cached}
 
         async def search(ctx: Context, params: QueryParams) -> dict[str, Any]:
-            return {"skills": skills.search(actor_of(ctx), view(), params.query), **cached}
+            return {"skills": await skills.search(actor_of(ctx), view(), params.query), **cached}
 
         server.extensions |= {VIEWS: {}, SKILLS: {}}
         server.add_request_handler("skills/list", types.PaginatedRequestParams, guarded(list_page))
