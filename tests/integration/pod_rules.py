@@ -16,7 +16,7 @@ MADE_ELSEWHERE = {
 """Secrets: of `searchbus nats-config --kubernetes`, and those that docs/deploy.md says to create."""
 AFTER_DRAIN_S = 7
 """Cancelled tasks and leaving the bus; see libs/runtime, libs/bus."""
-EDGE_STREAMS_S = 11
+EDGE_STREAMS_S = 12
 
 
 def account_faults(manifests: Manifests) -> Iterator[str]:

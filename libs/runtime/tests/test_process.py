@@ -197,6 +197,34 @@ async def test_a_step_that_fails_does_not_keep_the_store_open(caplog):
     assert caplog.text.count("could not be stopped") == 2
 
 
+async def test_open_requests_are_told_of_the_end_before_they_are_cut():
+    """Where there are some; the application has a moment to answer them."""
+    ended = []
+    for clients, limit_s in ((0, 600.0), (1, 0.0)):
+        process = Process("t", ServiceSettings(drain_timeout_s=limit_s), MemoryBroker().connect())
+        asked, told = asyncio.Event(), asyncio.Event()
+
+        async def app(scope, receive, send, asked=asked, told=told):
+            asked.set()
+            await told.wait()
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b"told"})
+
+        def tell(told=told, clients=clients):
+            ended.append(clients)
+            told.set()
+
+        process.at_limit(tell)
+        port = await process.run_server(app, lifespan="off", timeout_graceful_shutdown=600)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=600) as http:
+            asking = [asyncio.create_task(http.get("/")) for _ in range(clients)]
+            if asking:
+                await asked.wait()
+            await process.drain()
+            assert [answer.text for answer in await asyncio.gather(*asking)] == ["told"] * clients
+    assert ended == [1]
+
+
 async def test_what_needs_the_bus_at_the_end_has_it():
     """After the workers, and before the bus is closed."""
     process = Process("t", ServiceSettings(), MemoryBroker().connect())

@@ -253,6 +253,11 @@ class Bus:
         except ValueError:  # an id that no subject can have
             return None
 
+    def end_requests(self) -> None:
+        """Let all requests fail as `unavailable`, those that wait and later ones: their callers are
+        to hear so before the process stops."""
+        self._requester.inbox.stop()
+
     async def close(self) -> None:
         """Flush and close the connection; drain what is served first."""
         await self.fleet.close()

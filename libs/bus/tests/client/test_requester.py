@@ -138,6 +138,25 @@ async def test_after_a_lost_connection_any_other_request_fails(transport):
     assert not fault.failure.retryable
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_process_that_stops_ends_its_requests(transport, idempotent):
+    """Nobody else is asked, and the work is cancelled; a later request is not sent at all."""
+    asking = requester(transport)
+    task = asyncio.create_task(asking.send(replace(REQUEST, idempotent=idempotent)))
+    while not transport.published:
+        await asyncio.sleep(0)
+    asking.inbox.stop()
+    fault = await fault_of(task)
+    assert (fault.code, fault.failure.retryable) == ("unavailable", idempotent)
+    advice = "Try again." if idempotent else "It may have done the work. Look before you repeat it."
+    assert fault.failure.message.endswith(f"had the request. {advice}")
+    await asyncio.sleep(0)
+    assert len(transport.cancellations()) == 1
+    later = await fault_of(asking.send(replace(REQUEST, idempotent=idempotent)))
+    assert (later.code, later.failure.retryable) == ("unavailable", True)
+    assert len(transport.requests()) == 1
+
+
 async def test_while_workers_reconnect_unavailable_is_tried_again(transport, monkeypatch):
     """Within the budget: they come back a moment later than this process."""
     monkeypatch.setattr("searchbus_bus.client.requester._RECONNECTING_S", 600.0)

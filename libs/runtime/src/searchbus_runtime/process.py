@@ -55,6 +55,7 @@ class Process(Generic[S]):
         self._drains: list[Callable[[float], Awaitable[None]]] = []
         self._servers: list[HttpServer] = []
         self._before_drain: list[Callable[[], Awaitable[None]]] = []
+        self._at_limit: list[Callable[[], None]] = []
         self.health.add_readiness("bus", self._bus_is_usable)
         self.health.add_detail("bus_away_s", lambda: round(self.bus.away_s, 1))
         self.health.add_detail("refused", lambda: self.bus.fault)
@@ -78,6 +79,10 @@ class Process(Generic[S]):
         """Call back when the process starts to stop, before anything is drained."""
         self._before_drain.append(callback)
 
+    def at_limit(self, callback: Callable[[], None]) -> None:
+        """Call back when open HTTP requests have had `drain_timeout_s`, before they are cut."""
+        self._at_limit.append(callback)
+
     async def run_server(self, app: Any, **options: Any) -> int:
         """Serve an application, by HttpServer.start, until the end; its port. Raises OSError."""
         server = await HttpServer.start(app, **options)
@@ -91,8 +96,12 @@ class Process(Generic[S]):
         for callback in self._before_drain:
             await _step("a callback", callback())
         await asyncio.gather(*(_step("a worker", drain(limit_s)) for drain in self._drains))
+        loop = asyncio.get_running_loop()
+        timers = [loop.call_later(limit_s, callback) for callback in self._at_limit]
         for server in self._servers:
-            await _step("an HTTP server", server.stop(timeout_s=limit_s + 2))
+            await _step("an HTTP server", server.stop(timeout_s=limit_s + 3))
+        for timer in timers:
+            timer.cancel()
         await _step("the resources", self.resources.aclose())
         await _step("the bus", self.bus.close())
 

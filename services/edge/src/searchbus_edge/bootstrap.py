@@ -106,6 +106,13 @@ class Edge:
         if self.console is not None:
             self.console.close()
 
+    def end_calls(self) -> None:
+        """Leave tasks to another edge, and let all other calls end as `unavailable`: the server
+        would cut what runs for longer, without an answer."""
+        if (tasks := self.servers.extensions.tasks) is not None:
+            tasks.leave()
+        self.bus.end_requests()
+
 
 @asynccontextmanager
 async def open_edge(

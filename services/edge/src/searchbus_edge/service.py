@@ -40,6 +40,7 @@ async def start(process: Process[EdgeSettings]) -> None:
     process.health.add_detail("away", edge.away)
     process.before_drain(edge.end_streams)
     process.drain_too(edge.lending.drain)
+    process.at_limit(edge.end_calls)
     await process.run_server(
         build_app(edge, process.health),
         listener=listener,
@@ -48,7 +49,8 @@ async def start(process: Process[EdgeSettings]) -> None:
         ),
         trusted_proxies=settings.trusted_proxies,
         # httptools leaves trailing spaces in header values; http/head.py removes them.
-        timeout_graceful_shutdown=int(settings.drain_timeout_s) + 1,
+        # A second or two after `end_calls`, so that its answers are sent.
+        timeout_graceful_shutdown=int(settings.drain_timeout_s) + 2,
         server_header=False,
     )
     await process.serve(edge.connector)

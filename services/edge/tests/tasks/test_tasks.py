@@ -28,7 +28,7 @@ from searchbus_contracts import (
     ToolReply,
 )
 from searchbus_edge.app import build_app
-from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.bootstrap import Edge, open_edge
 from searchbus_edge.settings import EdgeSettings
 from searchbus_edge.tasks import running
 from searchbus_edge.tasks.store import EXTENSION, MAX_PER_CALLER
@@ -168,6 +168,7 @@ class Fleet:
     urls: list[str]
     work: Work
     broker: MemoryBroker
+    first: Edge
     stop_first: Callable[[], Awaitable[None]]
 
 
@@ -198,7 +199,7 @@ async def fleet(monkeypatch) -> AsyncIterator[Fleet]:
             stack.push_async_callback(own.aclose)
             urls.append(server.url)
             firsts.append(own.aclose)
-        yield Fleet(urls, work, broker, firsts[0])
+        yield Fleet(urls, work, broker, edges[0], firsts[0])
         work.go.set()
 
 
@@ -281,11 +282,15 @@ async def test_a_task_is_cancelled_at_another_edge(fleet):
         assert await status_of(first, task_id) == "cancelled"
 
 
-async def test_a_task_outlives_its_edge_where_the_call_may_be_repeated(fleet):
-    """Another edge runs a read-only call again; of any other it says that it failed."""
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_task_outlives_its_edge_where_the_call_may_be_repeated(fleet, late):
+    """Another edge runs a read-only call again; of any other it says that it failed. So also where
+    the edge ended all calls that still ran."""
     async with client_of(fleet.urls[0], Polling()) as client:
         read, written = await begin(client, "dig"), await begin(client, "build")
         await until(lambda: len(fleet.work.calls) == 2)
+    if late:
+        fleet.first.end_calls()
     await fleet.stop_first()
     async with client_of(fleet.urls[1], Polling()) as client:
         while len(fleet.work.calls) < 3:  # the last beat of the first edge may come late

@@ -24,7 +24,7 @@ from searchbus_contracts.subjects import INBOX, is_credit_subject, part_subject
 from ..tasks import Background, has_arrived
 from ..transport import Message, Transport, publish_or_log
 from .parts import part_size_bytes, split
-from .reply import FailedAttempt, OnSilence, Pending, read_reply
+from .reply import Cause, FailedAttempt, OnSilence, Pending, read_reply
 from .request import Deadline, OnEvent
 from .transit import Transit, TransitBudget, TransitFullError
 
@@ -66,7 +66,7 @@ class Inbox:
         self._pending: dict[str, Pending] = {}
         self._receivers: dict[str, Callable[[Message], None]] = {}
         self._background = Background()
-        self._opened = False
+        self._opened = self._stopped = False
         self._opening = asyncio.Lock()
         self._look: asyncio.TimerHandle | None = None
         transport.on_disconnect(self._connection_lost)
@@ -129,9 +129,12 @@ class Inbox:
             headers = headers | {PARTS: encode(parts).decode()}
             body = b""
         self._pending[token] = pending
+        if self._stopped:
+            pending.end(_stopping("refused"))
         try:
             async with asyncio.timeout(deadline.remaining_s):
-                await self._transport.publish(subject, body, reply=reply_to, headers=headers)
+                if not pending.ended:
+                    await self._transport.publish(subject, body, reply=reply_to, headers=headers)
                 return await pending.outcome
         except TimeoutError:
             pending.wait_again()
@@ -157,6 +160,12 @@ class Inbox:
                 large.end(keep_in=transit if complete else None)
                 if not complete and large.credit_subject:  # its sender holds it in memory
                     self._publish(large.credit_subject, b"0")
+
+    def stop(self) -> None:
+        """End every attempt, and later ones before they are sent, since the process stops."""
+        self._stopped = True
+        for pending in self._pending.values():
+            pending.end(_stopping("stopping"))
 
     @asynccontextmanager
     async def receive(
@@ -279,3 +288,7 @@ class Inbox:
         self._background.start(
             publish_or_log(self._transport, subject, data, "a message about a large body")
         )
+
+
+def _stopping(cause: Cause) -> FailedAttempt:
+    return FailedAttempt(Fault(ErrorCode.UNAVAILABLE, "The server stops. Try again."), cause)

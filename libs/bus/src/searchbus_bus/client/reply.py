@@ -21,8 +21,9 @@ from .transit import Reservation, TransitBudget
 log = logging.getLogger("searchbus.bus")
 
 Cause = Literal[
-    "refused", "no_responders", "timeout", "connection_lost", "worker_lost", "worker_hung"
-]
+    "refused", "no_responders", "timeout", "connection_lost", "worker_lost", "worker_hung",
+    "stopping",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ _ATTEMPTS_IF_LOST = 4
 _DID_NO_WORK = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED})
 """Codes after which another worker may take the request."""
 _LOST = frozenset({"connection_lost", "worker_lost"})
+_GIVEN_UP = frozenset({"worker_hung", "stopping"})
+"""Nobody else is asked."""
 _REFUSED_WITHIN_S = 3.0
 """A failure that comes later is one of the work, for instance of a service behind it."""
 _RECONNECTING_S = 2.0
@@ -199,7 +201,7 @@ class Requester:
             took_s = time.monotonic() - sent_s
             pause_s = self._pause_s(outcome, request, attempt, took_s)
             if pause_s is None or deadline.remaining_s < pause_s + _LEAST_USEFUL_S:
-                if outcome.cause in ("worker_lost", "worker_hung"):
+                if outcome.cause in {"worker_lost", *_GIVEN_UP}:
                     self._cancel(request.service, req_id)  # for the case that it goes on later
                 raise _final(outcome, request)
             avoid |= {instance or outcome.instance} - {""}
@@ -223,7 +225,7 @@ class Requester:
         """Seconds until the next attempt; None where the request must not be repeated."""
         if failed.cause in _LOST:
             return 0.0 if _may_repeat_lost(request, attempt) else None
-        is_final = failed.cause == "worker_hung" or isinstance(failed.fault, TransitFullError)
+        is_final = failed.cause in _GIVEN_UP or isinstance(failed.fault, TransitFullError)
         if request.instance_only or is_final:
             return None
         # A worker may be away after it began: it says then that the work must not be repeated.
@@ -302,11 +304,13 @@ def _may_repeat_lost(request: Request[Any], attempt: int) -> bool:
 
 def _final(failed: FailedAttempt, request: Request[Any]) -> Fault:
     """The failure of a request that is not sent again."""
-    if failed.cause not in {*_LOST, "worker_hung"}:
+    if failed.cause not in _LOST | _GIVEN_UP:
         return failed.fault
     failure = failed.fault.failure
     message = failure.message
-    if failed.cause == "connection_lost" and not request.idempotent:
+    if failed.cause == "stopping":
+        message = f"The server stopped while the {request.service} service had the request."
+    elif failed.cause == "connection_lost" and not request.idempotent:
         message = (
             f"The connection to the message bus was lost while the {request.service} service had "
             "the request."

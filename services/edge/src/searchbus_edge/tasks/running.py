@@ -251,6 +251,11 @@ class Tasks:
         if changed is not None and changed[0].status == "working":
             self._run_again(actor, *changed)
 
+    def leave(self) -> None:
+        """Leave all tasks to another edge; `close` waits until they are left."""
+        for _, following in self._runs.values():
+            following.cancel()
+
     async def close(self) -> None:
         """Wait a little for running tasks; leave the others to another edge."""
         following = [task for _, task in self._runs.values()]
