@@ -24,7 +24,7 @@ from .catalog.prompts import Prompts
 from .catalog.registry import Registry
 from .catalog.render import Pages
 from .catalog.resources import Resources
-from .composites.connector import Connector, build_worker
+from .composites.connector import Connector
 from .composites.documents import Documents
 from .composites.many import Many
 from .composites.passages import Similarity
@@ -237,7 +237,9 @@ class _Tools:
         budgets: Budgets | None,
     ) -> None:
         self.bus, self.settings, self.key, self.clock = bus, settings, key, clock
-        self.worker = build_worker()
+        self.worker = Worker(
+            "connector", max_in_flight=256, description="One question to documents and the web."
+        )
         self.changes = ListChanges()
         self.directory = Directory(
             bus,

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from msgspec import to_builtins
 
-from searchbus_bus import declared_tools
+from searchbus_bus import Worker, declared_tools
 from searchbus_contracts import Actor, ErrorCode, Failure, Fault, encode
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
-from searchbus_edge.composites.connector import Connector, Search, VerifyQuote, build_worker
+from searchbus_edge.composites.connector import Connector, Search, VerifyQuote
 from searchbus_edge.composites.gathering import FAILURES
 from searchbus_edge.composites.sources import (
     Anchor,
@@ -94,7 +94,9 @@ def test_four_tools_are_declared():
     }  # fmt: skip
     assert all(tool.annotations.read_only_hint for tool in tools.values())
     assert all(tool.renderer == "json" for tool in tools.values())
-    assert build_worker(Connector(())).catalog.toolsets == ("connector",)
+    worker = Worker("connector")
+    worker.add(Connector(()))
+    assert worker.catalog.toolsets == ("connector",)
 
 
 async def test_search_asks_every_source_with_a_weight(call):
@@ -108,24 +110,23 @@ async def test_search_asks_every_source_with_a_weight(call):
     assert (a.queries, off.queries) == (["two words"], [])
 
 
-async def test_failed_source_is_named_beside_the_results(call):
-    """In the answer, which the model reads, and in _meta; without failures the field is absent."""
+async def test_failed_source_is_named_in_the_metadata(call):
+    """The contract of search has one key, whatever failed."""
     connector = Connector([(Source("a"), 1), (Source("b", fault=REFUSED), 1)])
     found = await connector.search(call, Search("q"))
     value = to_builtins(found.value)
+    assert list(value) == ["results"]
     assert len(value["results"]) == 3
-    assert value["failures"] == [
-        {"source": "b", "code": "upstream_blocked", "message": "Refused.", "retryable": True,
-         "retry_after_ms": 9}
-    ]  # fmt: skip
-    assert value["coverage"] == found.meta[COVERAGE]
-    assert [(c["source"], c["state"]) for c in value["coverage"]] == [
+    assert found.meta[FAILURES] == {
+        "b": {"code": "upstream_blocked", "message": "Refused.", "retryable": True,
+              "retry_after_ms": 9}
+    }  # fmt: skip
+    assert [(c["source"], c["state"]) for c in found.meta[COVERAGE]] == [
         ("a", "answered"),
         ("b", "blocked"),
     ]
-    assert found.meta[FAILURES]["b"]["code"] == "upstream_blocked"
     alone = await Connector([(Source("a"), 1)]).search(call, Search("q"))
-    assert list(to_builtins(alone.value)) == ["results"]
+    assert FAILURES not in alone.meta
 
 
 async def test_absent_sources_and_failed_parts_are_named_too(call):
@@ -134,7 +135,7 @@ async def test_absent_sources_and_failed_parts_are_named_too(call):
     a.failures = {"a/hr": Failure(code="unavailable", message="Gone.")}
     sources = [(a, 1), (Source("b", absent="forbidden"), 1), (Source("c", absent="unavailable"), 1)]
     found = await Connector(sources).search(call, Search("q"))
-    named = {failure.source: failure.code for failure in found.value.failures}
+    named = {source: failure["code"] for source, failure in found.meta[FAILURES].items()}
     assert named == {"a/hr": "unavailable", "b": "forbidden", "c": "unavailable"}
     brief = await Connector(sources).research_brief(call, Brief("q"))
     assert {failure.source for failure in brief.value.failures} >= set(named)
@@ -177,7 +178,7 @@ async def test_nothing_found_and_a_source_failed_is_an_error(call, method):
         await ask(Source("c", absent="forbidden"))
     assert caught.value.code == "forbidden"
     found = await ask(empty, Source("c", absent="forbidden"))
-    assert [failure.source for failure in found.value.failures] == ["c"]
+    assert list(found.meta[FAILURES]) == ["c"]
     found = await ask(empty)
     assert [(entry["source"], entry["state"]) for entry in found.meta[COVERAGE]] == [("a", "empty")]
     assert FAILURES not in found.meta

@@ -20,6 +20,7 @@ from searchbus_contracts import (
 )
 from searchbus_edge.app import build_app
 from searchbus_edge.bootstrap import open_edge
+from searchbus_edge.composites.gathering import FAILURES
 from searchbus_edge.mcp.client import VIEWS
 from searchbus_edge.mcp.extensions import MIME_TYPE
 from searchbus_edge.settings import EdgeSettings
@@ -106,6 +107,7 @@ async def test_the_view_loads_nothing_and_writes_no_markup(url):
         "eval(",
     ):
         assert forbidden not in view.text
+    assert f'_meta?.["{FAILURES}"]' in view.text  # the results have no other key
     assert "csp" not in view.meta["ui"]
 
 

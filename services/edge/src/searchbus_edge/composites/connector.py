@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from searchbus_bus import Call, Toolset, WithMeta, Worker, tool
+from searchbus_bus import Call, Toolset, WithMeta, tool
 from searchbus_contracts import Failure, encode
 from searchbus_contracts.codec import doc
 from searchbus_contracts.coverage import SourceCoverage, shown
@@ -23,16 +23,7 @@ from searchbus_passages import DEFAULT_TOKENS, MAX_CHARS_PER_TOKEN, MAX_QUOTE_CH
 
 from ..catalog.render import RESULTS_VIEW, VIEW_KEY
 from .briefing import Brief, BriefAnswer, fit_brief, focused, offset_of, source_of
-from .gathering import (
-    Ask,
-    Coverage,
-    Failures,
-    described,
-    find,
-    raise_if_failed,
-    request_all,
-    with_meta,
-)
+from .gathering import Ask, described, find, raise_if_failed, request_all, with_meta
 from .passages import Similarity, distinct, from_page
 from .sources import (
     MAX_QUERY_CHARS,
@@ -69,12 +60,10 @@ class SearchResult(Struct):
     untrusted: Annotated[bool, doc("Whether others wrote the title.")] = True
 
 
-class ConnectorResults(Struct, omit_defaults=True):
-    """The answer of search."""
+class ConnectorResults(Struct):
+    """The answer of search, whose contract has this one key; what is missing stands in `_meta`."""
 
     results: list[SearchResult]
-    failures: Failures = []
-    coverage: Coverage = []
 
 
 class VerifyQuote(Struct, forbid_unknown_fields=True):
@@ -118,14 +107,14 @@ class Connector(Toolset, name="connector"):
     )
     async def search(self, call: Call, arguments: Search) -> WithMeta[ConnectorResults]:
         """Search the document collections and the web at once. Returns ids for fetch, titles and
-        URLs for citation; sources that failed are named beside them.
+        URLs for citation.
         """
         query = check_query(arguments.query, max_chars=MAX_QUERY_CHARS)
         hits, failures, coverage = await self._find(call, query, call.remaining_s, passages=1)
         results = [SearchResult(h.id, h.title, h.url, h.source) for h in hits[:MAX_RESULTS]]
 
         def first(kept: int) -> ConnectorResults:
-            return ConnectorResults(results[:kept], described(failures), shown(coverage))
+            return ConnectorResults(results[:kept])
 
         # Some are left out only where addresses have thousands of characters.
         kept = await asyncio.to_thread(
@@ -267,14 +256,3 @@ class Connector(Toolset, name="connector"):
         if not found.hits:
             raise_if_failed(found.coverage)
         return found.hits, found.failures, list(found.coverage)
-
-
-def build_worker(*parts: object, max_in_flight: int = 256) -> Worker:
-    """The edge's own worker on the bus, with toolsets that it offers."""
-    worker = Worker(
-        "connector",
-        max_in_flight=max_in_flight,
-        description="One question to documents and the web.",
-    )
-    worker.add(*parts)
-    return worker

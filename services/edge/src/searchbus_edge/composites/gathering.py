@@ -23,7 +23,7 @@ log = logging.getLogger("searchbus.edge")
 
 R = TypeVar("R")
 FAILURES = "dev.searchbus/failures"
-"""The key in `_meta` of failed sources, by name or URL; the field `failures` says the same."""
+"""The key in `_meta` of failed sources, by name or URL."""
 SHARE = 0.85
 """The sources' share of the caller's time; the rest is for building the result."""
 Ask = Callable[[float], Awaitable[Any]]
