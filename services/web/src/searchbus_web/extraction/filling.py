@@ -19,6 +19,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -127,12 +128,12 @@ class _Filler:
             data = [] if "array" in _types(schema) else {}
         filled = Filled(data, self._sources, self._missing)
         try:
-            validator = jsonschema_rs.validator_for(self._root, validate_formats=True)
+            errors = islice(_validator(self._root).iter_errors(data), _MAX_PROBLEMS)
             filled.problems = [
                 f"{'/'.join(['', *map(str, error.instance_path)]) or '/'}: {error.message}"[:300]
-                for error, _ in zip(validator.iter_errors(data), range(_MAX_PROBLEMS), strict=False)
+                for error in errors
             ]
-        except (ValueError, jsonschema_rs.ValidationError) as error:
+        except ValueError as error:
             filled.problems = [f"The schema cannot be used: {error}"[:300]]
         filled.valid = not filled.problems
         return filled
@@ -330,9 +331,14 @@ def _holds(schema: dict[str, Any], value: Any) -> bool:
     if not limits:
         return True
     try:
-        return bool(jsonschema_rs.validator_for(limits, validate_formats=True).is_valid(value))
-    except (ValueError, jsonschema_rs.ValidationError):
+        return _validator(limits).is_valid(value)
+    except ValueError:
         return True  # the check of the whole says what is wrong with the schema
+
+
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    """It fetches nothing, whatever `$schema` a part names; raises ValueError."""
+    return jsonschema_rs.Draft202012Validator(schema, offline=True, validate_formats=True)
 
 
 def _candidates(name: str, places: Sequence[_Place]) -> Iterator[tuple[str, Any]]:
