@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,7 @@ from searchbus_contracts.ingest import (
 )
 from searchbus_contracts.retrieval import DocumentSummary, ListReply, ListRequest
 from searchbus_testing import serve
+from searchbus_web.sites.scope import SiteScope
 from searchbus_web.tools import ROLE
 
 SITE = "http://www.example.org"
@@ -82,6 +83,25 @@ class FakeSite:
             response = Response(page, media_type="text/xml" if path.endswith("xml") else kind)
         self.statuses[response.status_code] += 1
         return response
+
+
+async def most_in_a_turn(work: Coroutine[Any, Any, Any], patch: pytest.MonkeyPatch) -> int:
+    """The most addresses that are compared with globs in one turn of the loop while work is done."""
+    compared = before = most = 0
+    admits = SiteScope.admits
+
+    def counting(scope: SiteScope, url: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return admits(scope, url)
+
+    patch.setattr(SiteScope, "admits", counting)
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await asyncio.sleep(0)
+        most, before = max(most, compared - before), compared
+    await task
+    return most
 
 
 def with_etag(body: str, etag: str) -> Callable[[Request], Response]:

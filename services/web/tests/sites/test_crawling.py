@@ -11,9 +11,10 @@ from searchbus_contracts import Fault
 from searchbus_contracts.headers import OPERATOR_ROLE
 from searchbus_testing import until
 from searchbus_web.sites import records
+from searchbus_web.sites.scope import ADDRESSES_A_TURN
 from searchbus_web.tools import ROLE
 
-from .conftest import SITE, html, with_etag
+from .conftest import SITE, html, most_in_a_turn, with_etag
 
 
 async def test_pages_of_a_site_become_documents(sites):
@@ -46,6 +47,17 @@ async def test_patterns_narrow_a_crawl(sites):
     report = await sites.crawl(include=["/docs/*"], exclude=["*/old/*"])
     assert sites.documents.pages() == {"/docs/a": "A"}
     assert (report["stored"], report["skipped"]) == (1, 1)
+
+
+async def test_few_addresses_are_looked_at_in_one_turn_of_the_loop(sites, monkeypatch):
+    """Of the links of a page, and of the stored pages of the site."""
+    paths = [f"/{n}" for n in range(50)]
+    sites.site.pages = {"/": html("Home", *paths), **{path: html(path) for path in paths}}
+    for outcome in ("stored", "unchanged"):
+        crawling = sites.crawl(exclude=["*a*b*"], maxPages=60)
+        most = await most_in_a_turn(crawling, monkeypatch)
+        assert 0 < most <= 2 * ADDRESSES_A_TURN
+        assert len(sites.documents.pages()) == 51, outcome
 
 
 async def test_unchanged_pages_are_neither_sent_nor_stored_again(sites):

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from searchbus_contracts import Fault
 from searchbus_web.sites import mapping, tools
+from searchbus_web.sites.scope import ADDRESSES_A_TURN
 
-from .conftest import SITE, html
+from .conftest import SITE, html, most_in_a_turn
 
 
 def sitemap(*urls: str, kind: str = "url", modified: str = "") -> str:
@@ -160,6 +161,19 @@ async def test_endless_links_end_at_the_limits(sites):
     assert answer["truncated"]
     assert answer["total"] <= mapping.MAX_ADDRESSES
     assert sites.site.calls.total() <= mapping.MAX_MAP_PAGES + 2
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+async def test_few_addresses_are_looked_at_in_one_turn_of_the_loop(sites, monkeypatch, depth):
+    """Of a sitemap and of a page: with the globs of a caller each takes up to 2 ms."""
+    paths = [f"/{n}" for n in range(300)]
+    sites.site.pages = {"/": html("Home", *paths)} if depth else {
+        "/sitemap.xml": sitemap(*(f"{SITE}{path}" for path in paths))
+    }  # fmt: skip
+    mapping_it = sites.map(depth=depth, exclude=["*a*b*"])
+    most = await most_in_a_turn(mapping_it, monkeypatch)
+    assert 0 < most <= 2 * ADDRESSES_A_TURN
+    assert set(paths) <= set(found(await sites.map(depth=depth, maxPages=500, exclude=["*a*b*"])))
 
 
 async def test_map_that_the_limits_have_cut_is_kept(sites, monkeypatch):

@@ -32,7 +32,7 @@ from .records import (
     RecordKeeper,
     address_hash,
 )
-from .scope import Globs, SiteScope, SiteUrl, cleaned
+from .scope import Globs, SiteScope, SiteUrl, cleaned, in_turns
 
 MAX_PAGES = 500
 AT_ONCE = 2
@@ -153,10 +153,10 @@ class Crawl:
         if len(self._known) >= MAX_KNOWN:
             self._notes.append(f"Only {MAX_KNOWN} stored pages of the site are visited again.")
         self._hashes = {page.content_hash: key for key, page in self._known.items()}
-        self._add(self.scope.start, 0)
+        self._add(self.scope.start, 0, always=True)
         if not record.open:
-            for page in self._known.values():
-                if page.depth <= self.arguments.depth and self.scope.admits(page.url):
+            async for page in in_turns(self._known.values()):
+                if page.depth <= self.arguments.depth:
                     self._add(page.url, page.depth)
         record.open = True
         await self.keeper.write(self._recorded())
@@ -202,10 +202,10 @@ class Crawl:
             setattr(report, name, self._counts[name])
         return report
 
-    def _add(self, url: str, depth: int) -> None:
-        """Let an address wait, unless it was seen."""
+    def _add(self, url: str, depth: int, *, always: bool = False) -> None:
+        """Let an address wait that the scope admits (or `always`), unless it was seen."""
         mark = address_hash(canonical_key(url))
-        if mark in self._seen:
+        if mark in self._seen or not (always or self.scope.admits(url)):
             return
         if len(self._seen) >= MAX_SEEN or self._queue_bytes + len(url) > MAX_WAITING_BYTES:
             self.record.dropped = True
@@ -294,9 +294,8 @@ class Crawl:
             self._seen.add(mark)
             known = self._known.get(key)
         if depth < self.arguments.depth:
-            for address, _ in followed(page, facts):
-                if self.scope.admits(address):
-                    self._add(cleaned(address), depth + 1)
+            async for address, _ in in_turns(followed(page, facts)):
+                self._add(cleaned(address), depth + 1)
         if page.status != "ok":
             return self._problem(page.url, page.status, page.message or "")
         if facts.says("noindex"):

@@ -23,7 +23,7 @@ from ..extraction.fetching import TOKEN, Fetcher, FetchError
 from ..extraction.pool import ReaderPool
 from ..extraction.reading import SitemapQuestion
 from .politeness import LATER, Politeness, SiteVisit
-from .scope import SiteScope, cleaned
+from .scope import SiteScope, cleaned, in_turns
 
 MAX_ADDRESSES = 2_000
 """Addresses of one map."""
@@ -219,11 +219,8 @@ class SiteMapping:
                     self._note(url, failure.message, failure.status)
                 continue
             self.found.cut |= sitemap.cut
-            # A sitemap may have thousands: other calls go on in between.
-            for number, (address, modified) in enumerate(sitemap.pages):
+            async for address, modified in in_turns(sitemap.pages):
                 self._add(address, "sitemap", "", modified, 0)
-                if number % 500 == 499:
-                    await asyncio.sleep(0)
             if nesting < MAX_NESTING:
                 queue.extend((inner, nesting + 1) for inner in sitemap.sitemaps[:MAX_SITEMAPS])
             elif sitemap.sitemaps:
@@ -250,7 +247,7 @@ class SiteMapping:
                 continue
             links = PageLinks.of(page)
             self._add(url, "link", links.title, "", depth)
-            for address, text in followed(page, links):
+            async for address, text in in_turns(followed(page, links)):
                 new = self._add(address, "link", text, "", depth + 1)
                 if new and depth + 1 < self.depth:
                     queue.append((cleaned(address), depth + 1))
