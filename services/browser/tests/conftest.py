@@ -16,6 +16,7 @@ import pytest
 
 from searchbus_browser.rendering import Renderer
 from searchbus_browser.settings import BrowserSettings
+from searchbus_contracts import Actor
 from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_upstream import GuardedBackend
 
@@ -99,13 +100,14 @@ async def web() -> AsyncIterator[Web]:
 
 @dataclass
 class Pages:
-    """Renders HTML as the page at URL."""
+    """Renders HTML as the page at URL, for one caller."""
 
     renderer: Renderer
+    caller: str = "ann"
 
     async def __call__(self, body: str, *, url: str = URL, timeout_s: float = 300) -> RenderReply:
         return await self.renderer.render(
-            SimpleNamespace(remaining_s=timeout_s),  # of the call
+            SimpleNamespace(remaining_s=timeout_s, actor=Actor(subject=self.caller)),
             RenderRequest(
                 url=url, body=body.encode(), content_type="text/html; charset=utf-8",
                 user_agent="searchbus/test",

@@ -268,6 +268,30 @@ async def test_no_dead_process_stays_where_orphans_are_ours(render):
     assert {process.pid for process in psutil.Process().children()} <= before
 
 
+async def test_one_caller_has_half_of_the_places(web, monkeypatch):
+    """Pages that never end cost the others no turn."""
+    started, go = [], asyncio.Event()
+
+    async def run(self, chromium, request, end_s):
+        started.append(request.body)
+        await go.wait()
+        return RenderReply()
+
+    monkeypatch.setattr(rendering.Renderer, "_run", run)
+    shared = renderer(Path("/bin/true"), web, pages=4)
+    ann, bob = Pages(shared, "ann"), Pages(shared, "bob")
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(6):
+            tasks.create_task(ann(f"ann {number}"))
+        tasks.create_task(bob("bob"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert started == [b"ann 0", b"ann 1", b"bob"]
+        go.set()
+    assert len(started) == 7
+    assert not shared._callers
+
+
 async def test_a_caller_without_time_gets_its_deadline(tmp_path, web):
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\nexec cat <&3\n")

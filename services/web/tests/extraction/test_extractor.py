@@ -331,7 +331,7 @@ async def test_scripts_of_a_public_page_lead_to_no_host_of_the_allowlist(monkeyp
         sent.append(request.url)
         return HttpReply(200, b"<p>x", {"content-type": "text/html"})
 
-    async def run(page, left_s):
+    async def run(page, left_s, caller):
         return RanScripts(None, moved_to="http://wiki.corp.example/x")
 
     async def read(page, *, caller=""):

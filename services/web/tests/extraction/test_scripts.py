@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchbus_bus import Call, Worker, endpoint
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import MAX_RENDER_BYTES, RenderReply, RenderRequest
 from searchbus_web.extraction import scripts as module
 from searchbus_web.extraction.fetching import USER_AGENT
@@ -21,10 +21,12 @@ class FakeBrowser:
     def __init__(self, *replies: RenderReply | Fault) -> None:
         self.replies = list(replies)
         self.requests: list[RenderRequest] = []
+        self.actors: list[Actor] = []
 
     @endpoint
     async def render(self, call: Call, request: RenderRequest) -> RenderReply:
         self.requests.append(request)
+        self.actors.append(call.actor)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, Fault):
             raise reply
@@ -52,6 +54,13 @@ async def test_the_text_is_that_of_the_scripts_and_says_so(web):
     assert (request.url, request.user_agent) == (PAGE, USER_AGENT)
     assert b'id="root"' in request.body
     assert request.content_type == "text/html; charset=utf-8"
+
+
+async def test_scripts_are_run_for_the_caller_of_the_page(web):
+    """By whom the service counts its places; no role of theirs is passed on."""
+    browser = await started(web, RenderReply(html=TEXT, url=PAGE))
+    await web.extract(PAGE)
+    assert browser.actors == [Actor(subject="test")]
 
 
 async def test_read_page_gives_the_links_that_scripts_made(web):

@@ -227,7 +227,7 @@ class Extractor:
                 return page, text, ""
             if self.scripts is None:
                 return page, text, NO_SCRIPTS
-            ran = await self.scripts.run(page, end_s - loop.time())
+            ran = await self.scripts.run(page, end_s - loop.time(), caller)
             if ran.page is not None:
                 rendered = await self.pool.read(ran.page, caller=caller)
                 # Some pages have text only as long as no script runs.
