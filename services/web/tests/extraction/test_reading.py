@@ -84,6 +84,29 @@ def test_page_of_a_pdf_that_cannot_be_read_costs_itself_only():
     assert read(none, "application/pdf").problem == "parse_error"
 
 
+@pytest.mark.parametrize(
+    ("html", "title"),
+    [
+        ("<title>A  whale\n&amp; <b>more</title><p>x", "A whale & <b>more"),
+        ("<head><title>\u202eWhales <img src=x></title></head><p>x", "Whales < img src=x>"),
+        ("<p>x<svg><title>A drawing</title></svg>", ""), (f"<title>{'x' * 9000}</title>y", "x" * 500),
+    ],
+)  # fmt: skip
+def test_title_is_one_line_without_live_markup(html, title):
+    """As the text: it is shown too. A page without a title has an empty one."""
+    assert read(html.encode()).title == title
+
+
+@pytest.mark.parametrize(
+    ("given", "title"), [(b"(The  blue whale)", "The blue whale"), (b"<FEFF0041D800>", "")]
+)
+def test_title_of_a_pdf(given, title):
+    """One that is cut in the middle of a character costs itself only."""
+    body = pdf_of("Whales.").replace(b"/Root 1 0 R", b"/Root 1 0 R /Info 5 0 R")
+    found = read(body.replace(b"/Helvetica", b"/Helvetica /Title " + given), "application/pdf")
+    assert (found.text, found.title) == ("Whales.", title)
+
+
 def test_pdf_is_read_up_to_a_number_of_pages(monkeypatch):
     """A last line says so."""
     monkeypatch.setattr(reading, "MAX_PDF_PAGES", 0)

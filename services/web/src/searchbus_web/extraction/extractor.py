@@ -59,6 +59,7 @@ class ExtractedPage(Struct, omit_defaults=True):
         fetched_ms: when the page was fetched, in milliseconds of the epoch.
         facts: of the page, as JSON, where they were asked for.
         note: on the scripts of the page, where it needs them.
+        title: of the page, on one line; may be empty.
     """
 
     url: str = ""
@@ -71,6 +72,7 @@ class ExtractedPage(Struct, omit_defaults=True):
     facts: bytes = b""
     reply: PageReply = PageReply()
     note: str = ""
+    title: str = ""
 
 
 @dataclass(eq=False)
@@ -200,12 +202,13 @@ class Extractor:
         # A page without text may have facts all the same.
         if text.problem is not None and not (with_facts and text.problem == "empty"):
             return ExtractedPage(status=text.problem, message=message)
+        found = ExtractedPage(text=text.text, note=note, title=text.title)
         if not with_facts:
-            return ExtractedPage(text=text.text, note=note)
+            return found
         facts = await self.pool.read_json(FactsQuestion(page), caller=caller)
         if isinstance(facts, str):
             return ExtractedPage(status=facts, message=_PROBLEMS[facts])
-        found = ExtractedPage(text=text.text, facts=facts, reply=page.reply, note=note)
+        found.facts, found.reply = facts, page.reply
         if text.problem is not None and b'"items":[]' in facts:
             found.status, found.message = text.problem, message
         return found

@@ -96,8 +96,7 @@ def read_facts(html: str, url: str) -> Facts:
     """
     check_html(html)
     tree = LexborHTMLParser(html)
-    title = tree.css_first("head > title")
-    facts = Facts(inert(plain(title.text()))[:500] if title is not None else "")
+    facts = Facts(title_of(tree))
     facts.meta = dict(_meta(tree, url))
     limits = _Limits()
     _read_json_ld(tree, facts, limits)
@@ -106,6 +105,17 @@ def read_facts(html: str, url: str) -> Facts:
     facts.links = _links(tree, url)
     facts.cut = limits.cut
     return facts
+
+
+def title_of(tree: LexborHTMLParser) -> str:
+    """The title of a page on one line; empty where it has none."""
+    node = tree.css_first("head > title")  # a drawing in the body may have one too
+    return clean_title(node.text()) if node is not None else ""
+
+
+def clean_title(text: str) -> str:
+    """A title without live markup and what people do not see, at most 500 characters."""
+    return inert(plain(text))[:500]
 
 
 def json_facts(text: str) -> Facts:

@@ -35,6 +35,7 @@ class WebExtractItem(Struct, omit_defaults=True):
     content: Annotated[str, doc("Untrusted text of the page, between marks")]
     status: Annotated[str, doc("ok or an error code")]
     message: Annotated[str | UnsetType, doc("Why there is no content")] = UNSET
+    title: Annotated[str | UnsetType, doc("Untrusted title of the page")] = UNSET
     start: Annotated[
         int | UnsetType, doc("The text between the marks is the page's from here, in characters")
     ] = UNSET
@@ -125,6 +126,7 @@ def _item(page: ExtractedPage, start: int, end: int) -> WebExtractItem:
         page.url,
         envelope(page.text, page.page_url, start, end, page.note),
         page.status,
+        title=page.title or UNSET,
         start=start,
         end=end,
         chars=len(page.text),

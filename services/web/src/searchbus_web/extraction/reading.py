@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import msgspec
+from selectolax.lexbor import LexborHTMLParser
 
 from searchbus_contracts.visible import visible
 from searchbus_pages import TooComplexError, check_html, decode_text, read_html
 from searchbus_runtime.answering import answer_questions
 from searchbus_upstream.text import inert
+
+from .facts import Facts, clean_title, encoded, json_facts, read_facts, title_of
 
 MEMORY_BYTES = 1024 * 2**20
 MAX_CPU_S = 60
@@ -117,11 +121,13 @@ class PageText(msgspec.Struct, array_like=True, tag="text"):
     Args:
         problem: empty, scanned, encrypted, parse_error, too_complex, too_large.
         by_scripts: whether the page seems to get its text from its scripts.
+        title: on one line; may be empty.
     """
 
     text: str = ""
     problem: str | None = None
     by_scripts: bool = False
+    title: str = ""
 
 
 class RobotsAnswer(msgspec.Struct, array_like=True, tag="allowed"):
@@ -156,11 +162,8 @@ def answer(question: Question) -> Answer:
 
         return JsonAnswer(msgspec.json.encode(read_sitemap(question.body)))
     if isinstance(question, FactsQuestion):
-        from .facts import encoded
-
         return JsonAnswer(encoded(_facts(question.page)))
     if isinstance(question, FillQuestion):
-        from .facts import Facts
         from .filling import fill
 
         schema = msgspec.json.decode(question.given)
@@ -172,9 +175,7 @@ def answer(question: Question) -> Answer:
     return JsonAnswer(msgspec.json.encode(found))
 
 
-def _facts(page: PageBytes) -> Any:
-    from .facts import Facts, json_facts, read_facts
-
+def _facts(page: PageBytes) -> Facts:
     markup = page.media_type == "text/html" or page.media_type.endswith("xml")
     if page.media_type == "application/pdf":
         return Facts()
@@ -198,7 +199,7 @@ def read_page(page: PageBytes) -> PageText:
         text += f"\n\n[The first {MAX_TEXT_CHARS} of {len(found.text)} characters.]"
     if found.problem is None and not text:
         return PageText(problem="empty", by_scripts=found.by_scripts)
-    return PageText(text, found.problem, found.by_scripts)
+    return PageText(text, found.problem, found.by_scripts, found.title)
 
 
 def clean_text(text: str) -> str:
@@ -249,6 +250,7 @@ def _read_html(html: str, url: str) -> PageText:
     """
     html = html[:MAX_HTML_CHARS]
     found = _html_text(html, url)
+    found.title = title_of(LexborHTMLParser(html))
     chars = len(found.text)
     found.by_scripts = (chars < _SHORT_CHARS and _SCRIPT.search(html) is not None) or (
         chars < _MAX_ASKING_CHARS and _asks_for_scripts(html)
@@ -306,8 +308,10 @@ def _read_pdf(body: bytes) -> PageText:
     except pypdfium2.PdfiumError as error:
         return PageText(problem="encrypted" if "password" in str(error).lower() else "parse_error")
     parts: list[str] = []
-    broken = 0
+    title, broken = "", 0
     try:
+        with suppress(UnicodeDecodeError):  # it has half of a character
+            title = clean_title(document.get_metadata_value("Title"))
         pages = len(document)
         for number in range(min(pages, MAX_PDF_PAGES)):
             try:
@@ -327,7 +331,7 @@ def _read_pdf(body: bytes) -> PageText:
     if pages > MAX_PDF_PAGES:
         parts.append(f"[The first {MAX_PDF_PAGES} of {pages} pages.]")
     text = "\n\n".join(part for part in parts if part)
-    return PageText(text) if text else PageText(problem="scanned")
+    return PageText(text, title=title) if text else PageText(problem="scanned")
 
 
 def answered(body: bytes) -> bytes:

@@ -340,7 +340,7 @@ def _item(one: _Chosen, start: int, end: int, *, query: bool, links: bool) -> Pa
         if one.part[1]
         else "",
         one.message or UNSET,
-        one.facts.title or UNSET,
+        page.title or UNSET,
         [_highlight(one, found) for found in one.highlights] if query else UNSET,
         [PageHeading(*heading) for heading in outline.headings[:_MAX_HEADINGS]],
         outline.paragraphs,
