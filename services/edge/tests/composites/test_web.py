@@ -181,6 +181,11 @@ def page(text: str, start: int = 0, most: int = 40):
 WHALES = "Whales sing long songs in the sea at night.\n\nNobody knows why they do it for hours."
 
 
+def parts(start: int = 0) -> tuple[ToolReply, ...]:
+    """The parts of the page, each from the last character of the one before."""
+    return tuple(page(WHALES, at) for at in range(start, len(WHALES) - 1, 39))
+
+
 async def test_fetched_page_has_its_place_and_hash(setup):
     """The text without marks and notices, which the answer puts around it."""
     _, web, _, replies = setup
@@ -191,6 +196,50 @@ async def test_fetched_page_has_its_place_and_hash(setup):
         "untrusted_text_a",
         hashlib.sha256(WHALES.encode()).hexdigest(),
     )
+
+
+async def test_fetched_page_has_its_title(setup):
+    """Its address where it has none."""
+    _, web, _, replies = setup
+    for given, title in (({"title": "Whales"}, "Whales"), ({}, "https://x")):
+        replies["web_extract_content"] = reply = page(WHALES, most=1000)
+        reply.structured["items"][0] |= given
+        found = await web.fetch(IDS.of_page("https://x"), **OPTIONS)
+        assert (found.title, found.url) == (title, "https://x")
+
+
+async def test_fetched_page_has_its_whole_text(setup):
+    """The web service gives it in parts; no more of them are read than were asked for."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = parts()
+    found = await web.fetch(IDS.of_page("https://x"), **OPTIONS)
+    assert (found.text, found.start, found.chars) == (WHALES, 0, len(WHALES))
+    replies["web_extract_content"] = parts(7)[:2]
+    found = await web.fetch(IDS.of_page("https://x"), start=7, end=60, **OPTIONS)
+    assert (found.text, found.start) == (WHALES[7:60], 7)
+
+
+@pytest.mark.parametrize(
+    "lie", [{"content_hash": "other"}, {"start": 0}, {"start": 40}, {"content": ""},
+            {"status": "http_500"}],
+)  # fmt: skip
+async def test_fetched_page_ends_where_it_cannot_be_read_further(setup, lie):
+    """What was read is not lost, and nothing else is put behind it."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = parts()
+    replies["web_extract_content"][1].structured["items"][0] |= lie
+    found = await web.fetch(IDS.of_page("https://x"), **OPTIONS)
+    assert (found.text, found.chars) == (WHALES[:40], len(WHALES))
+
+
+async def test_passages_are_of_one_part_of_a_page(setup):
+    """Reading for a brief has no time for all parts of a book."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = page(WHALES, most=44), page(WHALES, 43)
+    hit = SourceHit(IDS.of_page("https://x"), "X", "https://x", "web")
+    (found,) = await web.passages("Which whales sing songs?", hit, **OPTIONS)
+    assert "long songs in the sea" in found.text
+    assert len(replies["web_extract_content"]) == 1
 
 
 async def test_passages_of_a_page_have_their_places(setup):
@@ -214,7 +263,7 @@ async def test_passages_of_a_page_have_their_places(setup):
 async def test_quotation_is_compared_with_the_whole_page(setup):
     """Its parts are read one after the other."""
     _, web, _, replies = setup
-    replies["web_extract_content"] = page(WHALES), page(WHALES, 40), page(WHALES, 80)
+    replies["web_extract_content"] = parts()
     found = await web.quote(IDS.of_page("https://x"), "Nobody knows when they do it", **OPTIONS)
     assert (found.match, found.text) == ("nearest", "Nobody knows why they do it")
     assert WHALES[found.start : found.end] == found.text
@@ -228,11 +277,10 @@ async def test_quotation_is_compared_with_the_whole_page(setup):
 async def test_a_worker_that_lies_about_its_parts_is_not_read_on(setup, lie):
     """Neither text twice, nor white space without end."""
     _, web, _, replies = setup
-    first, second = page(WHALES), page(WHALES, 40)
-    lying = first if "chars" in lie else second
+    replies["web_extract_content"] = parts()
+    lying = replies["web_extract_content"]["chars" not in lie]
     lying.structured["items"][0] |= lie
-    replies["web_extract_content"] = first, second, page(WHALES, 80)
-    with pytest.raises(Fault, match="changed while it was read"):
+    with pytest.raises(Fault, match="cannot be read to its end"):
         await web.quote(IDS.of_page("https://x"), "Nobody knows when they do it", **OPTIONS)
 
 

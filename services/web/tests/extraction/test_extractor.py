@@ -176,6 +176,18 @@ async def test_tavily_extracts_some_failed_pages():
     assert tavily.urls == ["http://a.org/challenge"]
 
 
+@pytest.mark.parametrize("with_facts", [False, True])
+async def test_page_of_tavily_is_paid_for_once(with_facts):
+    """Also where its parts are read one after the other."""
+    tavily = FakeTavily()
+    extractor, _ = extractor_of(tavily=tavily)
+    url = "http://a.org/challenge"
+    for part in (url, f"{url}#searchbus-start=7"):
+        (page,) = await extractor.extract([part], timeout_s=60.0, with_facts=with_facts)
+        assert page.text == f"Tavily read {url}."
+    assert (page.start, tavily.urls) == (7, [url])
+
+
 async def test_address_of_a_host_of_the_allowlist_is_not_given_to_tavily():
     """It may name what is not public, and Tavily cannot read it."""
     tavily = FakeTavily()
@@ -247,6 +259,19 @@ def test_long_text_is_cut_at_a_paragraph_with_a_way_to_the_rest():
         url, start = start_of(notice[1])
         assert url == "http://a.org/"
     assert "\n\n".join(parts) == text
+
+
+def test_part_from_the_last_character_of_another_one_has_the_white_space_between():
+    """So the edge reads a whole page, exactly."""
+    text = "\n\n".join(f"Paragraph {n}  of\tthe text." for n in range(40))
+    found = ""
+    while len(found) < len(text):
+        last = max(0, len(found) - 1)
+        start, end = part_of(text, last, max_chars=200)
+        assert start == last
+        assert end > len(found)
+        found = found[:last] + text[start:end]
+    assert found == text
 
 
 PROSE = "Whales sing in the deep sea. Nobody knows why they do it!\n\n" * 400

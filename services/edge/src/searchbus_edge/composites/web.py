@@ -36,6 +36,8 @@ from .sources import (
 
 _MAX_CHARS = 4_000_000
 """The longest page that is read in parts: twice what the web service keeps of one."""
+_READING_SHARE = 0.7
+"""Share of a caller's time in which the parts of a page are read; the rest is for the answer."""
 
 
 class Web:
@@ -97,7 +99,7 @@ class Web:
     ) -> list[Quoted]:
         """See Source; of the page's text and its snippet, between marks."""
         deadline_s = time.monotonic() + timeout_s
-        page = await self.fetch(hit.id, actor=actor, timeout_s=timeout_s)
+        page = await self._part(hit.id, actor, timeout_s)
         if page is None:
             raise unknown_id()
         found = await asyncio.to_thread(
@@ -112,7 +114,33 @@ class Web:
     async def fetch(
         self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
     ) -> FetchedSource | None:
-        """See Source; the text may end before `end`, since one extraction has a limit."""
+        """See Source; a long page is read in parts. The text ends earlier where the next one cannot
+        be read in time, or is of a changed page."""
+        end_s = time.monotonic() + timeout_s * _READING_SHARE
+        page = await self._part(hit_id, actor, timeout_s, start)
+        if page is None:
+            return None
+        text = page.text
+        wanted = page.chars if end is None else min(end, page.chars)
+        while text and (last := page.start + len(text) - 1) + 1 < wanted <= _MAX_CHARS:
+            if (left_s := end_s - time.monotonic()) <= 0:
+                break
+            try:
+                # From the last character on: no part begins or ends with white space.
+                part = await self._part(hit_id, actor, left_s, last)
+            except Fault:
+                break
+            if part is None or part.content_hash != page.content_hash:
+                break
+            if part.start != last or len(part.text) < 2:  # a worker may say anything
+                break
+            text += part.text[1:]
+        return replace(page, text=text[: max(0, wanted - page.start)])
+
+    async def _part(
+        self, hit_id: str, actor: Actor, timeout_s: float, start: int = 0
+    ) -> FetchedSource | None:
+        """What one extraction gives of a page from `start` on; see `fetch`."""
         url = self._ids.page(hit_id)
         if url is None:
             return None
@@ -128,15 +156,14 @@ class Web:
                 f"The page could not be read ({item['status']}). {why}".strip(),
                 retryable=LATER_STATUS.fullmatch(item["status"]) is not None,
             )
-        first = item.get("start", start)
         mark, text = unmarked(item["content"])
         return FetchedSource(
             hit_id,
-            url,
-            text if end is None else text[: max(0, end - first)],
+            item.get("title") or url,
+            text,
             url,
             {"source": "web"},
-            start=first,
+            start=item.get("start", start),
             length=item.get("chars"),
             content_hash=item.get("content_hash"),
             mark=mark,
@@ -145,35 +172,17 @@ class Web:
     async def quote(
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
     ) -> QuoteFound | None:
-        """See Source; the whole page is read, in parts."""
-        page = await self._whole(hit_id, actor, timeout_s)
+        """See Source; the whole page is read."""
+        page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
         if page is None:
             return None
+        if page.start or len(page.text) < page.chars:
+            raise Fault(ErrorCode.UNAVAILABLE, "The page cannot be read to its end. Try again.")
         try:
             place = await self._comparisons.find(page.text, quote)
         except ValueError as error:
             raise Fault(ErrorCode.INVALID_ARGUMENT, f"{error}.") from None
         return found_in(page, place)
-
-    async def _whole(self, hit_id: str, actor: Actor, timeout_s: float) -> FetchedSource | None:
-        """A page with its whole text; only white space between its parts may differ."""
-        part = page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
-        if page is None:
-            return None
-        text = ""
-        # A worker may say anything of where its part begins.
-        while (
-            part is not None
-            and part.content_hash == page.content_hash
-            and len(text) <= part.start <= page.chars <= _MAX_CHARS
-        ):
-            text += "\n" * (part.start - len(text)) + part.text
-            if len(text) >= page.chars:
-                return replace(page, text=text, start=0)
-            if not part.text:
-                break
-            part = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s, start=len(text))
-        raise Fault(ErrorCode.UNAVAILABLE, "The page changed while it was read. Try again.")
 
     async def _call(
         self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float

@@ -133,7 +133,10 @@ class Extractor:
             for i, requested in failed.items():
                 url, start = start_of(requested)
                 if url in texts:
-                    pages[i] = _requested(ExtractedPage(text=texts[url]), requested, url, start)
+                    found = ExtractedPage(text=texts[url])
+                    # The other parts of a long page are not paid for again.
+                    await self.cache.store(_key_of(url, with_facts), encode(found))
+                    pages[i] = _requested(found, requested, url, start)
         return pages
 
     async def visit(
@@ -163,12 +166,12 @@ class Extractor:
             return Fetched(encode(found), store=store)
 
         try:
-            kind = "facts" if with_facts else "page"
+            key = _key_of(url, with_facts)
             if visit is not None:
-                cached = await self._visited(f"{kind}/{url}", visit, fetch, fresh_s)
+                cached = await self._visited(key, visit, fetch, fresh_s)
             else:
                 cached = await self.cache.get(
-                    f"{kind}/{url}", fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
+                    key, fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
                 )
             page = decode(cached.value, ExtractedPage)
             if page.status == "ok":
@@ -261,6 +264,10 @@ class Extractor:
         except Fault as fault:
             log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
         return texts
+
+
+def _key_of(url: str, with_facts: bool) -> str:
+    return f"{'facts' if with_facts else 'page'}/{url}"
 
 
 def _requested(page: ExtractedPage, requested: str, url: str, start: int) -> ExtractedPage:
