@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from searchbus_contracts import Fault
@@ -130,6 +132,17 @@ ADDRESSES = (
     "http://[::ffff:127.0.0.1]/", "file:///etc/passwd", "http://localhost/", "http://u:p@a.org:99/",
     "http://pages.example.org/inside",
 )  # fmt: skip
+
+
+async def test_data_is_of_one_page(web):
+    """Several addresses are refused, and one that is none is a status."""
+    await web.start()
+    call = partial(web.call, "page_data", toolset="pages", schema={"type": "object"})
+    with pytest.raises(Fault, match="at most 1") as caught:
+        await call(url=f'["{HOST}/product", "{HOST}/article"]')
+    assert caught.value.code == "invalid_argument"
+    assert (await call(url=" "))["status"] == "invalid_url"
+    assert (await call(url=f'["{HOST}/product"]'))["status"] == "ok"
 
 
 async def test_addresses_that_are_not_public_are_not_fetched(web):

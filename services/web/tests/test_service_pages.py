@@ -98,6 +98,26 @@ async def test_long_page_is_cut_with_a_way_to_the_rest(web):
     assert beyond["status"] == "invalid_url"
 
 
+async def test_a_url_that_is_none_costs_itself_only(web):
+    """Empty ones, and those longer than anybody needs, of which the answer shows the beginning."""
+    await web.start()
+    items = await web.extract("http://[", "http://a.example.com/" + "x" * 90_000, "/article")
+    assert [item["status"] for item in items] == ["invalid_url", "invalid_url", "ok"]
+    assert "1 to 4096 characters" in items[1]["message"]
+    assert len(items[1]["url"]) < 5_000
+    answer = await web.call("web_extract_content", urls=[" ", "http://pages.example.org/notes.txt"])
+    empty, good = answer["items"]
+    assert (empty["url"], empty["content"], empty["status"]) == ("", "", "invalid_url")
+    assert "Plain notes about whales." in good["content"]
+
+
+async def test_page_has_its_title(web):
+    """On one line; a text file has none."""
+    await web.start()
+    items = await web.extract("/article", "/notes.txt")
+    assert [item.get("title") for item in items] == ["Songs of whales", None]
+
+
 async def test_order_duplicates_and_arrays_in_strings(web):
     """As requested; a page is fetched once; a JSON array in a string is an array."""
     await web.start()

@@ -194,16 +194,12 @@ def test_arguments_have_limits_and_known_names(arguments):
         msgspec.convert(arguments, WebSearch)
 
 
-@pytest.mark.parametrize(
-    ("urls", "said"),
-    [([" "], "1 to 5"), (['["a","b","c","d","e","f"]'], "at most 5"), (["x" * 5000], "4096")],
-)
-async def test_bad_lists_of_urls(urls, said):
+@pytest.mark.parametrize("urls", [["[]"], ['["a","b","c","d","e","f"]']])
+def test_no_url_and_too_many_are_refused(urls):
     """The message names the limit."""
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(Fault, match="at least one and at most 5") as caught:
         read_urls(urls)
     assert caught.value.code == "invalid_argument"
-    assert said in caught.value.failure.message
 
 
 def test_array_in_a_string_stands_for_its_elements():

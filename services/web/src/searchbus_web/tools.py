@@ -23,6 +23,7 @@ from searchbus_upstream import read_json
 
 from .domains import read_domains
 from .extraction.extractor import Extractor
+from .extraction.fetching import MAX_URL_CHARS
 from .extraction.fitting import WebExtractItem, fit
 from .fusion import WebExplanation
 from .metasearch import FusedResults, Metasearch, WebLeftOut
@@ -276,20 +277,16 @@ def read_time_range(given: str | UnsetType) -> TimeRange:
     return found
 
 
-def read_urls(given: Sequence[str]) -> list[str]:
-    """The URLs; a string that holds a JSON array of URLs stands for its elements. Raises
-    Fault(invalid_argument)."""
+def read_urls(given: Sequence[str], *, most: int = MAX_URLS) -> list[str]:
+    """The URLs; a string that holds a JSON array of URLs stands for its elements, and one that is
+    too long is cut, but is still too long to be fetched. Raises Fault(invalid_argument)."""
     urls = [url for item in given for url in _array_in_string(item.strip())]
-    problem = ""
-    if not urls or not all(urls):
-        problem = f"urls is empty. Give 1 to {MAX_URLS} http or https URLs."
-    elif len(urls) > MAX_URLS:
-        problem = f"urls has {len(urls)} URLs. Give at most {MAX_URLS}."
-    elif any(len(url) > _MAX_URL_CHARS for url in urls):
-        problem = f"urls has a URL of more than {_MAX_URL_CHARS} characters. Give a shorter one."
-    if problem:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, problem)
-    return urls
+    if not 1 <= len(urls) <= most:
+        raise Fault(
+            ErrorCode.INVALID_ARGUMENT,
+            f"There are {len(urls)} URLs. Give at least one and at most {most}.",
+        )
+    return [url[: MAX_URL_CHARS + 1] for url in urls]
 
 
 def _array_in_string(text: str) -> list[str]:

@@ -36,6 +36,7 @@ from .reading import PageBytes, PageReply, RobotsAnswer, RobotsQuestion
 USER_AGENT = "searchbus/0.1 (+https://github.com/searchbus/searchbus; page extraction for agents)"
 MAX_BYTES = 8 * 2**20
 MAX_REDIRECTS = 5
+MAX_URL_CHARS = 4096
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PER_HOST = 2
 _MAX_VALIDATOR_CHARS = 200
@@ -268,6 +269,8 @@ class Fetcher:
 
     def _require_allowed(self, url: str) -> None:
         try:
+        if not 0 < len(url) <= MAX_URL_CHARS:
+            raise FetchError("invalid_url", f"A URL has 1 to {MAX_URL_CHARS} characters.")
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
         except ValueError:

@@ -225,7 +225,7 @@ class PageTools(Toolset, name="pages"):
         tables; each value says where it is from. No model guesses: what is not stated is missing.
         """
         given = _checked(arguments.schema)
-        (url,) = read_urls([arguments.url])
+        (url,) = read_urls([arguments.url], most=1)
         (page,) = await self._extractor.extract(
             [url],
             timeout_s=call.remaining_s,
