@@ -109,6 +109,8 @@ async def test_redirects_have_the_cookies_of_their_own_chain():
     ("location", "status"),
     [
         ("http://a.org/", "blocked_by_policy"),  # from https to http
+        ("HTTP://a.org/", "blocked_by_policy"),
+        ("https://a.org/" + "x" * 5000, "invalid_url"),
         ("https://127.0.0.1/", "blocked_by_policy"),
         ("file:///etc/passwd", "blocked_by_policy"),
         ("https://a.org:6379/", "blocked_by_policy"),
@@ -121,6 +123,15 @@ async def test_redirect_is_refused(location, status):
     fetcher, client = fetcher_of({"https://a.org/": HttpReply(302, b"", {"location": location})})
     assert await status_of(fetcher, "https://a.org/") == status
     assert set(client.sent) == {"https://a.org/"}
+
+
+def test_https_in_capitals_leads_to_no_http_either():
+    """Neither by a redirect nor by the scripts of a page."""
+    fetcher, _ = fetcher_of({})
+    for url, target in (("HTTPS://a.org/", "http://a.org/"), ("https://a.org/", "Http://b.org/")):
+        with pytest.raises(FetchError, match="from https to http"):
+            fetcher.check_step(url, target)
+    fetcher.check_step("Http://a.org/", "http://b.org/")
 
 
 @pytest.mark.parametrize(

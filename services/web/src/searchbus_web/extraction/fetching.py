@@ -246,8 +246,6 @@ class Fetcher:
                 return url, reply, bool(redirects) and redirects <= {301, 308}
             redirects.add(reply.status)
             target = _redirect_target(url, location)
-            if url.startswith("https:") and target.startswith("http:"):
-                raise FetchError("blocked_by_policy", "It redirects from https to http.")
             self.check_step(url, target)
             url = target
         raise FetchError("too_many_redirects", f"It redirects more than {MAX_REDIRECTS} times.")
@@ -262,15 +260,18 @@ class Fetcher:
 
     def check_step(self, url: str, target: str) -> None:
         """Raise FetchError where a page may not lead to an address, by a redirect or its scripts:
-        strangers would choose what is read of the hosts of the allowlist."""
+        from https to http, or to hosts of the allowlist, of which strangers would choose what is
+        read."""
         self._require_allowed(target)
+        if (urlsplit(url).scheme, urlsplit(target).scheme) == ("https", "http"):
+            raise FetchError("blocked_by_policy", "It leads from https to http.")
         if leads_in(self._backend.allows_host, url, target):
             raise FetchError("blocked_by_policy", "It leads out of the public web.")
 
     def _require_allowed(self, url: str) -> None:
-        try:
         if not 0 < len(url) <= MAX_URL_CHARS:
             raise FetchError("invalid_url", f"A URL has 1 to {MAX_URL_CHARS} characters.")
+        try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
         except ValueError:
