@@ -12,7 +12,7 @@ from msgspec import UnsetType
 
 from searchbus_contracts import ErrorCode, Fault
 
-_MAX_DOMAINS = 100
+MAX_DOMAINS = 100
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
 _PATH = re.compile(r"(?:/[\w.~!$&'()+,;=:@%-]+)*")
 
@@ -31,11 +31,6 @@ def read_domains(field: str, given: list[str] | UnsetType) -> tuple[str, ...]:
     """
     if isinstance(given, UnsetType):
         return ()
-    if len(given) > _MAX_DOMAINS:
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"{field} has {len(given)} domains. Give at most {_MAX_DOMAINS}.",
-        )
     return tuple(dict.fromkeys(_read(field, item) for item in given))
 
 

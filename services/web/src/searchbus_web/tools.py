@@ -21,7 +21,7 @@ from searchbus_contracts.web import MAX_RESULTS
 from searchbus_passages import DEFAULT_TOKENS
 from searchbus_upstream import read_json
 
-from .domains import read_domains
+from .domains import MAX_DOMAINS, read_domains
 from .extraction.extractor import Extractor
 from .extraction.fetching import MAX_URL_CHARS
 from .extraction.fitting import WebExtractItem, fit
@@ -60,8 +60,8 @@ Explain = Annotated[bool, doc("Say why each result stands where it does, and wha
 _Domains = list[
     Annotated[str, doc("A domain such as example.org, or a part of it such as example.org/path")]
 ]
-IncludeDomains = Annotated[_Domains, doc("Only results of these domains")]
-ExcludeDomains = Annotated[_Domains, doc("No results of these domains")]
+IncludeDomains = Annotated[_Domains, doc("Only results of these domains", max_length=MAX_DOMAINS)]
+ExcludeDomains = Annotated[_Domains, doc("No results of these domains", max_length=MAX_DOMAINS)]
 Urls = Annotated[
     list[str], doc(f"Up to {MAX_URLS} http or https URLs", min_length=1, max_length=MAX_URLS)
 ]
