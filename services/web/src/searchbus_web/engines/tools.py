@@ -67,7 +67,7 @@ class WebFind(Struct, forbid_unknown_fields=True, rename="camel"):
         Literal["off", "moderate", "strict"] | UnsetType,
         doc("strict: only engines that have it are asked"),
     ] = UNSET
-    time_range: TimeText | UnsetType = UNSET
+    time_range: TimeText = ""
     engines: (
         Annotated[
             list[str],
