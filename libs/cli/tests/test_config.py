@@ -75,13 +75,14 @@ def test_secrets_are_hidden_in_both_forms(tmp_path, monkeypatch):
     write(
         tmp_path,
         'nats_url = "nats://ada:canary@n:4222"\n[web]\nbrave_api_keys = ["canary"]\n'
-        '[ddg]\nddg_egress = ["http://ada:canary@proxy.example:1"]\n',
+        '[ddg]\nddg_egress = ["http://ada:can@ary@proxy.example:1", "http://canary@b:1"]\n',
     )
     monkeypatch.setenv("SEARCHBUS_STATE_KEY", "canary" * 8)
     monkeypatch.setenv("SEARCHBUS_QDRANT_URL", "http://ada:canary@q:6333")
     for options in ([], ["--json"], ["--changed"]):
         done = run_command("config", "show", "--data", tmp_path, *options)
         assert done.returncode == 0
+        assert "ary@" not in done.stdout
         assert "canary" not in done.stdout
         assert "proxy.example" in done.stdout
 

@@ -68,6 +68,20 @@ def test_traceback_stays_in_its_line(capsys):
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
+def test_credentials_of_urls_are_hidden(capsys, style):
+    """Also in errors of libraries; what else a line says stays."""
+    configure_logging("web", style=style)
+    try:
+        raise ValueError("Failed to parse: https://ada:p@s3cret@otlp.example:99999/v1?to=a@b")
+    except ValueError:
+        logging.getLogger("t").exception("lost %s", "nats://s3cret@n1:4222,nats://ada:s3cret@n2")
+    text = capsys.readouterr().err
+    assert "s3cret" not in text
+    assert "lost nats://…@n1:4222,nats://…@n2" in text
+    assert "Failed to parse: https://…@otlp.example:99999/v1?to=a@b" in text
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
 def test_half_a_pair_of_surrogates_is_written(capsys, style):
     """A name of a file may have one, and no line may be lost for it."""
     configure_logging("web", style=style)

@@ -269,6 +269,17 @@ async def test_messages_show_no_credentials_of_the_url():
         await open_store(url=f"http://ann:secret@127.0.0.1:{port}")
 
 
+@pytest.mark.parametrize(
+    "url", ["http://ann:secret@q:99999", "http://ann:secret/1@q:6333", "http://ann:secret@[q"]
+)
+async def test_url_that_cannot_be_read_is_not_shown(url):
+    """Its password would stand in the log; the same URL is not tried again."""
+    with pytest.raises(StoreUnavailableError, match="QDRANT_URL") as caught:
+        await open_store(url=url)
+    assert "secret" not in f"{caught.value!r} {caught.value.__cause__!r}"
+    assert not caught.value.retryable
+
+
 @pytest.mark.parametrize(("left_s", "timeout_s"), [(None, 30), (0.2, 1), (3.2, 4), (99.0, 30)])
 async def test_read_may_take_what_is_left_of_its_request(monkeypatch, left_s, timeout_s):
     """In whole seconds; a write always has its own time, since it is not given up half way."""

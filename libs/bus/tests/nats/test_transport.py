@@ -186,6 +186,16 @@ async def test_connecting_ends_at_its_timeout_although_the_client_loses_a_cancel
     assert cancellations == 2
 
 
+async def test_message_of_an_absent_server_shows_no_credentials():
+    """It is logged at each start of a service; the addresses are named without them."""
+    with pytest.raises(Fault, match=r"at 127\.0\.0\.1:1,127\.0\.0\.1:2\.") as caught:
+        await NatsTransport.connect(
+            "nats://ada:p@s3cret@127.0.0.1:1,nats://s3cret@127.0.0.1:2",
+            name="t", connect_timeout_s=0.05,
+        )  # fmt: skip
+    assert "s3cret" not in caught.value.failure.message
+
+
 async def test_wrong_options_are_not_an_absent_server():
     """Their error is the caller's to see."""
     with pytest.raises(TypeError, match="no_such_option"):

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from searchbus_runtime import data_folder
-from searchbus_runtime.config_check import check_config, other_settings, without_credentials
+from searchbus_runtime.config_check import check_config, other_settings
 from searchbus_runtime.config_file import (
     FILE_NAME,
     MODE,
@@ -33,6 +33,7 @@ from searchbus_runtime.services import (
 )
 from searchbus_runtime.setting_list import SHARED, Setting, Settings, listed_settings
 from searchbus_runtime.state import open_data_folder
+from searchbus_runtime.wording import without_credentials
 
 from .output import echo, fail, out, print_error, print_table
 

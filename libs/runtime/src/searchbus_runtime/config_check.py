@@ -13,6 +13,7 @@ from typing import Any
 from .config_file import FILE_NAME, ConfigFile, WrongSettingsError
 from .config_sources import DOTENV, Sources, secret_files
 from .setting_list import OTHER_VARIABLES, PREFIX, SHARED, Setting, Settings
+from .wording import without_credentials
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "true or false": (bool,), "whole number": (int,), "number": (int, float), "text": (str,),
@@ -24,7 +25,6 @@ _EXAMPLES = {
 }  # fmt: skip
 MOST_FAULTS = 20
 """The number of faults that are named at once."""
-_CREDENTIALS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 # What Kubernetes sets for a Service whose name begins with searchbus (enableServiceLinks).
 _SERVICE_LINK = re.compile(
     rf"{PREFIX}\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
@@ -80,11 +80,6 @@ def other_settings(settings: Settings) -> dict[str, dict[str, Setting]]:
                     f"({type(error).__name__}: {error}). Install its package again."
                 ) from None
     return found
-
-
-def without_credentials(text: str) -> str:
-    """A text whose URLs have no passwords."""
-    return _CREDENTIALS.sub("://…@", text)
 
 
 def _variables(sources: Sources, known: Iterable[str]) -> Iterator[str]:
@@ -174,7 +169,7 @@ def _entry(
     if any("\0" in text for text in _texts(value)):
         yield f"{place}: a text with a null character. Remove it."
     if config.is_public and any(
-        text and (setting.secret or _CREDENTIALS.search(text)) for text in _texts(value)
+        text and (setting.secret or without_credentials(text) != text) for text in _texts(value)
     ):
         yield (
             f"{place}: a secret in a file that every user can read. Run: chmod 600 {config.path}"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from opentelemetry import trace
 
-from .wording import printable
+from .wording import printable, without_credentials
 
 _NAMED_FIELDS = ("service", "trace_id", "span_id")
 _encoder = msgspec.json.Encoder()
@@ -113,8 +113,8 @@ class _Formatter(logging.Formatter):
             fields["span_id"] = format(context.span_id, "016x")
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        # Not msgspec's: a text may have half a pair of surrogates.
-        return json.dumps(fields).encode()
+        # Not msgspec's: a text may have half a pair of surrogates. Libraries name URLs in errors.
+        return without_credentials(json.dumps(fields)).encode()
 
 
 def _for_people(fields: dict[str, Any]) -> str:

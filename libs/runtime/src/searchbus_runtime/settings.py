@@ -37,12 +37,13 @@ from pydantic_settings import (
 from searchbus_bus import ActorSigner, ActorVerifier, TlsFiles
 from searchbus_contracts.services import Service
 
-from .config_check import check_config, without_credentials
+from .config_check import check_config
 from .config_file import EXIT_BAD_SETTINGS, WrongSettingsError, find_config
 from .config_sources import SECRETS_DIR, Sources, secret_files
 from .secret import Secret, values_of
 from .setting_list import PREFIX, SHARED, Setting
 from .state import data_folder
+from .wording import without_credentials
 
 S = TypeVar("S", bound="ServiceSettings")
 

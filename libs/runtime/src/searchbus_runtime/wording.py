@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 # C0 and C1 without tab and line feed, DEL, line separators, and what reverses the order of text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CREDENTIALS = re.compile(r'://[^/\s"]+@')
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
@@ -21,6 +22,11 @@ def printable(text: str, *, one_line: bool = False) -> str:
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def without_credentials(text: str) -> str:
+    """A text whose URLs have no user, password or token."""
+    return _CREDENTIALS.sub("://…@", text)
 
 
 class CommandError(RuntimeError):

@@ -14,6 +14,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from .filters import AllOf, AnyOf, DateRange, Equals, Filter, IsIn, Not, NumberRange
 from .options import Layout, StoreOptions
 from .points import DENSE, SPARSE, Point
+from .store import StoreUnavailableError
 
 TIMEOUT_S = 30
 """How long a write may take, and what belongs to no request."""
@@ -109,10 +110,18 @@ _STATUS = {
 
 
 def address_of(url: str) -> str:
-    """Host and port of a server's URL, which may lack its scheme; never its credentials."""
-    parts = urlsplit(url if "//" in url else f"//{url}")
-    host = parts.hostname or ""
-    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORT}"
+    """Host and port of a server's URL, which may lack its scheme; never its credentials. Raises
+    StoreUnavailableError where it cannot be read."""
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        host, port = parts.hostname or "", parts.port or _PORT
+    except ValueError:  # its text may have the password
+        raise StoreUnavailableError(
+            "The URL of the Qdrant server cannot be read.",
+            "Correct SEARCHBUS_QDRANT_URL; write / in a password as %2F.",
+            retryable=False,
+        ) from None
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def base_of(name: str) -> str:
@@ -128,7 +137,8 @@ def alias(name: str, target: str) -> q.CreateAliasOperation:
 
 
 def connect(url: str, options: StoreOptions) -> AsyncQdrantClient:
-    """A client that connects at its first request."""
+    """A client that connects at its first request; raises as `address_of`."""
+    address_of(url)  # the client's own error would show the whole URL
     more: dict[str, Any] = {}
     if options.grpc_port is not None:
         more = {"prefer_grpc": True, "grpc_port": options.grpc_port}

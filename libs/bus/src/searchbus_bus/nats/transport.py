@@ -200,7 +200,7 @@ class NatsTransport:
             raise Fault(
                 ErrorCode.UNAVAILABLE,
                 self.fault
-                or f"No NATS server answers at {url}. Start one or set "
+                or f"No NATS server answers at {self._where}. Start one or set "
                 "SEARCHBUS_NATS_URL, then try again.",
             ) from None
         if error is not None:
