@@ -10,25 +10,31 @@ from searchbus_contracts.queries import Part, check_query, too_small
 
 @pytest.mark.parametrize(
     ("text", "query"),
-    [("  a  b\t\nc ", "a b c"), ("x" * 10, "x" * 10), (" " * 50 + "x" * 10, "x" * 10)],
+    [(" a  b\t\nc ", "a b c"), ("x" * 10, "x" * 10), ("\u200bx", "\u200bx")],
 )
-def test_white_space_is_normalised_before_the_length_is_checked(text, query):
-    """Every run of white space becomes one space."""
+def test_white_space_is_normalised(text, query):
+    """Every run of it becomes one space."""
     assert check_query(text, max_chars=10) == query
 
 
 def test_lines_can_be_kept():
-    """Those that have a character; the length is that of one line."""
+    """Those that have a character."""
     text = " a\t b \r\n \n\u2028 c "
-    assert check_query(text, max_chars=5, keep_lines=True) == "a b\nc"
-    assert check_query(text, max_chars=5) == "a b c"
+    assert check_query(text, max_chars=14, keep_lines=True) == "a b\nc"
+    assert check_query(text, max_chars=14) == "a b c"
     with pytest.raises(Fault, match="empty"):
         check_query(" \n ", max_chars=5, keep_lines=True)
 
 
 def test_letters_are_composed():
-    """As most texts have them; the length is that of what is searched for."""
-    assert check_query("cafe\u0301", max_chars=4) == "caf\u00e9"
+    """As most texts have them."""
+    assert check_query("cafe\u0301", max_chars=5) == "caf\u00e9"
+
+
+def test_letters_that_become_longer_are_accepted_by_each_service_that_counts():
+    """The edge counts, and then the service that it asks: composed, \u0958 has two characters."""
+    passed = check_query("\u0958" * 10, max_chars=10)
+    assert check_query(passed, max_chars=10) == passed
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,9 @@ def test_letters_are_composed():
     [
         ("", "q is empty"),
         (" \n ", "q is empty"),
+        ("\u200b\u2060 \u00ad\ufeff", "q is empty"),
+        ("a" + " " * 9 + "b", "q has 11 characters. Shorten it to at most 10"),
+        ("cafe\u0301" * 2 + "s", "q has 11 characters"),
         ("x" * 11, "q has 11 characters. Shorten it to at most 10"),
     ],
 )

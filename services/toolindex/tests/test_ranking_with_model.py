@@ -122,7 +122,7 @@ async def test_matched_words_are_returned(finder):
     assert reply.found[0].matched == ("Weather", "forecasts")
 
 
-@pytest.mark.parametrize("query", ["", "   ", "\n", "x" * 2001])
+@pytest.mark.parametrize("query", ["", "   ", "\n", "\x00", "\u202e\u200b", "x" * 2001])
 async def test_query_without_words_or_too_long_is_refused(finder, query):
     """Typed, and says what is allowed."""
     with pytest.raises(Fault) as caught:
@@ -130,9 +130,7 @@ async def test_query_without_words_or_too_long_is_refused(finder, query):
     assert caught.value.code == "invalid_query"
 
 
-@pytest.mark.parametrize(
-    "query", ["\x00", "%s{}$1'\"--", "🙂🙂", "a" * 2000, ". . .", "\u202e\u200b", "1"]
-)
+@pytest.mark.parametrize("query", ["%s{}$1'\"--", "🙂🙂", "a" * 2000, ". . .", "1"])
 async def test_odd_queries_get_an_answer(finder, query):
     """Of whatever length; never an exception."""
     assert isinstance(await names(finder, query), list)

@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from .errors import ErrorCode, Fault
+from .visible import visible
 
 MIN_TOKENS = 100
 MAX_TOKENS = 1_000_000
@@ -22,18 +23,21 @@ def check_query(
         keep_lines: keep the lines apart; those without a character are left out.
 
     Raises:
-        Fault: invalid_query, which names the field; it is empty, or then has more than `max_chars`.
+        Fault: invalid_query, which names the field; the text as it is given has more than
+            `max_chars`, or none that is visible.
     """
-    lines = (" ".join(line.split()) for line in (text.splitlines() if keep_lines else [text]))
-    query = unicodedata.normalize("NFC", "\n".join(filter(None, lines)))
-    if not query:
-        raise Fault(ErrorCode.INVALID_QUERY, f"{field} is empty. Say what to search for.")
-    if len(query) > max_chars:
+    if len(text) > max_chars:
         raise Fault(
             ErrorCode.INVALID_QUERY,
-            f"{field} has {len(query)} characters. Shorten it to at most {max_chars}.",
+            f"{field} has {len(text)} characters. Shorten it to at most {max_chars}.",
         )
-    return query
+    if not visible(text).strip():
+        raise Fault(ErrorCode.INVALID_QUERY, f"{field} is empty. Say what to search for.")
+    lines = (" ".join(line.split()) for line in (text.splitlines() if keep_lines else [text]))
+    query = "\n".join(filter(None, lines))
+    # It makes a few letters longer, and the service that is asked counts again.
+    composed = unicodedata.normalize("NFC", query)
+    return composed if len(composed) <= max_chars else query
 
 
 def too_small(max_tokens: int, least: int) -> Fault:
