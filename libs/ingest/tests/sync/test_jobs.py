@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from unittest.mock import ANY
+
+import msgspec
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_ingest.sync import jobs as module
-from searchbus_ingest.sync.jobs import SourceRow, Syncing, address_of, read_rows, seconds_of
+from searchbus_ingest.sync import rows as module
+from searchbus_ingest.sync.jobs import Syncing
+from searchbus_ingest.sync.rows import SourceRow, address_of, read_rows, seconds_of
 from searchbus_ingest.sync.source import SourceUnreadableError
 from searchbus_ingest.sync.state import (
     SourceBusyError,
+    SyncState,
     check,
     claimed,
     read_state,
     state_path,
     write_state,
 )
+from searchbus_runtime.state import StackState
+from searchbus_runtime.state import write_state as write_stack
 
 ROW = """[[source]]
 name = "handbook"
@@ -130,6 +138,31 @@ async def test_what_happened_is_remembered_and_shown(syncing, tmp_path):
     (tmp_path / "away").rename(tmp_path / "handbook")
     assert (await syncing.run(HANDBOOK)).unchanged == 3
     assert check(data)[1]
+
+
+async def test_source_of_the_stack_that_is_overdue_is_shown(syncing, tmp_path):
+    """By `searchbus doctor`, also before its first sync; not while it is synced or just new."""
+    data = tmp_path / "data"
+    data.mkdir()
+    file, path = data / "sources.toml", state_path(data, "docs", "handbook")
+    file.write_text(ROW + 'every = "15m"')
+    os.utime(file, (0, 0))
+    assert check(data) == ("sync", True, "no sources")
+    write_stack(StackState("", "", str(data), os.getpid(), processes={"sync": 1}))
+    overdue = "handbook is overdue (every 15m): see logs/sync.log"
+    assert check(data) == ("sync", False, overdue)
+    os.utime(file)
+    assert check(data)[1]
+    os.utime(file, (0, 0))
+    await syncing.run(HANDBOOK)
+    assert check(data)[1]
+    state = msgspec.json.decode(path.read_bytes(), type=SyncState)
+    state.ran_s -= 900 + module.SLOT_S
+    write_state(path, state)
+    assert check(data)[1:] == (False, ANY)
+    assert check(data)[2].endswith(overdue)
+    with claimed(path):
+        assert check(data)[1]
 
 
 async def test_deletes_that_wait_for_an_operator_are_shown(syncing, tmp_path, retrieval):

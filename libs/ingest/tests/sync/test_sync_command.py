@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_ingest.sync import jobs, sync_command
-from searchbus_ingest.sync.jobs import Syncing, read_rows
+from searchbus_ingest.sync.jobs import Syncing
+from searchbus_ingest.sync.rows import read_rows
 from searchbus_ingest.sync.state import check
 from searchbus_ingest.sync.sync_command import _Run
 from searchbus_ingest.sync.syncing import Sync
@@ -165,6 +166,24 @@ def test_source_that_hangs_holds_up_no_other(run, notes, tmp_path, monkeypatch):
     assert "a: it took longer than 24 hours; the next sync goes on" in done.stderr
     assert "b: 3 stored" in done.stdout
     assert "took longer" in check(tmp_path / "data")[2]
+
+
+def test_sources_that_take_long_hold_up_no_other(run, notes, tmp_path, monkeypatch):
+    """As many as may begin at once: the next one begins before they end."""
+    run_once, ended = Sync.run, asyncio.Event()
+
+    async def long(self):
+        if self.state.name == "last":
+            ended.set()
+        else:
+            await ended.wait()
+        return await run_once(self)
+
+    monkeypatch.setattr(sync_command, "SLOT_S", 0.0)
+    monkeypatch.setattr(Sync, "run", long)
+    file = write_file(tmp_path, *"abcd"[: sync_command.AT_ONCE], "last")
+    done = run("--file", file, "--once")
+    assert (done.exit_code, done.stdout.count("3 stored")) == (0, sync_command.AT_ONCE + 1)
 
 
 def test_fault_of_ours_in_one_source_holds_up_no_other(run, notes, tmp_path, monkeypatch):

@@ -17,6 +17,9 @@ import msgspec
 
 from searchbus_contracts import VERSION
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.state import read_state as running_stack
+
+from .rows import SLOT_S, read_rows, seconds_of
 
 FOLDER = "sync"
 
@@ -77,6 +80,16 @@ def claimed(path: Path) -> Iterator[None]:
         yield
 
 
+def is_claimed(path: Path) -> bool:
+    """Whether a process syncs the source now."""
+    try:
+        with path.with_suffix(".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # else there was no sync yet
+    return False
+
+
 def read_state(path: Path, name: str, collection: str, source: str) -> SyncState:
     """The state of a source; empty where the file is missing, damaged or of another one."""
     fresh = SyncState(name=name, collection=collection, source=source)
@@ -100,8 +113,10 @@ def digest_of(revisions: Mapping[str, str]) -> str:
 
 
 def check(folder: Path) -> tuple[str, bool, str]:
-    """What `searchbus doctor` says: how the last sync of each source on this machine went."""
+    """What `searchbus doctor` says: how the last sync of each source on this machine went, and
+    which source of a running stack is overdue. Raises Fault where the stack's file is wrong."""
     rows, ok = [], True
+    ran_s: dict[tuple[str, str], float] = {}
     for path in sorted((folder / FOLDER).glob("*.json")):
         try:
             state = msgspec.json.decode(path.read_bytes(), type=SyncState)
@@ -109,6 +124,7 @@ def check(folder: Path) -> tuple[str, bool, str]:
             continue  # the next sync makes it anew
         if not state.ran_s:
             continue
+        ran_s[state.name, state.collection] = state.ran_s
         ok &= not state.problem
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(state.ran_s))
         counts = ", ".join(f"{number} {word}" for word, number in state.counts.items() if number)
@@ -116,4 +132,11 @@ def check(folder: Path) -> tuple[str, bool, str]:
         if state.failures > 1:
             text = f"failed {state.failures} times: {text}"
         rows.append(f"{state.name} ({when}): {text or 'empty'}")
+    stack, file = running_stack(folder), folder / "sources.toml"
+    for row in read_rows(file) if stack is not None and "sync" in stack.processes else ():
+        since_s = max(file.stat().st_mtime, ran_s.get((row.name, row.collection), 0.0))
+        is_late = time.time() > since_s + seconds_of(row.every) + SLOT_S
+        if is_late and not is_claimed(state_path(folder, row.collection, row.name)):
+            ok = False
+            rows.append(f"{row.name} is overdue (every {row.every}): see logs/sync.log")
     return "sync", ok, "; ".join(rows) or "no sources"

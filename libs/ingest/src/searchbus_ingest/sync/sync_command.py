@@ -8,7 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,22 +24,15 @@ from searchbus_runtime.wording import CommandError
 from ..ingest_command import quiet_libraries
 from ..progress import ProgressReport
 from ..sending import Summary
-from .jobs import (
-    SourceRow,
-    Syncing,
-    address_of,
-    counts_of,
-    read_rows,
-    require_valid,
-    seconds_of,
-)
+from .jobs import Syncing, counts_of
+from .rows import SLOT_S, SourceRow, address_of, read_rows, require_valid, seconds_of
 from .source import SourceUnreadableError
 from .state import SourceBusyError
 from .syncing import SyncSummary
 
 _USAGE = 2
 AT_ONCE = 4
-"""Sources of a file that are synced at the same time."""
+"""Sources of a file that are synced at the same time, beside those that take longer."""
 LOOK_EVERY_S = 2.0
 """Between looks at the file of sources, and for a stack that starts."""
 AFTER_FAILURE_S = 60.0
@@ -201,7 +194,10 @@ class _Run:
     async def _one(
         self, row: SourceRow, on_progress: Callable[[Summary], None] = lambda summary: None
     ) -> bool:
-        async with self._slots:
+        await self._slots.acquire()
+        with ExitStack() as slot:
+            slot.callback(self._slots.release)
+            asyncio.get_running_loop().call_later(SLOT_S, slot.close)
             return await self._run(row, on_progress)
 
     async def _run(self, row: SourceRow, on_progress: Callable[[Summary], None]) -> bool:
