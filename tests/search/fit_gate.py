@@ -27,9 +27,8 @@ from searchbus_toolindex import cohort as cohorts
 from searchbus_toolindex import scoring as gates
 from searchbus_toolindex.embedding import Embeds, load_tool_embedder
 from searchbus_toolindex.finder import IndexFinder
-from searchbus_toolindex.index import Scope
+from searchbus_toolindex.index import Index, Scope
 from searchbus_toolindex.query import is_searchable
-from searchbus_toolindex.ranking import Ranker
 from searchbus_toolindex.scoring import FEATURES, Facet, Gate
 
 from .cohort_texts import CohortTexts, load_texts
@@ -163,20 +162,20 @@ def _parts(tools: ToolSet, finder: IndexFinder) -> Iterator[tuple[str, bool, Cas
 async def _candidates(finder: IndexFinder, query: str, scope: Scope) -> NDArray[np.float64]:
     parsed, facets = await finder.facets(query[:_MAX_CHARS].strip(), scope)
     rows = [
-        _rows(finder.ranker, facet, scope)
+        _rows(finder.index, facet, scope)
         for text, facet in zip(parsed.texts, facets, strict=True)
         if parsed.is_evidence(text)
     ]
     return np.concatenate(rows)
 
 
-def _rows(ranker: Ranker, facet: Facet, scope: Scope) -> NDArray[np.float64]:
+def _rows(index: Index, facet: Facet, scope: Scope) -> NDArray[np.float64]:
     """The features of the entries that are nearest to a text in meaning, or in words."""
-    visible = np.flatnonzero(scope.mask)
+    visible = np.flatnonzero(scope.lengths.visible)
     cosine, coverage = facet.cosine[visible], facet.matches.coverage[visible]
     best = np.unique(np.r_[np.argsort(-cosine)[:_CANDIDATES],
                            np.argsort(-(cosine + 0.1 * coverage))[:_CANDIDATES]])  # fmt: skip
-    agreement = ranker.agreement(facet, visible[best])
+    agreement = index.vectors.agreement(visible[best], facet.text.nearness.expected)
     return gates.features(cosine[best], coverage[best], agreement, facet.text)
 
 

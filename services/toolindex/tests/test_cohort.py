@@ -54,7 +54,7 @@ def test_vectors_are_those_of_the_texts(model):
     cohort, texts = load_cohort(model), load_texts()
     assert len(texts.requests) == len(texts.tools)
     every = (*texts.requests, *texts.tools, *texts.others)
-    assert len(cohort) == len(every) == len(set(every))
+    assert len(cohort.vectors) == len(every) == len(set(every))
 
 
 def test_hashed_vectors_equal_those_in_the_file():

@@ -30,8 +30,8 @@ def worker(*tools, service: str = "office") -> Worker:
 
 
 def names(index: Index) -> set[str]:
-    assert index.scope(EVERY_ROLE, "tool").number == len(index)
-    return {e.name for s in index.services for e in index.entries(s).values()}
+    assert index.scope(EVERY_ROLE, "tool").lengths.number == len(index)
+    return {entry.name for entry in index.slots if entry is not None}
 
 
 @asynccontextmanager
@@ -123,7 +123,7 @@ async def test_one_changed_tool_of_a_large_catalogue_is_read_alone(monkeypatch):
         changed = tool("tool_42", "draw a chart")
         offered._tools["office", "tool_42"] = ToolEndpoint(changed, None)
         await serving.refresh()
-        await until(lambda: "chart" in index.entries("office")["tool", "office", "tool_42"].text)
+        await until(lambda: any(entry and "chart" in entry.text for entry in index.slots))
         assert len(embedder.embedded) == 1
         assert "tool_42" in read
         assert len(read) < 150
@@ -220,7 +220,6 @@ async def test_toolset_of_a_lost_service_goes_to_one_that_was_indexed_before_it(
         free.set()
         await until(
             lambda: (
-                set(index.services) == {"first", "third"}
-                and names(index) == {"draw", "send", "plan"}
+                set(index._owned) == {"first", "third"} and names(index) == {"draw", "send", "plan"}
             )
         )

@@ -49,7 +49,7 @@ def test_hidden_slots_do_not_count(lexicon):
 def test_removed_slot_is_gone_and_can_be_filled_again(lexicon):
     """Its terms too, where no other slot has them."""
     lexicon.remove(1, Counter(["weather"]))
-    assert "weather" not in lexicon
+    assert "weather" not in lexicon._postings
     lexicon.add(1, Counter(["mail"]))
     assert lexicon.frequency("mail", np.ones(4, dtype=bool)) == 3
 

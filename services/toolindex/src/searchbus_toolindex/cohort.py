@@ -60,9 +60,6 @@ class Cohort:
         self._penalties = self.vectors @ self.penalty
         self._tools = self.vectors[len(requests) : 2 * len(requests)]
 
-    def __len__(self) -> int:
-        return len(self.vectors)
-
     def nearness(self, query: Vector) -> Nearness:
         """Compare a query; cosines are less the penalty, as those of entries."""
         # Rows are in one order in all replicas, which get the same bits from BLAS.

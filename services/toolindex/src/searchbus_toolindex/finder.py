@@ -65,7 +65,7 @@ class IndexFinder:
         # Each line is a sentence.
         query = check_query(request.query, max_chars=MAX_FIND_CHARS, keep_lines=True)
         scope = self.index.scope(actor, request.kind, request.toolsets)
-        if not (is_searchable(query) or self.index.literal.has_name(query, scope.mask)):
+        if not (is_searchable(query) or self.index.literal.has_name(query, scope.lengths.visible)):
             return FindReply(generation=scope.fingerprint)
         ranking, now = await self._rank(query, request, actor)
         if request.generation is not None and request.generation != now:
@@ -126,9 +126,10 @@ class IndexFinder:
             return ranking, scope.fingerprint
 
     def _parse(self, query: str, scope: Scope) -> ParsedQuery:
+        frequency, visible = self.index.lexicon.frequency, scope.lengths.visible
         return parse_query(
             query,
-            is_known=lambda term: self.index.is_known(term, scope),
+            is_known=lambda term: frequency(term, visible) > 0,
             is_word=self._embedder.is_word,
             vocabulary=lambda: self.index.vocabulary(scope),
             glossary=load_glossary(),

@@ -141,8 +141,8 @@ class Follower:
         """Remove the vectors of texts that are no longer indexed."""
         self._vectors.keep_only(
             self._key(text)
-            for service in self._index.services
-            for entry in self._index.entries(service).values()
+            for entry in self._index.slots
+            if entry is not None
             for text in entry.embedded
         )
 

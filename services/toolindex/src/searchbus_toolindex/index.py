@@ -53,16 +53,6 @@ class Scope:
     fingerprint: str
     vocabulary: list[str] | None = None
 
-    @property
-    def mask(self) -> Mask:
-        """By slot, whether it is visible."""
-        return self.lengths.visible
-
-    @property
-    def number(self) -> int:
-        """Number of visible slots."""
-        return self.lengths.number
-
 
 class Columns:
     """What decides who sees an entry, by slot."""
@@ -185,21 +175,8 @@ class Index:
         self._scopes: LRUCache[ScopeKey, Scope] = LRUCache(_SCOPES_KEPT)
         self.version = 0
 
-    def sizes(self) -> Counter[str]:
-        """The number of entries of each kind."""
-        return self.columns.sizes()
-
     def __len__(self) -> int:
         return len(self._slot_of)
-
-    def entries(self, service: str) -> Mapping[Key, IndexEntry]:
-        """The entries of a service."""
-        return self._owned.get(service, {})
-
-    @property
-    def services(self) -> list[str]:
-        """Services with entries."""
-        return list(self._owned)
 
     def replace(
         self,
@@ -293,12 +270,8 @@ class Index:
             self._scopes[key] = scope
         return scope
 
-    def is_known(self, term: str, scope: Scope) -> bool:
-        """Whether a visible entry contains the stem."""
-        return self.lexicon.frequency(term, scope.mask) > 0
-
     def vocabulary(self, scope: Scope) -> list[str]:
         """The words of the visible entries, sorted."""
         if scope.vocabulary is None:
-            scope.vocabulary = self._vocabulary.visible(scope.mask)
+            scope.vocabulary = self._vocabulary.visible(scope.lengths.visible)
         return scope.vocabulary

@@ -63,9 +63,6 @@ class Lexicon:
         self._postings: dict[str, _Posting] = {}
         self._lengths: Floats = np.zeros(64, dtype=np.float32)
 
-    def __contains__(self, term: str) -> bool:
-        return term in self._postings
-
     def add(self, slot: int, counts: Mapping[str, int]) -> None:
         """Add the terms of an entry in a free slot."""
         if slot >= len(self._lengths):

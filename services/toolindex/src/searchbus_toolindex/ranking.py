@@ -111,7 +111,7 @@ class Ranker:
                 terms=len(set(terms)),
                 corrected=query.corrections(text),
                 strange=query.strangeness(text),
-                entries=scope.number,
+                entries=scope.lengths.number,
             )
             matches = self._index.lexicon.match(terms, scope.lengths)
             found.append(Facet(moved[at], cosines[at], matches, features))
@@ -176,16 +176,17 @@ class Ranker:
         self, query: ParsedQuery, vectors: Mapping[str, Vector], scope: Scope, least: float
     ) -> _Judged | None:
         """The best visible entries with exact scores; None if no estimate reaches the least one."""
-        if not scope.number:
+        visible = scope.lengths.visible
+        if not scope.lengths.number:
             return None
         facets = self.facets(query, vectors, scope)
-        best = [facet.best(scope.mask) for facet in facets]
+        best = [facet.best(visible) for facet in facets]
         coverage = facets[0].matches.coverage
-        literal = self._index.literal.bonuses(query.whole, self._index.slots, coverage, scope.mask)
+        literal = self._index.literal.bonuses(query.whole, self._index.slots, coverage, visible)
         estimates = _combined(query, facets, best)
         for slot, bonus in literal.items():
             estimates[slot] += bonus
-        slots = np.flatnonzero(scope.mask & (estimates >= least))
+        slots = np.flatnonzero(visible & (estimates >= least))
         if not len(slots):
             return None
         if len(slots) > REFINED:
@@ -220,17 +221,13 @@ class Ranker:
                 self._gate.logits(
                     facet.cosine,
                     facet.matches.coverage,
-                    self.agreement(facet, slots),
+                    self._index.vectors.agreement(slots, facet.text.nearness.expected),
                     facet.text,
                 ).max()
             )
             for text, facet in zip(query.texts, facets, strict=True)
             if query.is_evidence(text)
         )
-
-    def agreement(self, facet: Facet, slots: NDArray[np.intp]) -> Floats:
-        """By slot, how near its entry is to the kind of tool that the text of the facet wants."""
-        return self._index.vectors.agreement(slots, facet.text.nearness.expected)
 
     def page(self, query: str, ranking: Ranking, offset: int, limit: int) -> tuple[Found, ...]:
         """A page of a ranking. The index must not have changed since the ranking was made."""

@@ -22,7 +22,7 @@ from .vector_file import VectorFile, shipped_vectors
 _entries: LiveGauge[Index] = LiveGauge(
     metrics.get_meter("searchbus.toolindex"),
     "searchbus.index.entries",
-    lambda index: [(count, {"kind": kind}) for kind, count in index.sizes().items()],
+    lambda index: [(count, {"kind": kind}) for kind, count in index.columns.sizes().items()],
     description="Tools, prompts and resources that can be found.",
 )
 
