@@ -2,12 +2,7 @@
 
 A cosine means little by itself. It is high between any two short texts of everyday words, and some
 entries ("hubs") are near to whatever is asked. These comparisons make it comparable, as the cohorts
-of speaker recognition do (adaptive score normalisation):
-
-- how near the query is to tools of every kind, and to what no tool serves: small talk, handwork,
-  random letters;
-- which of many requests it is like: the tools of these are the kind of tool that is wanted;
-- how near an entry is to requests of every kind, which is what is taken from its cosines.
+of speaker recognition do (adaptive score normalisation); README.md says what is compared.
 
 cohort.tsv has the texts, cohort.npz their vectors, which `python -m tests.search.fit_gate` makes.
 """

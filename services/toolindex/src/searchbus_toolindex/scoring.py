@@ -2,16 +2,8 @@
 
 A score is cosine and BM25 on a common scale, combined over the query's texts (measured by
 `make bench`; services/toolindex/README.md has the measurements). The probability is that of a
-logistic model, the gate. Its features of a text of the query and an entry:
-
-- how much nearer the entry is than the nearest tool of the cohort, and than its other texts;
-- how near the entry is to the tools of the cohort whose requests are nearest to the text: for a
-  request to book a flight, a catalogue of search tools has an entry that is near to the words, but
-  none that is near to the cohort's tools for flights;
-- the share of the text's words found, weighted by their rarity;
-- how many words it has, how many of them are corrections or in no language, and how many entries
-  are visible: the best of many has a higher cosine by chance;
-- how much nearer the text is to requests than to what no tool serves, whatever the catalogue.
+logistic model, the gate. README.md lists its features: for a request to book a flight, a catalogue
+of search tools has an entry that is near to the words, but none near to the cohort's flight tools.
 
 The weights, in gate.json, are fitted by `python -m tests.search.fit_gate`, on as many queries that
 the catalogue serves as others: the probabilities are those of such a mix.
