@@ -264,7 +264,7 @@ def test_the_index_has_room_for_its_vectors_twice():
     )
     (data,) = (v["emptyDir"]["sizeLimit"] for v in pod["volumes"] if v["name"] == "data")
     # The tool index has a vector of each of two models.
-    record_bytes = VectorFile(None, 2 * DIMENSIONS).record_bytes
+    record_bytes = VectorFile(None, 2 * DIMENSIONS)._record.itemsize
     assert int(data.removesuffix("Mi")) * 2**20 > 2 * MOST_RECORDS * record_bytes
 
 

@@ -68,11 +68,6 @@ class VectorFile:
             except OSError as error:
                 log.warning("vectors could not be read from %s: %s", path, error)
 
-    @property
-    def record_bytes(self) -> int:
-        """The size of one vector with its key."""
-        return self._record.itemsize
-
     def __len__(self) -> int:
         return len(self._numbers) + len(self._kept)
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
-
-from py_rust_stemmers import SnowballStemmer
 
 from searchbus_vectors.bm25 import STOPWORDS as COMMON_WORDS
+from searchbus_vectors.bm25 import stem as stem_word
 
 _RUN = re.compile(r"\d+|[^\W\d_]+")
 _CASED = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
@@ -23,7 +21,6 @@ STOPWORDS = COMMON_WORDS.union(
 """Common words, and the words with which people ask for anything."""
 _MAX_WORD_CHARS = 64
 """A longer run is not a word, and texts of any size would fill the cache of stems."""
-_stemmer = SnowballStemmer("english")
 
 
 def split_words(text: str) -> list[str]:
@@ -47,12 +44,7 @@ def is_unspaced(word: str) -> bool:
 
 def stem(word: str) -> str:
     """The stem of a lower-cased English word; a run of letters that is too long for one stays."""
-    return _stem(word) if len(word) <= _MAX_WORD_CHARS else word
-
-
-@lru_cache(100_000)
-def _stem(word: str) -> str:
-    return str(_stemmer.stem_word(word))
+    return stem_word(word) if len(word) <= _MAX_WORD_CHARS else word
 
 
 def fold(text: str) -> str:
