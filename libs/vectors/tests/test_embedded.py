@@ -30,7 +30,7 @@ from searchbus_vectors.embedded import EmbeddedStore, Rebuilds
 from searchbus_vectors.nearest import NearestIndex
 from searchbus_vectors.points import DENSE
 
-from .conftest import FIELDS, point, query, uid
+from .conftest import FIELDS, point, query, search, uid
 
 
 async def test_embedded_store_survives_being_reopened(tmp_path):
@@ -41,7 +41,7 @@ async def test_embedded_store_survives_being_reopened(tmp_path):
     await store.close()
     store = await open_store(folder=tmp_path)
     assert await store.count("c", Equals("kind", "b")) == 1
-    assert (await store.search("c", query(1, 1001), limit=1))[0].payload["n"] == 1
+    assert (await search(store, "c", query(1, 1001), limit=1))[0].payload["n"] == 1
     await store.close()
 
 
@@ -223,9 +223,9 @@ async def test_damaged_collection_is_set_aside_and_the_others_work(tmp_path, rea
     store = await open_store(folder=tmp_path)
     assert reason in store.damaged["bad"]
     assert await store.collections() == ["good"]
-    assert len(await store.search("good", query(1, 1001), limit=60)) == 60
+    assert len(await search(store, "good", query(1, 1001), limit=60)) == 60
     with pytest.raises(CollectionDamagedError, match=reason):
-        await store.search("bad", query(1, 1001), limit=60)
+        await search(store, "bad", query(1, 1001), limit=60)
     with pytest.raises(CollectionDamagedError, match=reason):
         await store.ensure_collection("bad", FIELDS)
     assert set(files) <= set((tmp_path / "bad").rglob("*"))
@@ -267,7 +267,7 @@ async def test_full_disk_stops_writing_and_not_reading(tmp_path):
     ):
         with pytest.raises(StorageFullError, match="MiB"):
             await write
-    assert [hit.id for hit in await store.search("a", query(1, 1001), limit=1)] == [uid(1)]
+    assert [hit.id for hit in await search(store, "a", query(1, 1001), limit=1)] == [uid(1)]
     assert await store.count("a") == 2
     await store.drop_collection("b")
     free = 50

@@ -27,7 +27,7 @@ from searchbus_vectors import (
 from searchbus_vectors.server import ServerStore
 from searchbus_vectors.server_types import address_of, alias, connect
 
-from .conftest import point, query
+from .conftest import point, query, search
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -301,7 +301,7 @@ async def test_read_may_take_what_is_left_of_its_request(monkeypatch, left_s, ti
     await store.upsert("c", [point(1)])
     await store.count("c")
     await store.scroll("c")
-    await store.search("c", query(1, 1001), limit=1)
+    await search(store, "c", query(1, 1001), limit=1)
     assert given.pop("upsert") == 30
     assert set(given.values()) == {timeout_s}
     assert len(given) == 5

@@ -30,7 +30,7 @@ from searchbus_vectors import (
 )
 from searchbus_vectors.store import SPARSE_WEIGHT, fuse, words_scale
 
-from .conftest import FIELDS, direction, point, query, uid, vectors
+from .conftest import FIELDS, direction, match, point, query, search, uid, vectors
 
 ENGINES = ["embedded", "memory", *(["server"] if os.environ.get("QDRANT_URL") else [])]
 
@@ -76,7 +76,7 @@ async def test_search_fuses_meaning_and_words(store, name):
             Point(uid(3), {"n": 3}, vectors(3, 7)),
         ],
     )
-    hits = await store.search(name, query(1, 7), limit=3)
+    hits = await search(store, name, query(1, 7), limit=3)
     assert [hit.payload["n"] for hit in hits][0] == 1
     assert {hit.payload["n"]: round(hit.cosine, 4) for hit in hits} == {1: 1.0, 2: 1.0, 3: 0.0}
     assert hits[0].score == pytest.approx(1.0)
@@ -88,7 +88,7 @@ async def test_word_match_beyond_the_dense_candidates_has_a_cosine(store, name):
     await store.upsert(
         name, [Point(uid(99), {"n": 99}, Vectors(direction(5, 6), Sparse([77], [1.0])))]
     )
-    matches = await store.match(name, query(5, 77), candidates=5)
+    matches = await match(store, name, query(5, 77), candidates=5)
     found = {match.id: match for match in matches}
     assert len(found) == 6
     assert found[uid(99)].cosine == pytest.approx(0.7071, abs=1e-3)
@@ -127,14 +127,14 @@ async def test_collection_takes_the_place_of_another(store, name):
         assert await numbers(store, name) == before
         assert {name, copy} <= set(await store.collections())
 
-        async def search(ended: asyncio.Event, found: set[int]) -> None:
+        async def look(ended: asyncio.Event, found: set[int]) -> None:
             while not ended.is_set():
-                hits = await store.search(name, query(1, 7), limit=5)
+                hits = await search(store, name, query(1, 7), limit=5)
                 found.update(hit.payload["n"] for hit in hits)
                 assert len(hits) <= 1
 
         ended, found = asyncio.Event(), set()
-        searches = [asyncio.create_task(search(ended, found)) for _ in range(3)]
+        searches = [asyncio.create_task(look(ended, found)) for _ in range(3)]
         await asyncio.sleep(0)
         await store.rename_collection(copy, name)
         assert await numbers(store, name) == [number]
@@ -176,7 +176,7 @@ async def test_points_with_a_word_are_counted_up_to_a_limit(store, name):
 async def test_query_without_terms_is_searched_by_meaning(store, name):
     """A query of stopwords alone still gets answers."""
     await store.upsert(name, [point(i) for i in range(1, 4)])
-    hits = await store.search(name, query(2), limit=1)
+    hits = await search(store, name, query(2), limit=1)
     assert [hit.payload["n"] for hit in hits] == [2]
 
 
@@ -185,7 +185,7 @@ async def test_equal_scores_are_ordered_by_id(store, name):
     ids = list(range(1, 20))
     random.Random(3).shuffle(ids)
     await store.upsert(name, [Point(uid(i), {"n": i}, vectors(1, 7)) for i in ids])
-    hits = await store.search(name, query(1, 7), limit=19)
+    hits = await search(store, name, query(1, 7), limit=19)
     assert [hit.payload["n"] for hit in hits] == sorted(ids)
 
 
@@ -194,7 +194,7 @@ async def test_filter_applies_to_both_searches(store, name):
     await store.upsert(
         name, [Point(uid(i), {"n": i, "year": 2000 + i % 3}, vectors(1, 7)) for i in range(1, 31)]
     )
-    hits = await store.search(name, query(1, 7), limit=30, where=Equals("year", 2001))
+    hits = await search(store, name, query(1, 7), limit=30, where=Equals("year", 2001))
     assert sorted(hit.payload["n"] for hit in hits) == [i for i in range(1, 31) if i % 3 == 1]
 
 
@@ -263,7 +263,7 @@ async def test_points_without_vectors_are_stored_and_never_found_by_search(store
     """A record of bookkeeping is there for filters and ids alone."""
     await store.upsert(name, [Point(uid(1), {"n": 1, "text": "x" * 200_000}), point(2)])
     assert len((await store.get(name, [uid(1)]))[0].payload["text"]) == 200_000
-    hits = await store.search(name, query(2, 1002), limit=10)
+    hits = await search(store, name, query(2, 1002), limit=10)
     assert [hit.payload["n"] for hit in hits] == [2]
 
 
@@ -288,7 +288,7 @@ async def test_vectors_of_a_collection_may_have_another_length(store):
     rows = [[float(i == n) for i in range(8)] for n in range(3)]
     points = [Point(uid(n), {"n": n}, Vectors(row, words)) for n, row in enumerate(rows)]
     await store.upsert(name, points)
-    (best, *_) = await store.search(name, QueryVectors(rows[2], Sparse([], [])), limit=3)
+    (best, *_) = await search(store, name, QueryVectors(rows[2], Sparse([], [])), limit=3)
     assert (best.payload["n"], best.cosine) == (2, pytest.approx(1.0))
     await store.drop_collection(name)
 
@@ -296,7 +296,7 @@ async def test_vectors_of_a_collection_may_have_another_length(store):
 async def test_explained_matches_have_both_ranks(store, name):
     """One found by both searches, and its share by words; without `explain` there is none."""
     await store.upsert(name, [point(i) for i in range(1, 6)])
-    matches = await store.match(name, query(3, 1003), explain=True)
+    matches = await match(store, name, query(3, 1003), explain=True)
     best = matches[0]
     assert best.id == uid(3)
     assert (best.legs.meaning_rank, best.legs.words_rank) == (1, 1)
@@ -304,7 +304,7 @@ async def test_explained_matches_have_both_ranks(store, name):
     assert best.legs.words_share == pytest.approx(SPARSE_WEIGHT)
     others = [match.legs for match in matches[1:]]
     assert all((legs.words_rank, legs.words_share) == (None, 0.0) for legs in others)
-    plain = await store.match(name, query(3, 1003))
+    plain = await match(store, name, query(3, 1003))
     assert [(m.id, m.score, m.legs) for m in plain] == [(m.id, m.score, None) for m in matches]
 
 
@@ -312,7 +312,7 @@ async def test_missing_collection_is_a_typed_error(store):
     """Every access to an unknown collection raises CollectionMissingError."""
     for call in (
         store.count("nope"),
-        store.search("nope", query(1, 1), limit=1),
+        search(store, "nope", query(1, 1), limit=1),
         store.get("nope", [uid(1)]),
         store.scroll("nope"),
         store.upsert("nope", [point(1)]),
@@ -341,7 +341,7 @@ async def test_reads_go_on_while_writes_run(store, name):
 
     async def read():
         for _ in range(20):
-            assert (await store.search(name, query(7, 1007), limit=1))[0].payload["n"] == 7
+            assert (await search(store, name, query(7, 1007), limit=1))[0].payload["n"] == 7
 
     await asyncio.gather(write(), read(), read())
     assert await store.count(name) == 250

@@ -27,7 +27,6 @@ from .options import StoreOptions
 from .points import (
     DIMENSIONS,
     Candidate,
-    Hit,
     Legs,
     Match,
     Page,
@@ -49,7 +48,6 @@ def fuse(
     sparse: Mapping[str, float],
     *,
     full: float = 0.0,
-    weight: float = SPARSE_WEIGHT,
 ) -> list[tuple[str, float]]:
     """Rank candidates by the weighted sum of the two normalised scores.
 
@@ -57,14 +55,13 @@ def fuse(
         cosine: id → cosine similarity, for every candidate.
         sparse: id → BM25 score, of the candidates that BM25 found.
         full: BM25 score of a passage that would be the best for each word of the query.
-        weight: of BM25, 0 to 1.
 
     Returns:
         (id, score in 0..1), best first; equal scores are in order of id.
     """
     most = words_scale(sparse, full)
     scores = {
-        key: weight * (sparse.get(key, 0.0) / most) + (1 - weight) * value
+        key: SPARSE_WEIGHT * (sparse.get(key, 0.0) / most) + (1 - SPARSE_WEIGHT) * value
         for key, value in _min_max(cosine).items()
     }
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -85,8 +82,6 @@ def _min_max(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 FieldType = Literal["keyword", "integer", "float", "datetime", "bool"]
-CANDIDATES = 100
-"""The number of points that each of the two searches contributes to the fusion."""
 
 _tracer = trace.get_tracer("searchbus.vectors")
 
@@ -257,30 +252,14 @@ class VectorStore(ABC):
     ) -> list[int]:
         """For each word alone, the number of points that have it, or `most` where more have it."""
 
-    async def search(
-        self, collection: str, query: QueryVectors, *, limit: int, where: Filter | None = None
-    ) -> list[Hit]:
-        """Hybrid search: candidates by meaning and by words, of points that match `where`, fused;
-        best first."""
-        wanted = max(CANDIDATES, limit)
-        matches = await self.match(collection, query, where=where, candidates=wanted)
-        # Only now: a payload costs more to read than a score, and most are not needed.
-        records = await self.get(collection, [match.id for match in matches[:limit]])
-        payloads = {record.id: record.payload for record in records}
-        return [
-            Hit(match.id, match.score, match.cosine, payloads[match.id])
-            for match in matches
-            if match.id in payloads  # else it was deleted meanwhile
-        ]
-
     async def match(
         self,
         collection: str,
         query: QueryVectors,
         *,
         where: Filter | None = None,
-        candidates: int = CANDIDATES,
-        best: Mapping[int, float] | None = None,
+        candidates: int,
+        best: Mapping[int, float],
         explain: bool = False,
     ) -> list[Match]:
         """The candidates of a hybrid search without their payloads; best first.
@@ -288,7 +267,7 @@ class VectorStore(ABC):
         Args:
             where: only points that match.
             candidates: number of points from each of the two searches.
-            best: `best_by_word` of the query's words, where the caller has it.
+            best: `best_by_word` of the query's words.
             explain: whether matches have their `legs`.
         """
         with _tracer.start_as_current_span(
@@ -299,9 +278,6 @@ class VectorStore(ABC):
             dense, sparse, others = await self._candidates(collection, query, where, candidates)
             cosine = {c.id: c.score for c in (*dense, *others)}
             words = {c.id: c.score for c in sparse if c.id in cosine}
-            if best is None:
-                scores = await self.best_by_word(collection, query.sparse)
-                best = dict(zip(query.sparse.indices, scores, strict=True))
             weighted = zip(query.sparse.indices, query.sparse.values, strict=True)
             full = sum(weight * best.get(index, 0.0) for index, weight in weighted)
             most = words_scale(words, full)
