@@ -90,11 +90,17 @@ def ingest(
     progress, reader = ProgressReport(), Reader()
     items = _open(source, collection, tuple(include or ()), folder, site, pause_s, progress, reader)
     started_s = time.monotonic()
+
+    async def run() -> Summary:
+        async with reader, open_bus(folder, "searchbus-ingest") as bus:
+            return await send(
+                bus, collection, items, fields=fields, prune=prune, rebuild=rebuild,
+                on_progress=progress.show,
+            )  # fmt: skip
+
     try:
         with quiet_libraries(), progress:
-            summary = asyncio.run(
-                _send(folder, collection, items, fields, prune, rebuild, progress, reader)
-            )
+            summary = asyncio.run(run())
     except Fault as fault:
         raise fail(str(fault), _USAGE) from None
     except KeyboardInterrupt:
@@ -194,23 +200,6 @@ async def _counted(items: AsyncIterator[Item], progress: ProgressReport) -> Asyn
             raise Fault(ErrorCode.INVALID_ARGUMENT, message)
         progress.item_read()
         yield item
-
-
-async def _send(
-    folder: Path,
-    collection: str,
-    items: AsyncIterator[Item],
-    fields: dict[str, FieldType],
-    prune: bool,
-    rebuild: bool,
-    progress: ProgressReport,
-    reader: Reader,
-) -> Summary:
-    async with reader, open_bus(folder, "searchbus-ingest") as bus:
-        return await send(
-            bus, collection, items, fields=fields, prune=prune, rebuild=rebuild,
-            on_progress=progress.show,
-        )  # fmt: skip
 
 
 async def _delete(folder: Path, collection: str, ids: tuple[str, ...]) -> int:
