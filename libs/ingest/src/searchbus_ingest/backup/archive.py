@@ -18,8 +18,9 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, cast
 
 import msgspec
 from msgspec import Struct
@@ -49,7 +50,6 @@ DATED = "searchbus-%Y%m%dT%H%M%SZ.tar"
 LACKING = ".incomplete.tar"
 """Behind the name of a dated backup that lacks collections."""
 _DATED = "searchbus-????????T??????Z.tar"
-_READ_BYTES = 1024 * 1024
 
 
 class BackupError(Exception):
@@ -304,11 +304,8 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _hash(file: IO[bytes]) -> tuple[int, str]:
-    digest, size_bytes = hashlib.sha256(), 0
-    while piece := file.read(_READ_BYTES):
-        digest.update(piece)
-        size_bytes += len(piece)
-    return size_bytes, digest.hexdigest()
+    digest = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+    return file.tell(), digest
 
 
 def _sync(folder: Path) -> None:
