@@ -102,7 +102,7 @@ def spelled_out(question: str) -> str:
     for pattern, spelling in _SPELLINGS:
         question = pattern.sub(spelling, question)
     for _ in range(3):  # a list of four months
-        question = _SHARED_YEAR.sub(_with_year, question)
+        question = _SHARED_YEAR.sub(r"\g<first> \g<year>\g<join>\g<rest>", question)
     question = _MEETING_BETWEEN.sub(_months_between, question)
     years = {match[0] for match in _YEARS.finditer(question)}
     if len(years) != 1:
@@ -111,17 +111,14 @@ def spelled_out(question: str) -> str:
     return _ALONE.sub(lambda match: f"{match[0]} {year}", question)
 
 
-def _with_year(match: re.Match[str]) -> str:
-    return f"{match['first']} {match['year']}{match['join']}{match['rest']}"
-
-
 def _months_between(match: re.Match[str]) -> str:
-    first, last = (MONTHS.index(_full(match[name])) for name in ("first", "last"))
+    first, last = (month_of(match[name]) - 1 for name in ("first", "last"))
     if match["year"] != match["last_year"] or last - first < 2:
         return match[0]
     year = match["year"]
     return f"meeting from {MONTHS[first + 1]} {year} to {MONTHS[last - 1]} {year}"
 
 
-def _full(name: str) -> str:
-    return next(month for month in MONTHS if month[:3] == name[:3].lower())
+def month_of(name: str) -> int:
+    """The number of a month, 1 to 12, by the first three letters of its name or more."""
+    return [month[:3] for month in MONTHS].index(name[:3].lower()) + 1

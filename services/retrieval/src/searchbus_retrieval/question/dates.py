@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 
 from .date_offsets import at_a_distance, later_on, published_after, quotes_the_old
-from .date_words import MONTHS, spelled_out
+from .date_words import MONTHS, month_of, spelled_out
 from .periods import Limit, NextTo, Period, months
 from .words import plain_letters
 
@@ -212,6 +212,10 @@ def _scan(
 ) -> tuple[list[Period | Limit | NextTo], set[Period], Period | None, bool]:
     """What the dates mean, the periods of events, the last date of a range, and whether it asks
     about a later document than that of its date."""
+
+    def before(pattern: re.Pattern[str], start: int) -> re.Match[str] | None:
+        return pattern.search(question, max(0, start - _REACH_CHARS), start)
+
     taken: list[tuple[int, int]] = []
     named: list[tuple[int, int, Period]] = []
     for pattern in _PATTERNS:
@@ -222,11 +226,7 @@ def _scan(
             period = _period(parts)
             # A day that no calendar has says nothing: "February 30, 2015" is not all of 2015.
             is_day = "day" in parts or "d" in parts
-            if (
-                period is not None
-                or is_day
-                or _LIMITING.search(question, max(0, match.start() - _REACH_CHARS), match.start())
-            ):
+            if period is not None or is_day or before(_LIMITING, match.start()):
                 taken.append(match.span())
             if period is not None:
                 named.append((*match.span(), period))
@@ -234,8 +234,7 @@ def _scan(
     held = {
         period
         for start, end, period in named
-        if _WAS_HELD.match(question, end)
-        or _HELD_IN.search(question, max(0, start - _REACH_CHARS), start)
+        if _WAS_HELD.match(question, end) or before(_HELD_IN, start)
     }
     opened: tuple[int, Period] | None = None
     """The beginning of a range, and where it ends in the question."""
@@ -249,18 +248,14 @@ def _scan(
             found[-1] = Period(opened[1].start, period.end)
             opened, range_end = None, period
             continue
-        if found and _NOT.search(question, max(0, start - _REACH_CHARS), start):
+        if found and before(_NOT, start):
             continue
         if published := published_after(question, max(0, start - _REACH_CHARS), start, period):
             found.append(published)
             held.add(published)
             continue
         found.append(_meant(question, start, end, period))
-        opened = (
-            (end, period)
-            if _RANGE_FROM.search(question, max(0, start - _REACH_CHARS), start)
-            else None
-        )
+        opened = (end, period) if before(_RANGE_FROM, start) else None
     # An end that the question only mentions is not what a later sentence counts from.
     if len(dated := [one for one in found if not isinstance(one, Limit)]) == 1:
         for _, end, period in named:
@@ -317,14 +312,14 @@ def _period(parts: dict[str, str]) -> Period | None:
             return _days(date(year, month, day), 1)
         year = _year(parts["year"])
         if "month" in parts:
-            month = _month(parts["month"])
+            month = month_of(parts["month"])
             if "day" not in parts:
-                return months(year, month, _month(parts.get("last_month", parts["month"])))
+                return months(year, month, month_of(parts.get("last_month", parts["month"])))
             # A meeting ends a day after its start: "January 30-31" and "January 30" alike.
             start = date(year, month, int(parts["day"]))
             end = start + timedelta(days=1)
             if "last_month" in parts:
-                end = date(year, _month(parts["last_month"]), int(parts["last"]))
+                end = date(year, month_of(parts["last_month"]), int(parts["last"]))
             elif "last" in parts:
                 end = start + timedelta(days=int(parts["last"]) - start.day)
             return _days(start, max(1, (end - start).days + 1))
@@ -347,10 +342,6 @@ def _year(digits: str) -> int:
     """Two digits are of this century below 50."""
     year = int(digits.lstrip("'\u2019"))
     return year if year >= 100 else year + (2000 if year < 50 else 1900)
-
-
-def _month(name: str) -> int:
-    return [m[:3] for m in MONTHS].index(name[:3].lower()) + 1
 
 
 def _days(start: date, count: int) -> Period:
