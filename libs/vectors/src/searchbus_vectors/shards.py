@@ -209,7 +209,8 @@ def open_shard(path: Path) -> Shard:
         raise CollectionDamagedError(path.name, f"{_CONFIG} is missing")
     with engine_faults(path.name):
         engine = edge.EdgeShard.load(str(path))
-        nearest = NearestIndex(_dimensions(path))
+        config = json.loads((path / _CONFIG).read_text())
+        nearest = NearestIndex(config["vectors"][DENSE]["size"])
         fields = set(engine.info().payload_schema)
         shard = Shard(path.name, engine, PointCount(path), nearest, fields)
         found = shard.count()
@@ -276,11 +277,6 @@ def _end_rename(mark: Path) -> None:
         drop_shard(mark.with_name(to))
         source.rename(mark.with_name(to))
     mark.unlink()
-
-
-def _dimensions(path: Path) -> int:
-    config = json.loads((path / _CONFIG).read_text())
-    return int(config["vectors"][DENSE]["size"])
 
 
 def _short(error: BaseException) -> str:

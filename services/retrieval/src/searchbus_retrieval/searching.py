@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -33,7 +34,6 @@ from .documents.where import compile_where
 from .question.dates import dates_of
 from .question.profiles import Profile
 from .question.spelling import MOST_WORDS, doubtful_words, near_words, with_words
-from .question.words import most_rare
 from .ranking.backgrounds import Backgrounds
 from .ranking.events import day_beside
 from .ranking.explaining import (
@@ -44,7 +44,7 @@ from .ranking.explaining import (
     left_out,
     reading_of,
 )
-from .ranking.joining import Joined, holding, join, looked_at
+from .ranking.joining import LOOKED_AT, Joined, holding, join
 from .ranking.preferences import (
     DATE_NAMES,
     Preference,
@@ -129,7 +129,7 @@ class Searcher:
         query = await self._spelled(collection, queries.embedder, query)
         question = Question(query, profile, schema.fields, schema.facts)
         # One document may have several of the best chunks, or all of them.
-        wanted = limit * 6 if per_document else looked_at(limit)
+        wanted = limit * (6 if per_document else LOOKED_AT)
         with typed(collection):
             if question.beside:
                 days = await asyncio.gather(*(
@@ -299,8 +299,8 @@ class Searcher:
         """The words that hardly any passage has; not one that none has."""
         if not words:
             return set()
-        # Counting them now would cost more than all searches by words.
-        most = most_rare((await self._backgrounds.of(collection, embedder)).passages)
+        # It grows with the collection, slowly. Counting now would cost more than all searches.
+        most = math.isqrt((await self._backgrounds.of(collection, embedder)).passages)
         ids = list(dict.fromkeys(index for some in words.values() for index in some))
         counts = await self._store.count_by_word(collection, ids, most=most + 1)
         found = dict(zip(ids, counts, strict=True))

@@ -25,8 +25,8 @@ def test_profile_of_a_folder_comes_before_the_shipped_one(tmp_path):
     }
     assert len(shipped.opposites) == 3
     # A phrase that stands twice means one thing only.
-    assert len(shipped.phrases) == sum(map(len, shipped.synonyms.values()))
-    assert len(shipped.dated_phrases) == sum(map(len, shipped.events.values()))
+    assert len(shipped.phrases._meant) == sum(map(len, shipped.synonyms.values()))
+    assert len(shipped.dated_phrases._meant) == sum(map(len, shipped.events.values()))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from searchbus_retrieval.question.words import (
     Synonyms,
     has_word,
     is_name_in,
-    most_rare,
     name_words,
     opening_words,
     quoted,
@@ -149,14 +148,6 @@ def test_name_is_written_with_its_capital():
     assert is_name_in(["said Miran", "others"], "Miran")
     assert not is_name_in(["Effects of it", "its effects"], "Effects")
     assert not is_name_in(["others"], "Miran")
-
-
-@pytest.mark.parametrize(
-    ("passages", "most"), [(0, 0), (1, 1), (20, 4), (15_000, 122), (100_000, 316)]
-)
-def test_rarity_grows_with_the_square_root_of_the_collection(passages, most):
-    """So that it holds in a small and in a large one."""
-    assert most_rare(passages) == most
 
 
 PHRASES = Phrases(

@@ -49,13 +49,11 @@ def typed(collection: str = "") -> Iterator[None]:
         ) from error
     except StoreUnavailableError as error:
         log.warning("%s", error)
-        if not error.retryable:
-            raise _unavailable(
-                f"{error.what} It stores the documents. Ask its operator: the log says why."
-            ) from error
+        remedy = "Try again shortly." if error.retryable else "Ask its operator: the log says why."
         raise Fault(
             ErrorCode.UNAVAILABLE,
-            f"{error.what} It stores the documents. Try again shortly.",
+            f"{error.what} It stores the documents. {remedy}",
+            retryable=error.retryable,
         ) from error
 
 

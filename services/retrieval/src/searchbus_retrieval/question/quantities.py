@@ -107,7 +107,7 @@ class Quantities:
     def spellings(self) -> list[str]:
         """The usual spelling of the fractions among them, as `5-1/4`, to be found as words."""
         numbers = {n for q in self._wanted for n in (q.number, q.until) if n is not None}
-        return [_spelled(number) for number in sorted(numbers) if number % 1]
+        return [f"{int(n)}-{n % 1}" if n > 1 else str(n) for n in sorted(numbers) if n % 1]
 
     @property
     def ranges(self) -> list[tuple[float, float]]:
@@ -238,7 +238,3 @@ def _sentence(text: str, place: int) -> str:
     begin = max((m.end() for m in _SENTENCE_END.finditer(text, 0, place)), default=0)
     end = _SENTENCE_END.search(text, place)
     return text[begin : end.start() if end else len(text)]
-
-
-def _spelled(value: Fraction) -> str:
-    return f"{int(value)}-{value % 1}" if value > 1 else str(value)

@@ -4,7 +4,6 @@ words that exclude each other.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -173,11 +172,6 @@ def is_name_in(texts: Iterable[str], word: str) -> bool:
     return there
 
 
-def most_rare(passages: int) -> int:
-    """The most of so many passages that may have a word that is rare."""
-    return math.isqrt(max(0, passages))
-
-
 def quoted(question: str) -> list[Phrase]:
     """The phrases that stand in quotes."""
     return [Phrase(text) for text in _QUOTED.findall(question)]
@@ -203,10 +197,6 @@ class Phrases(Generic[T]):
     def __init__(self, declared: Mapping[T, Sequence[str]]) -> None:
         self._meant = {_stems(phrase): m for m, phrases in declared.items() for phrase in phrases}
         self._longest = max(map(len, self._meant), default=0)
-
-    def __len__(self) -> int:
-        """The number of different phrases."""
-        return len(self._meant)
 
     def said_in(self, question: str) -> dict[tuple[str, ...], T]:
         """The phrases that the question has, by their stems, in order."""

@@ -13,7 +13,7 @@ import msgspec
 
 from searchbus_contracts.retrieval import SearchHit
 
-_LOOKED_AT = 2
+LOOKED_AT = 2
 """Times the wanted number of hits: those behind them are beside the point more often than not."""
 _MOST_CHARS = 2_200
 """About two passages."""
@@ -82,11 +82,6 @@ class Joined:
                 literal=any(hit.literal for hit in self.parts),
             )
         ]
-
-
-def looked_at(limit: int) -> int:
-    """How many hits `join` should get for so many."""
-    return _LOOKED_AT * limit
 
 
 def join(hits: Sequence[SearchHit], limit: int) -> tuple[list[Joined], list[SearchHit]]:

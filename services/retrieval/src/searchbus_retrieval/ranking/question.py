@@ -271,9 +271,7 @@ class Question:
         later = self._dates.compared
         if later is None or not self._has_events:
             return False
-        return (
-            later.start.isoformat() <= metadata(hit, self.date_field)[:10] < later.end.isoformat()
-        )
+        return metadata(hit, self.date_field)[:10] in later
 
     def _is_bare(self, hit: Hit) -> bool:
         """Whether the lifts of its document alone would put it first: it says nothing itself."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Mapping
-from itertools import takewhile
+from os.path import commonprefix
 
 from searchbus_vectors import terms
 
@@ -59,12 +59,7 @@ def asks_for_money(question: str) -> bool:
 def beginnings(text: str) -> dict[str, str]:
     """What every form of each word has in common with its stem → the word: `polic` → policy."""
     words = ((word, stem) for word in _WORD.findall(text.lower()) for stem in terms(word))
-    return {_common(word, stem): word for word, stem in words}
-
-
-def _common(word: str, stem: str) -> str:
-    pairs = zip(word, stem, strict=False)
-    return word[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))]
+    return {commonprefix(pair): pair[0] for pair in words}  # noqa: RUF071  (of letters)
 
 
 class Sentences:
