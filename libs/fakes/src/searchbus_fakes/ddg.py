@@ -2,7 +2,7 @@
 
 It counts the requests of each source address, as the real one does: after more than `quick_requests`
 within `window_s` the address gets challenges for `block_s`. Words in the query choose a fault:
-noresult, empty202, garbage, cutoff, drip, hang, reset, http500, http429, manyads. Every third row of the
+noresult, empty202, garbage, cutoff, drip, hang, reset, http500, http429. Every third row of the
 html page has a date: today in a search with a time range, else in March 2026.
 """
 
@@ -143,7 +143,7 @@ class FakeDuckDuckGo:
         row = _html_row if kind == "html" else _lite_row
         day = f"{datetime.now(UTC):%Y-%m-%d}" if form.get("df") else "2026-03-02"
         rows = [row(query, number, day) for number in range(first, first + ROWS_A_PAGE)]
-        if "manyads" in words or page == 0:
+        if page == 0:
             rows.insert(0, _AD if kind == "html" else _LITE_AD)
         following = _next_form(kind, query, first + ROWS_A_PAGE, vqd) if page + 1 < PAGES else None
         text = _page_of(kind, query, rows, following)

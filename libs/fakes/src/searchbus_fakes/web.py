@@ -75,7 +75,6 @@ class FakeWeb:
     latency_s: float = 0.0
     calls: Counter[str] = field(default_factory=Counter)
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    aborted: int = 0
     _tokens: float = 0.0
     _filled_s: float = 0.0
 
@@ -186,12 +185,7 @@ class FakeWeb:
                 "detail": {"error": "Your request has been blocked due to excessive requests."}
             }
             return JSONResponse(detail, 429, headers={"Retry-After": "1"})
-        if self.latency_s:
-            try:
-                await asyncio.sleep(self.latency_s)
-            except asyncio.CancelledError:
-                self.aborted += 1
-                raise
+        await asyncio.sleep(self.latency_s)
         words = set(query.replace("/", " ").split())
         if "slow" in words:
             await asyncio.sleep(60)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .headings import find_code_headings, find_headings
+from .sentences import trimmed
 from .tokens import Ruler, model_tokens
 
 TARGET_CHARS = 1000
@@ -102,16 +103,11 @@ def _sentences(text: str, start: int, end: int, tokens: Ruler) -> Iterator[tuple
 
 
 def _trimmed(text: str, start: int, end: int, tokens: Ruler) -> Iterator[tuple[int, int]]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
+    start, end = trimmed(text, start, end)
     while end - start > _MOST_CHARS or tokens.between(start, end) > MAX_TOKENS:
         cut_at = _end_of_part(text, start, min(end, start + TARGET_CHARS), tokens)
         yield start, cut_at
-        start = cut_at
-        while start < end and text[start].isspace():
-            start += 1
+        start, end = trimmed(text, cut_at, end)
     if start < end:
         yield start, end
 

@@ -59,20 +59,21 @@ def _goes_on(text: str, after: int, end: int, full_stop: int) -> bool:
     return _ABBREVIATION.search(before) is not None
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The ends of a part of a text without the white space at them."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
         end -= 1
+    return start, end
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
+    start, end = trimmed(text, start, end)
     while end - start > MAX_CHARS:
         cut = _cut(text, start, start + MAX_CHARS)
-        stop = cut
-        while stop > start and text[stop - 1].isspace():
-            stop -= 1
-        yield Span(start, stop)
-        start = cut
-        while start < end and text[start].isspace():
-            start += 1
+        yield Span(*trimmed(text, start, cut))
+        start, end = trimmed(text, cut, end)
     if start < end:
         yield Span(start, end)
 

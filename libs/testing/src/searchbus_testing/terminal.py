@@ -33,12 +33,11 @@ class Terminal:
         command: Sequence[str | Path],
         *,
         environment: Mapping[str, str] | None = None,
-        folder: Path | None = None,
     ) -> None:
         ours, theirs = pty.openpty()
         self._descriptor = ours
         self._process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, start_new_session=True,
+            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
             preexec_fn=_take_terminal,
             env={**os.environ, "TERM": "xterm", "COLUMNS": "200", **(environment or {})},
         )  # fmt: skip
