@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from searchbus_vectors import STOPWORDS, Sparse, terms
@@ -234,12 +234,7 @@ class Synonyms:
 
 def _stems(text: str) -> tuple[str, ...]:
     """Stems of all words, stopwords as they are: "out of work" is not "work"."""
-    return tuple(map(_stem, _WORD.findall(text.lower())))
-
-
-@lru_cache(20_000)
-def _stem(word: str) -> str:
-    return (terms(word) or [word])[0]
+    return tuple((terms(word) or [word])[0] for word in _WORD.findall(text.lower()))
 
 
 class Directions:
