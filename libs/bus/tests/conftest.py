@@ -107,9 +107,7 @@ class FakeTransport:
         if outcome is not None:
             await outcome
 
-    async def subscribe(
-        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
-    ) -> Any:
+    async def subscribe(self, subject: str, callback: Callback, *, queue: str = "") -> Any:
         self.subscriptions[subject] = callback
 
     async def subscribe_directly(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchbus_bus import MemoryBroker
+from searchbus_bus import MemoryBroker, memory
 from searchbus_bus.transport import Message
 from searchbus_contracts import Fault
 from searchbus_testing import until
@@ -118,15 +118,16 @@ async def test_a_severed_connection_sends_and_receives_nothing():
     assert [message.data for message in found] == [b"kept"]
 
 
-async def test_a_full_subscription_drops_messages_and_counts_them():
+async def test_a_full_subscription_drops_messages_and_counts_them(monkeypatch):
     """A slow consumer, in the words of NATS."""
+    monkeypatch.setattr(memory, "PENDING_LIMIT", 2)
     broker = MemoryBroker()
     bus = broker.connect()
 
     async def callback(message: Message) -> None:
         pass
 
-    await bus.transport.subscribe("s", callback, pending_limit=2)
+    await bus.transport.subscribe("s", callback)
     for _ in range(5):
         await bus.transport.publish("s", b"x")
     assert bus.transport.async_errors == 3

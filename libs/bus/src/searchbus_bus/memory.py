@@ -19,7 +19,7 @@ from searchbus_contracts import DEFAULT_PREFIX, ErrorCode, Fault
 from .bus import Bus
 from .store.keyvalue import MemoryKeyValue
 from .tasks import wait_for_event
-from .transport import Callback, DirectCallback, Message, ServiceRecord
+from .transport import PENDING_LIMIT, Callback, DirectCallback, Message, ServiceRecord
 
 _TURNS_OF_A_REPLY = 16
 """Turns of the event loop, generously: a message takes two, the callback one, its reply two."""
@@ -38,7 +38,7 @@ def _matches(pattern: str, subject: str) -> bool:
 
 class _Subscription:
     def __init__(
-        self, owner: _MemoryTransport, subject: str, callback: Callback, queue: str, limit: int
+        self, owner: _MemoryTransport, subject: str, callback: Callback, queue: str
     ) -> None:
         self.owner = owner
         self.subject = subject
@@ -46,14 +46,14 @@ class _Subscription:
         """Every subject that it matches begins so."""
         self.queue = queue
         self._callback = callback
-        self._pending: asyncio.Queue[Message] = asyncio.Queue(limit)
+        self._pending: asyncio.Queue[Message] = asyncio.Queue(PENDING_LIMIT)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def put(self, message: Message) -> None:
         try:
             self._pending.put_nowait(message)
         except asyncio.QueueFull:
-            self.owner.errors += 1
+            self.owner.async_errors += 1
 
     async def _run(self) -> None:
         while True:
@@ -121,9 +121,12 @@ class MemoryBroker:
 
 
 class _MemoryTransport:
+    fault = ""
+
     def __init__(self, broker: MemoryBroker) -> None:
         self.broker = broker
-        self.errors = 0
+        self.max_payload_bytes = broker.max_payload_bytes
+        self.async_errors = 0
         self._up = asyncio.Event()
         self._up.set()
         self._lost_at_s = 0.0
@@ -140,18 +143,6 @@ class _MemoryTransport:
     @property
     def tried_all(self) -> bool:
         return not self.connected
-
-    @property
-    def max_payload_bytes(self) -> int:
-        return self.broker.max_payload_bytes
-
-    @property
-    def async_errors(self) -> int:
-        return self.errors
-
-    @property
-    def fault(self) -> str:
-        return ""
 
     def new_inbox(self) -> str:
         return f"_INBOX.m{next(self.broker.ids)}"
@@ -185,9 +176,9 @@ class _MemoryTransport:
         )
 
     async def subscribe(
-        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+        self, subject: str, callback: Callback, *, queue: str = ""
     ) -> _Subscription:
-        subscription = _Subscription(self, subject, callback, queue, pending_limit)
+        subscription = _Subscription(self, subject, callback, queue)
         self.broker.subscriptions.add(subscription)
         return subscription
 

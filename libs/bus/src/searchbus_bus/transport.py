@@ -38,6 +38,8 @@ Callback = Callable[[Message], Awaitable[None]]
 """Called for one message at a time per subscription; must be quick and must not raise."""
 DirectCallback = Callable[[Message], None]
 """Called while the message is read: must only pass it on, and must not raise."""
+PENDING_LIMIT = 65_536
+"""Messages of a subscription that wait for its callback; further ones are lost, and counted."""
 
 
 @dataclass(slots=True)
@@ -90,10 +92,6 @@ class Transport(Protocol):
         """Size limit of one message, headers included."""
 
     @property
-    def async_errors(self) -> int:
-        """Errors the broker reported outside any call: refused publishes, slow consumers."""
-
-    @property
     def fault(self) -> str:
         """Why no broker lets this connection in, e.g. a refused key: what to do, in a line."""
 
@@ -111,9 +109,7 @@ class Transport(Protocol):
     ) -> None:
         """Send one message; raises Fault(unavailable) when it cannot be sent."""
 
-    async def subscribe(
-        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
-    ) -> Subscription:
+    async def subscribe(self, subject: str, callback: Callback, *, queue: str = "") -> Subscription:
         """Deliver messages of a subject (`*` and `>` match) to the callback."""
 
     async def subscribe_directly(

@@ -143,19 +143,11 @@ def _joined(service: str, parts: Sequence[CatalogPart]) -> Catalog:
 
 
 class Catalogs:
-    """Reads catalogues and keeps them; `on_read` follows each one read, also in the background,
-    `on_refusal` each malformed descriptor (service, refusal)."""
+    """Reads catalogues and keeps them; `on_read` follows each one read, also in the background."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        *,
-        on_read: Callable[[], None] = lambda: None,
-        on_refusal: Callable[[str, Refusal], None] | None = None,
-    ) -> None:
+    def __init__(self, bus: Bus, *, on_read: Callable[[], None] = lambda: None) -> None:
         self._reader = CatalogReader(bus)
         self._on_read = on_read
-        self._on_refusal = on_refusal
         self._known: dict[str, Catalog] = {}
         self._digests: dict[str, str] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -212,8 +204,6 @@ class Catalogs:
             log.warning(
                 "%s: the %s %s is left out: %s", service, refusal.kind, refusal.name, refusal.reason
             )
-            if self._on_refusal is not None:
-                self._on_refusal(service, refusal)
         self._known[service], self._digests[service] = catalog, digest
         self.toolsets[service] = toolsets
         self._on_read()

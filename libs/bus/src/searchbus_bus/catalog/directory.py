@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-from searchbus_contracts import ACKS_KEY, Catalog, CatalogEvent, Fault, Refusal, decode
+from searchbus_contracts import ACKS_KEY, Catalog, CatalogEvent, Fault, decode
 
 from .. import telemetry
 from ..bus import Bus
@@ -79,7 +79,6 @@ class Directory:
             four times as long otherwise. Events report most changes at once.
         on_change: called after `catalogs` changed.
         prepare: awaited with what is published next, before it is.
-        on_refusal: called with (service, refusal) for every malformed descriptor.
         declared: toolset → the service that it belongs to; see `owners`.
     """
 
@@ -93,7 +92,6 @@ class Directory:
         refresh_s: float = 5.0,
         on_change: Callable[[], None] | None = None,
         prepare: Callable[[Listing], Awaitable[None]] | None = None,
-        on_refusal: Callable[[str, Refusal], None] | None = None,
         declared: Mapping[str, str] | None = None,
     ) -> None:
         self._bus = bus
@@ -102,7 +100,7 @@ class Directory:
         self._on_change = on_change
         self._prepare = prepare
         self._presence = Presence(expected=expected, grace_s=grace_s, lost_grace_s=lost_grace_s)
-        self._read = Catalogs(bus, on_read=self._wake.set, on_refusal=on_refusal)
+        self._read = Catalogs(bus, on_read=self._wake.set)
         self._ownership = Owners(declared or {}, grace_s=grace_s)
         self._refreshing = asyncio.Lock()
         self._updating = asyncio.Lock()

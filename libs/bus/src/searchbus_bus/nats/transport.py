@@ -27,7 +27,7 @@ from .. import telemetry
 from ..store.jetstream import NatsKeyValue
 from ..tasks import end_task, wait_for_event
 from ..tls import CUT, TlsFiles
-from ..transport import Callback, DirectCallback, Message, ServiceRecord
+from ..transport import PENDING_LIMIT, Callback, DirectCallback, Message, ServiceRecord
 from .overrides import BusClient
 from .sign_in import Seeds
 
@@ -127,7 +127,8 @@ class NatsTransport:
         self._listeners: list[Callable[[], None]] = []
         self._up = asyncio.Event()
         self._lost_at_s = 0.0
-        self._async_errors = self._failed_attempts = 0
+        self._failed_attempts = self.async_errors = 0
+        """Errors that the server reported outside any call: refused publishes, slow consumers."""
         self._connect_store: Callable[[], Awaitable[NatsTransport]] | None = None
         self._store: NatsTransport | None = None
         self._opening_store = asyncio.Lock()
@@ -235,11 +236,6 @@ class NatsTransport:
         """The server's limit for one message."""
         return int(self._client.max_payload)
 
-    @property
-    def async_errors(self) -> int:
-        """Errors reported outside any call (permission violations, slow consumers)."""
-        return self._async_errors
-
     def new_inbox(self) -> str:
         """A fresh reply subject under this connection's inbox prefix."""
         return str(self._client.new_inbox())
@@ -265,7 +261,7 @@ class NatsTransport:
             ) from None
 
     async def subscribe(
-        self, subject: str, callback: Callback, *, queue: str = "", pending_limit: int = 65_536
+        self, subject: str, callback: Callback, *, queue: str = ""
     ) -> NatsSubscription:
         """Deliver messages of a subject to the callback, in a queue group where one is given."""
 
@@ -279,7 +275,7 @@ class NatsTransport:
                 subject,
                 queue=queue,
                 cb=deliver,
-                pending_msgs_limit=pending_limit,
+                pending_msgs_limit=PENDING_LIMIT,
                 pending_bytes_limit=256 * 1024 * 1024,
             ),
         )
@@ -378,7 +374,7 @@ class NatsTransport:
             if self._client.is_reconnecting:
                 self._find_server()
             return
-        self._async_errors += 1
+        self.async_errors += 1
         telemetry.count_error(_kind_of(error))
         log.error("NATS reported %s: %s", type(error).__name__, error)
 

@@ -147,14 +147,6 @@ class NatsKeyValue:
         self._watchers: list[OnWrite] = []
         self._watching: Any = None
 
-    async def open(self) -> None:
-        """Start to open the bucket; return after the first attempt, whether or not it succeeded.
-
-        The first operation does it: a server wakes up once a second for each bucket that it has.
-        """
-        self._open_in_background()
-        await wait_for_event(self._tried, _OPEN_TIMEOUT_S)
-
     async def close(self) -> None:
         """Stop what runs in the background; operations fail from now on."""
         self._closed = True
@@ -280,8 +272,13 @@ class NatsKeyValue:
             raise self._unavailable(error) from None
 
     async def _open_first(self) -> None:
+        """Start to open the bucket; return after the first attempt, whether or not it succeeded.
+
+        The first operation does it: a server wakes up once a second for each bucket that it has.
+        """
         if not self._tried.is_set():
-            await self.open()
+            self._open_in_background()
+            await wait_for_event(self._tried, _OPEN_TIMEOUT_S)
 
     def _lost(self, bucket: NatsBucket, error: BaseException) -> None:
         """Fail at once from now on, until the bucket was opened again."""
