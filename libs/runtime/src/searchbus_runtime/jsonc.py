@@ -118,28 +118,23 @@ def _edited(text: str, path: Sequence[str], value: Any) -> str:
         members, close = _members(plain, start)
         found = next((member for member in reversed(members) if member.name == name), None)
         outer = newline + unit * (depth - 1)
-        dump = _Dump(newline + unit * depth, unit)
+        before = newline + unit * depth
         if found is None:
             for inner in reversed(path[depth:]):
                 value = {inner: value}
-            added = f"{dump.before}{json.dumps(name, ensure_ascii=False)}: {dump(value)}"
+            added = f"{before}{_dumped(name, before, unit)}: {_dumped(value, before, unit)}"
             if not members:
                 rest = "" if "\n" in text[start:close] else outer
                 return f"{text[: start + 1]}{added}{text[start + 1 : close]}{rest}{text[close:]}"
             return _after(text, members[-1].end, added)
         if depth == len(path):
-            return text[: found.value] + dump(value) + text[found.end :]
+            return text[: found.value] + _dumped(value, before, unit) + text[found.end :]
         start = found.value
     raise AssertionError("a path has a name")
 
 
-class _Dump(NamedTuple):
-    before: str
-    unit: str
-
-    def __call__(self, value: Any) -> str:
-        shown = json.dumps(value, indent=self.unit, ensure_ascii=False)
-        return shown.replace("\n", self.before)
+def _dumped(value: Any, before: str, unit: str) -> str:
+    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", before)
 
 
 def _after(text: str, end: int, added: str) -> str:

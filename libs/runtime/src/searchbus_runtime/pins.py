@@ -95,17 +95,6 @@ class Pins(Struct, kw_only=True):
 
     toolsets: dict[str, PinnedToolset] = {}
 
-    def copy(self) -> Pins:
-        """The same pins, which can be changed apart from these."""
-        return Pins(
-            toolsets={
-                name: msgspec.structs.replace(
-                    toolset, tools=dict(toolset.tools), refused=dict(toolset.refused)
-                )
-                for name, toolset in self.toolsets.items()
-            }
-        )
-
     def review(self, toolset: str, source: str, tools: Iterable[ToolDescriptor]) -> Reviewed:
         """Compare what is offered now with what was approved; nothing is approved by this."""
         pinned = self.toolsets.get(toolset)
@@ -195,7 +184,11 @@ class PinFile:
     def changing(self) -> Iterator[Pins]:
         """Read the pins, and write them where the block succeeds; raises OSError, ValueError."""
         with locked(self.path):
-            pins = self.read().copy()
+            # Apart from those that were read, which stay as they are where the block fails.
+            pins = Pins(toolsets={
+                name: msgspec.structs.replace(kept, tools={**kept.tools}, refused={**kept.refused})
+                for name, kept in self.read().toolsets.items()
+            })  # fmt: skip
             yield pins
             write_atomically(self.path, canonical(pins), mode=0o600)
             self._last = self.stamp(), pins

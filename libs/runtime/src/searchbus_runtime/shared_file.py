@@ -59,17 +59,13 @@ class SharedFile:
         self._name = name
         self._split = split
         self._join = join
-        self._reached = False
+        self.reached = False
+        """Whether file and bucket said the same at the last look."""
         self._base: Entries | None = None
         """What file and bucket both had last."""
         self._seen: tuple[object, int] | None = None
         self._fault = ""
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def reached(self) -> bool:
-        """Whether file and bucket said the same at the last look."""
-        return self._reached
 
     @property
     def known(self) -> bool:
@@ -96,14 +92,14 @@ class SharedFile:
             while not await self._brought_together():
                 log.debug("another replica changed %s just before", self._path)
         except (Fault, OSError, ValueError) as error:
-            self._reached = False
+            self.reached = False
             if str(error) != self._fault:
                 self._fault = str(error)
                 log.error("%s is not shared with the other replicas: %s", self._path, error)
             return
         if self._fault:
             log.info("%s is shared with the other replicas again", self._path)
-        self._reached, self._fault = True, ""
+        self.reached, self._fault = True, ""
 
     async def _brought_together(self) -> bool:
         """One attempt; False where another replica was faster. Raises Fault for the store, OSError
