@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .client.discovery import WorkerInfo
     from .client.fanout import Gathered, Hedge
     from .client.request import InstanceGoneError, Request
-    from .identity import ActorSigner, ActorVerifier, new_actor_keys
+    from .identity import ActorSigner, ActorVerifier, new_actor_keys, public_actor_key
     from .memory import MemoryBroker
     from .nats.sign_in import Seeds
     from .store.keyvalue import NEEDED_TIMEOUT_S, KeyValue

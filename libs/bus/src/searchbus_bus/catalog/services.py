@@ -1,13 +1,4 @@
-"""Which instances of which services are there, since when one is away, and whose a toolset is.
-
-How long a service stays known after its last instance has gone:
-
-| | |
-| --- | --- |
-| it is expected (the setting REQUIRED_SERVICES) | as long as this process runs |
-| it vanished without a word (a crash, a lost machine) | `lost_grace_s` |
-| its last instance announced that it stops | `grace_s`: the operator took it out, or restarts it |
-"""
+"""Which instances of which services are there, since when one is away, and whose a toolset is."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Bodies larger than one message (proto/README.md §5.2).
-
-A large *reply* is sent by credit: the worker announces it, and then sends as many parts as the
-receiver has allowed, to the reply subject in order, each with the header
-``Chunk: <index>/<count> <size_bytes> <sha256>``. A large *request* is pulled, because a queue
-group would spread pushed parts over several workers: the request is sent empty with a ``Parts``
-header, and the worker that received it requests the parts from the caller by number.
-"""
+"""Bodies larger than one message (proto/README.md §5.2): replies by credit, requests are pulled."""
 
 from __future__ import annotations
 

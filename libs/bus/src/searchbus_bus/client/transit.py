@@ -33,11 +33,8 @@ class TransitBudget:
     admitted. A reply larger than a limit is admitted while nothing else counts against that limit.
     Replies of one message do not count.
 
-    A request whose reply is usually large is sent once the usual replies to all that its caller has
-    sent fit into the caller's limit. It waits for that in a queue of its caller, for a limited
-    time; where the queue is full, it is refused at once. Otherwise a worker would do its work for
-    nothing, and the refusal would come after that. Expected replies take no room from other
-    callers.
+    A request whose reply is usually large waits for a moment until the usual one fits into its
+    caller's limit: else a worker would do its work for nothing.
     """
 
     def __init__(self, total_bytes: int = DEFAULT_BYTES, caller_bytes: int = DEFAULT_BYTES) -> None:
