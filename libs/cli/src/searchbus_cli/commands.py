@@ -55,16 +55,12 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            from .output import fail
-
-            raise fail("\nerror: ".join(error.faults), error.code) from None
+            raise _fail("\nerror: ".join(error.faults), error.code) from None
         except UnicodeEncodeError as error:
             # Bytes of an argument that are no UTF-8 are halves of surrogate pairs in Python.
             if error.encoding != "utf-8":
                 raise
-            from .output import fail
-
-            raise fail(f"{ascii(error.object)[:80]} is not UTF-8. Type it in UTF-8.", 2) from None
+            raise _fail(f"{ascii(error.object)[:80]} is not UTF-8. Type it in UTF-8.", 2) from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 said = f"{error.strerror}. Free some, then run the command again."
@@ -72,17 +68,13 @@ class CommandGroup(TyperGroup):
                 said = f"{error.filename}: {error.strerror}. Correct it, or give this user access."
             else:  # of a socket or a process: a fault of the program
                 raise
-            from .output import fail
-
-            raise fail(said) from None
+            raise _fail(said) from None
         except Exception as error:
             # Only a command that imported the module of an exception can raise it.
             errors = sys.modules.get("searchbus_contracts.errors")
             if errors is None or not isinstance(error, errors.Fault):
                 raise
-            from .output import fail
-
-            raise fail(f"{error.code}: {error.failure.message}") from None
+            raise _fail(f"{error.code}: {error.failure.message}") from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""
@@ -107,6 +99,12 @@ class CommandGroup(TyperGroup):
         print_help(self, ctx, self.panels)
 
 
+def _fail(message: str, code: int = 1) -> typer.Exit:
+    from .output import fail  # Rich, which the help does not need
+
+    return fail(message, code)
+
+
 class _Deferred(TyperCommand):
     """Name and help line of a command that is not imported yet. The line is read to be shown."""
 
@@ -129,10 +127,8 @@ class _Deferred(TyperCommand):
         try:
             found = getattr(import_module(module), attribute)
         except Exception as error:  # of a package that others wrote
-            from .output import fail
-
             package = module.partition(".")[0].replace("_", "-")
-            raise fail(
+            raise _fail(
                 f"The command {self.name} cannot be imported ({type(error).__name__}: {error}). "
                 f"Install {package} again."
             ) from None

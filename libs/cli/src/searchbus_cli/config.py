@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -194,18 +194,13 @@ def faults_of(folder: Path) -> list[str]:
 def _rows(settings: Settings, file: ConfigFile | None, data: Path | None) -> Iterator[Row]:
     for service, table in settings.items():
         sources = Sources(service, file, settings)
-        own = _tables(file).get(service, ()) if service else ()
+        own = file.table(service) if file is not None and service else {}
         shown = {**{n: s for n, s in settings[SHARED].items() if n in own}, **table}
         for name, setting in shown.items():
             given = tuple(sources.find_all(name))
             if name == "data_dir" and data is not None:
                 given = (Given(str(data_folder(data)), "command line", "--data"), *given)
             yield Row(service, setting, given)
-
-
-def _tables(file: ConfigFile | None) -> dict[str, Iterable[str]]:
-    content = file.content if file is not None else {}
-    return {name: table for name, table in content.items() if isinstance(table, dict)}
 
 
 def _without_credentials(value: Any) -> Any:

@@ -59,7 +59,7 @@ class ConfigFile:
 
     def place(self, service: str, name: str) -> str:
         """Where it sets a setting for a service: file and line."""
-        own = (service, name) if service and name in self._table(service) else (name,)
+        own = (service, name) if service and name in self.table(service) else (name,)
         return self.at(*own)
 
     def at(self, *way: str) -> str:
@@ -67,7 +67,8 @@ class ConfigFile:
         line = self._lines.get(way)
         return f"{self.path}:{line}" if line else str(self.path)
 
-    def _table(self, service: str) -> Mapping[str, Any]:
+    def table(self, service: str) -> Mapping[str, Any]:
+        """What it sets for a service alone."""
         table = self.content.get(service)
         return table if isinstance(table, dict) else {}
 
@@ -77,7 +78,7 @@ class ConfigFile:
             if not (isinstance(value, dict) and name in settings):
                 yield (name,), self._absolute((name,), value, known.get(name))
         if service:
-            for name, value in self._table(service).items():
+            for name, value in self.table(service).items():
                 way = (service, name)
                 yield way, self._absolute(way, value, known.get(name))
 
