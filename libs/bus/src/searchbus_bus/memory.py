@@ -11,6 +11,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -193,28 +194,13 @@ class _MemoryTransport:
     async def announce(self, record: ServiceRecord) -> _Announcement:
         instance = f"M{next(self.broker.ids)}"
 
-        def body(kind: str) -> bytes:
-            return json.dumps(
-                {
-                    "type": f"io.nats.micro.v1.{kind.lower()}_response",
-                    "id": instance,
-                    "name": record.name,
-                    "version": record.version,
-                    "description": record.description,
-                    "metadata": record.metadata,
-                    "endpoints": record.endpoints,
-                }
-            ).encode()
+        async def on_request(message: Message) -> None:
+            kind = {"type": "io.nats.micro.v1.info_response", "id": instance}
+            if message.reply:
+                await self.publish(message.reply, json.dumps({**kind, **asdict(record)}).encode())
 
-        subscriptions = []
-        for kind in ("PING", "INFO", "STATS"):
-
-            async def on_request(message: Message, kind: str = kind) -> None:
-                if message.reply:
-                    await self.publish(message.reply, body(kind))
-
-            for scope in ("", f".{record.name}", f".{record.name}.{instance}"):
-                subscriptions.append(await self.subscribe(f"$SRV.{kind}{scope}", on_request))
+        scopes = ("", f".{record.name}", f".{record.name}.{instance}")
+        subscriptions = [await self.subscribe(f"$SRV.INFO{s}", on_request) for s in scopes]
         return _Announcement(instance, subscriptions)
 
     async def key_value(self, bucket: str, *, ttl_s: float | None, **limits: Any) -> MemoryKeyValue:

@@ -118,7 +118,7 @@ class Transport(Protocol):
         """Deliver messages of a subject as they are read, without a queue before the callback."""
 
     async def announce(self, record: ServiceRecord) -> Announcement:
-        """Reply to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` for a worker."""
+        """Reply to `$SRV.INFO` for a worker; over NATS to `$SRV.PING` and `$SRV.STATS`, too."""
 
     async def key_value(self, bucket: str, *, ttl_s: float | None, **limits: Any) -> KeyValue:
         """A shared bucket with the limits of `Bus.key_value`; its operations fail while the store
