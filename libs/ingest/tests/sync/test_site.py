@@ -606,3 +606,17 @@ async def test_public_page_does_not_redirect_to_a_host_of_the_allowlist(internet
         await client.get("http://a.example/", max_bytes=100)
     assert asked == ["http://a.example/"]
     await client.close()
+
+
+@pytest.mark.parametrize("location", ["http://b.example/", "HTTP://b.example/"])
+async def test_page_over_https_does_not_redirect_to_http(monkeypatch, location):
+    """However its scheme is written."""
+
+    async def send(client, request, **limits):
+        return HttpReply(302, b"", {"location": location})
+
+    monkeypatch.setattr(fetching.HttpClient, "send", send)
+    client = SiteClient("https://a.example/", {}, 0.0)
+    with pytest.raises(fetching.PageUnavailableError, match="from https to http"):
+        await client.get("https://a.example/", max_bytes=100)
+    await client.close()

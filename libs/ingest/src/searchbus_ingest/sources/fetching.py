@@ -153,7 +153,7 @@ class SiteClient:
             location = reply.headers.get("location", "")
             if reply.status in _REDIRECTS and location:
                 target = _joined(url, location)
-                if url.startswith("https:") and target.startswith("http:"):
+                if (urlsplit(url).scheme, urlsplit(target).scheme) == ("https", "http"):
                     raise PageUnavailableError("it redirects from https to http")
                 if self._is_admitted(target) and not self._is_admitted(url):
                     raise PageUnavailableError("it redirects out of the public web", 403)
