@@ -165,7 +165,9 @@ def test_a_caller_is_passed_on_for_one_request_with_no_further_role():
     assert delegation.headers(Actor(subject="alice", roles=("A", "B")), other) is None
     assert delegation.headers(Actor(subject="bob"), other) is None
     desk = structs.replace(ALICE, endpoint="desk")
-    at_desk = verifier.verify(ActorSigner(PRIVATE, clock=lambda: now_s[0]).headers(desk, SENT), SENT)
+    at_desk = verifier.verify(
+        ActorSigner(PRIVATE, clock=lambda: now_s[0]).headers(desk, SENT), SENT
+    )
     assert at_desk.headers(desk, other) is not None
     assert at_desk.headers(ALICE, other) is None
     # Signed by hand, past the check of `headers`.

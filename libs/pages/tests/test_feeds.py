@@ -91,7 +91,10 @@ def test_entry_without_id_and_link_is_known_by_its_text():
     [
         (BOMB, "declarations"),
         (f"\x01{BOMB}", "declarations"),
-        (f'<!-- --><!DOCTYPE rss [<!ATTLIST x a CDATA "{"a" * 9}">]><rss><x/></rss>', "declarations"),
+        (
+            f'<!-- --><!DOCTYPE rss [<!ATTLIST x a CDATA "{"a" * 9}">]><rss><x/></rss>',
+            "declarations",
+        ),
         (f"<feed><entry><content>{'<b>' * 9999}{'</b>' * 9999}</content></entry></feed>", "deep"),
         ("<html><body>Sign in</body></html>", "<html>: no feed and no sitemap"),
         ("<rss><channel><item>", "not well-formed"),

@@ -92,7 +92,14 @@ def test_other_targets_stay(text):
 
 def test_definitions_of_targets_that_run_are_none():
     """Their links stay text; so do those of programs that an address starts."""
-    for target in ("javascript:x", "data:x", "<ms-msdt:/id", "\n search-ms:q", "vscode://x", "X-Y:z"):
+    for target in (
+        "javascript:x",
+        "data:x",
+        "<ms-msdt:/id",
+        "\n search-ms:q",
+        "vscode://x",
+        "X-Y:z",
+    ):
         assert inert(f"[a]: {target}").replace("< ", "<") == f"[a] : {target}", target
 
 

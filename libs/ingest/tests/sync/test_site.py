@@ -195,7 +195,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><rss>&b;</rss>'
         (Response(status_code=500), "HTTP 500"),
         (None, "HTTP 404"),
         ("<rss><channel><item>", "not well-formed"),
-        (BOMB, "entities"),
+        (BOMB, "declarations"),
         ("<html><body>Sign in first</body></html>", "no feed and no sitemap"),
         (StreamingResponse(drip(0.0)), f"over {site.MAX_LISTING_BYTES} bytes"),
         (StreamingResponse(drip(0.2)), "no answer within"),
