@@ -126,6 +126,20 @@ def test_package_declares_what_it_imports_of_searchbus(project: Path):
     assert used <= closure
 
 
+def test_no_process_of_ours_imports_from_its_working_folder():
+    """There lies what others sent, or a project that a host has opened. Sources start Python by
+    `python`, or isolated; images say it for every start."""
+    starts = re.compile(r'(?<!Path\()\bsys\.executable(?!,\s*"-[IP]")|\[\s*"python3?"')
+    found = [
+        f"{path.relative_to(ROOT)}: {start[0]}"
+        for path in ROOT.glob("*/*/src/**/*.py")
+        for start in starts.finditer(path.read_text())
+    ]
+    assert found == []
+    image = (ROOT / "services" / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    assert re.search(r"^ENV PYTHONPATH=/app PYTHONSAFEPATH=1 ", image, re.M)
+
+
 def test_makefile_is_at_most_60_lines():
     """The Makefile stays a short list of targets."""
     assert len((ROOT / "Makefile").read_text().splitlines()) <= 60

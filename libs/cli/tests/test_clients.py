@@ -251,7 +251,7 @@ def test_command_is_absolute_and_names_the_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(Path(SEARCHBUS).parent))
     assert start_command(tmp_path) == [str(SEARCHBUS), "stdio", "--data", str(tmp_path)]
     monkeypatch.setenv("PATH", "")
-    assert start_command(tmp_path)[:3] == [sys.executable, "-m", "searchbus_cli"]
+    assert start_command(tmp_path)[:4] == [sys.executable, "-P", "-m", "searchbus_cli"]
 
 
 def test_link_to_the_command_is_named_and_not_what_it_leads_to(tmp_path, monkeypatch):

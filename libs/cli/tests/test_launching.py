@@ -39,10 +39,10 @@ asyncio.run(main())
 
 @pytest.fixture
 async def launcher(tmp_path, monkeypatch):
-    """In a folder with modules that work as they are imported."""
+    """Beside modules that work as they are imported."""
     (tmp_path / "reports.py").write_text(REPORTS)
     (tmp_path / "sleeps.py").write_text(SLEEPS)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     opened = Launcher.open(["no_such_module"])
     assert opened is not None
     yield opened
@@ -126,11 +126,12 @@ async def test_child_is_forked_first_and_then_started_as_a_program(launcher, cap
     await asyncio.wait_for(keeper, 60)
 
 
-def test_services_end_when_the_process_that_launched_them_is_killed(tmp_path):
+def test_services_end_when_the_process_that_launched_them_is_killed(tmp_path, monkeypatch):
     """As they do when they were started as programs."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     parent = subprocess.Popen(
-        [sys.executable, "-c", STARTS_AND_WAITS], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        [sys.executable, "-c", STARTS_AND_WAITS], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
     service = psutil.Process(int(parent.stdout.readline()))

@@ -90,7 +90,7 @@ async def test_settings_of_the_fakes_are_those_that_they_write(tmp_path):
 
     def started(command, environment) -> None:
         assert not written.exists()
-        assert command[1:3] == ["-m", "searchbus_fakes"]
+        assert command[1:4] == ["-P", "-m", "searchbus_fakes"]
         Path(command[-1]).write_text(json.dumps({"environment": {"A": "new"}}))
 
     assert await start_fakes(tmp_path, NoProcesses(started), new_child) == {"A": "new"}

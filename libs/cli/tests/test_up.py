@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -30,8 +31,9 @@ def stacks(monkeypatch) -> list:
     return made
 
 
-def test_options_reach_the_stack(stacks, tmp_path):
-    """Repeated ones as well."""
+def test_options_reach_the_stack(stacks, tmp_path, monkeypatch):
+    """Repeated ones as well; our processes find modules that are named in the working folder."""
+    monkeypatch.setenv("PYTHONPATH", "before")
     done = run_command(
         "up", "--data", tmp_path, "--port", "0", "--scale", "ddg=3", "--scale", "web=2", "--secure",
         "--service", "a=b.c", "--service", "d=e", "--fake-upstreams",
@@ -43,6 +45,7 @@ def test_options_reach_the_stack(stacks, tmp_path):
     assert (stack.scale, stack.extra) == ({"ddg": 3, "web": 2}, {"a": "b.c", "d": "e"})
     assert stack.secure
     assert stack.fake_upstreams
+    assert os.environ["PYTHONPATH"] == f"{Path.cwd()}{os.pathsep}before"
 
 
 @pytest.mark.parametrize(

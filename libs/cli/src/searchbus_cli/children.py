@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from asyncio.subprocess import Process
 from collections import deque
@@ -22,6 +21,7 @@ from typing import Literal
 from rich.text import Text
 
 from searchbus_runtime.parent import KERNEL_ENDS_CHILDREN, end_with_parent
+from searchbus_runtime.python import python
 from searchbus_runtime.secrecy import SETTINGS_FD, public_environment, without_settings
 from searchbus_runtime.wording import printable
 
@@ -210,7 +210,7 @@ class Child:
     async def _execute(self, environment: Mapping[str, str], *passed: int) -> Process:
         """Start it as a program, with these descriptors."""
         kernel = KERNEL_ENDS_CHILDREN
-        watched = [] if kernel else [sys.executable, "-m", "searchbus_runtime.parent"]
+        watched = [] if kernel else python("-m", "searchbus_runtime.parent")
         return await asyncio.create_subprocess_exec(
             *watched,
             *self.command,

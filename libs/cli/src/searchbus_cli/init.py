@@ -32,6 +32,7 @@ from searchbus_runtime.config_file import (
     use_config,
 )
 from searchbus_runtime.files import expanded, write_atomically
+from searchbus_runtime.python import python
 from searchbus_runtime.setting_list import listed_settings
 from searchbus_runtime.state import is_claimed, open_data_folder
 from searchbus_runtime.wording import nearest
@@ -45,7 +46,7 @@ COLLECTION = "docs"
 _KEYS = "_api_keys"
 _START_S = 600.0
 _LOOK_S = 0.2
-_SELF = (sys.executable, "-m", "searchbus_cli")
+_SELF = python("-m", "searchbus_cli")
 _NOTHING_THERE = "there is no such file or folder that you may read. Correct the path."
 
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from searchbus_runtime.parent import adopt_orphans
+from searchbus_runtime.python import python
 
 _LINE_BYTES = 1024 * 1024
 
@@ -88,7 +89,7 @@ class Launcher:
         ours.setblocking(False)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "searchbus_runtime.launcher", *modules],
+                python("-m", "searchbus_runtime.launcher", *modules),
                 stdin=theirs.fileno(),
                 env={**os.environ, **(environment or {})},
                 # Ctrl-C signals every process of the terminal's group.

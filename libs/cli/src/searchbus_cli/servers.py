@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from searchbus_runtime.addresses import NO_IPV6, url_of
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.python import python
 
 from .children import Child, Processes
 from .errors import StackError
@@ -70,7 +71,7 @@ async def start_fakes(data: Path, processes: Processes, new_child: NewChild) -> 
         raise StackError("--fake-upstreams needs searchbus_fakes. Install the whole of searchbus.")
     written = data / "fakes.json"
     written.unlink(missing_ok=True)
-    arguments = [sys.executable, "-m", "searchbus_fakes", "--settings", str(written)]
+    arguments = python("-m", "searchbus_fakes", "--settings", str(written))
     processes.keep(new_child("fakes", arguments, {}), "fakes")
     await processes.wait_until(
         written.exists,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +18,7 @@ from searchbus_runtime import StackState
 from searchbus_runtime.config_file import ConfigFile
 from searchbus_runtime.config_sources import Sources
 from searchbus_runtime.files import space_for_start
+from searchbus_runtime.python import python
 from searchbus_runtime.setting_list import SHARED
 from searchbus_runtime.state import process_started
 from searchbus_runtime.wording import CommandError
@@ -257,7 +257,7 @@ class Stack:
             return
         if not entry_points(group="searchbus.commands", name="sync"):
             return
-        command = [sys.executable, "-m", "searchbus_cli", "sync", "--wait", "--file", str(file)]
+        command = python("-m", "searchbus_cli", "sync", "--wait", "--file", str(file))
         # The bus of this stack, which its state file names.
         environment = {
             "SEARCHBUS_NATS_URL": "", "SEARCHBUS_DATA_DIR": str(self.data), "PYTHONUNBUFFERED": "1",
@@ -286,7 +286,7 @@ class Stack:
         sources = Sources(service.name, self.config)
         return self._logged(
             label,
-            [sys.executable, *service.arguments],
+            python(*service.arguments),
             {
                 "SEARCHBUS_NATS_URL": self.nats_url,
                 "SEARCHBUS_DATA_DIR": str(self.data),

@@ -93,6 +93,9 @@ def up(
     counts = _scale([*(scale or []), *([f"edge={workers}"] if workers is not None else [])])
     extra = dict(_pair(text, "--service", "name=module") for text in service or [])
     if extra:
+        # Who names a module means the working folder, where our processes look for none.
+        found_in = [str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found_in))
         _tell_settings_of(extra)
     found = find_config(folder)
     sources = check_config(Sources(SHARED, found), folder)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 
 from .answering import LENGTH
+from .python import python
 
 MAX_ANSWERS = 200
 """A child is ended after so many: parsers leak memory."""
@@ -41,8 +41,7 @@ class Child:
         """Start the process, in place of the one before; raises OSError."""
         await self.stop()
         self._process = await asyncio.create_subprocess_exec(
-            # Without -P, Python would also import what lies in the current folder.
-            sys.executable, "-P", "-m", self._module, stdin=PIPE, stdout=PIPE, limit=_PIECE_BYTES,
+            *python("-m", self._module), stdin=PIPE, stdout=PIPE, limit=_PIECE_BYTES,
             # Parsers of hostile input get no settings, which hold API keys.
             env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8",
                  "PYTHONPATH": os.environ.get("PYTHONPATH", "")},

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import expanded
+from .python import python
 
 NAME = "searchbus"
 
@@ -104,7 +105,7 @@ def start_command(
     """
     here = Path(sys.argv[0])
     found = here if here.name == NAME and here.is_file() else shutil.which(NAME)
-    command = [str(Path(found).absolute())] if found else [sys.executable, "-m", "searchbus_cli"]
+    command = [str(Path(found).absolute())] if found else python("-m", "searchbus_cli")
     named = [] if config is None else ["--config", str(config)]
     only = [] if toolset is None else ["--toolset", toolset]
     return [*command, "stdio", "--data", str(folder), *named, *only]

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from searchbus_bus import Call, Toolset, Worker, endpoint, prompt, resource_template, tool
 from searchbus_contracts import (
+    Fault,
     ResourceBody,
     ResourceReadReply,
     ResourceReadRequest,
@@ -33,6 +34,7 @@ from searchbus_edge.app import build_app
 from searchbus_edge.auth.static_keys import KeyFile
 from searchbus_edge.interfaces.console.access import console_token
 from searchbus_edge.interfaces.console.app import POLICY
+from searchbus_edge.interfaces.console.documents import _ingest
 from searchbus_edge.interfaces.console.overview import OPEN_TO_ALL
 from searchbus_runtime import Health
 from searchbus_runtime.server import HttpServer
@@ -126,6 +128,16 @@ async def test_setting_takes_it_away(start):
     http = await start(http_interfaces=("api",))
     for path in ("/console", "/console/app.js", f"{API}/me"):
         assert (await http.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["searchbus_cli.py", "typer.py", "json.py"])
+async def test_a_dropped_file_is_read_and_never_run(tmp_path, name):
+    """Its name may be that of a module which the command that reads it imports."""
+    body = f"open({str(tmp_path / 'ran')!r}, 'w')\n".encode()
+    with pytest.raises(Fault, match="No stack is running"):
+        await _ingest(body, name, "notes", tmp_path)
+    assert (tmp_path / "dropped" / "notes" / name).read_bytes() == body
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_page_of_another_site_gets_nothing(http):

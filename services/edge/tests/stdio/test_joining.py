@@ -28,7 +28,7 @@ def processes(monkeypatch):
 
     def use(*command: str) -> list[subprocess.Popen[bytes]]:
         def start(arguments, **options):
-            assert arguments[1:4] == ["-m", "searchbus_cli", "up"]
+            assert arguments[1:5] == ["-P", "-m", "searchbus_cli", "up"]
             assert arguments[-1] == "--for-clients"
             place = arguments.index("--host")
             assert arguments[place + 1] == "127.0.0.1"  # whatever the settings say

@@ -31,6 +31,7 @@ from searchbus_runtime import (
     read_state,
 )
 from searchbus_runtime.config_file import find_config
+from searchbus_runtime.python import python
 from searchbus_runtime.services import is_wanted
 from searchbus_runtime.state import is_claimed, join_clients, make_pipe
 from searchbus_runtime.telemetry import configure_telemetry
@@ -117,8 +118,8 @@ class StackClient:
             with self.log.open("wb") as log:
                 process = subprocess.Popen(
                     # Whatever the settings say: it is for the clients of this machine.
-                    [sys.executable, "-m", "searchbus_cli", "up", "--host", "127.0.0.1",
-                     "--port", "0", "--data", str(self._folder), "--for-clients"],
+                    python("-m", "searchbus_cli", "up", "--host", "127.0.0.1", "--port", "0",
+                           "--data", str(self._folder), "--for-clients"),
                     stdin=reader, stdout=log, stderr=log,
                     # Not of the host's process group: it outlives this client.
                     start_new_session=True,

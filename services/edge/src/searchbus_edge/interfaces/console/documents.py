@@ -10,7 +10,6 @@ import asyncio
 import importlib.util
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from searchbus_contracts import Actor, ErrorCode, Fault, encode, is_token
 from searchbus_contracts.ingest import DeleteReply, DeleteRequest
 from searchbus_contracts.retrieval import Document, GetRequest, ListReply, ListRequest
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.python import python
 
 from ...catalog.prompts import Read
 from ...composites.documents import documents_request
@@ -171,10 +171,10 @@ async def _ingest(body: bytes, name: str, collection: str, data: Path) -> dict[s
         ) from None
     environment = {key: os.environ[key] for key in _KEPT_NAMES if key in os.environ}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "searchbus_cli", "ingest", str(path), "--collection", collection,
-        "--data", str(data), "--json",
+        *python("-m", "searchbus_cli", "ingest", str(path), "--collection", collection,
+                "--data", str(data), "--json"),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, env=environment, cwd=path.parent,
+        stderr=asyncio.subprocess.PIPE, env=environment, cwd=data,
     )  # fmt: skip
     try:
         async with asyncio.timeout(_INGEST_S):
