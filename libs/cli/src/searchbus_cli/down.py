@@ -26,7 +26,8 @@ OURS = (
     LOCK_FILE, "state.json", "clients", "searchbus.toml", "logs", "nats", "qdrant", "toolindex",
     "traces.*", "secure", "keys.json", "pins.json", "attach.toml", "attach-pins.json",
     "attach-logins.json", "attach-*.log*", "edge*.port", "edge.key", "stdio.log*", "stdio.lock",
-    "fakes.json", "fomc-site", "sync", "dropped", "judgements", ".reserve-*", ".*.lock", ".*.tmp",
+    "fakes.json", "fomc-site", "sync", "dropped", "judgements", "console.html", ".reserve-*",
+    ".*.lock", ".*.tmp",
 )  # fmt: skip
 """Names of what searchbus writes into a data folder. Other files may be a person's own."""
 

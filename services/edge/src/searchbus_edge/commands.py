@@ -10,6 +10,8 @@ import typer
 
 from searchbus_runtime.wording import CommandError
 
+_REDIRECT = '<!doctype html><meta http-equiv="refresh" content="0; url={}">'
+
 DataOption = Annotated[Path | None, typer.Option(help="Data folder of the stack.")]
 
 
@@ -25,6 +27,9 @@ def stdio(
 ) -> None:
     """Serve MCP over standard input and output.
 
+    Works in the data folder, wherever its host starts it: no project that a host opens changes
+    settings by a `.env`, or is in the way of an attached command.
+
     Joins the stack that runs on the data folder. Where none runs, starts one with the services
     that the toolset needs; it ends with the last client that uses it (its log: <data>/stdio.log).
     Meanwhile the client is answered: its handshake at once, its requests when the stack is up.
@@ -32,9 +37,10 @@ def stdio(
     Example: searchbus stdio --toolset fomc
     """
     import asyncio
+    import os
 
     from searchbus_contracts import Fault
-    from searchbus_runtime.config_file import use_config
+    from searchbus_runtime.config_file import named_config, use_config
     from searchbus_runtime.services import ServiceDeclarationError, installed_services
     from searchbus_runtime.state import UnusableFolderError, open_data_folder
 
@@ -47,9 +53,10 @@ def stdio(
         serve,
     )
 
-    use_config(config)
+    use_config(config or named_config())  # which makes a relative path absolute
     try:
         folder = open_data_folder(data)
+        os.chdir(folder)
         services = installed_services()
         # The edge's own tools call all others. Clients that start at once take turns: the first
         # starts the stack, the others wait and join it.
@@ -72,13 +79,17 @@ def console(
     """Open the console of the running stack in the browser.
 
     Without sign-in the address holds the token that lets the page change things: keep it private.
+    The browser opens it by a file of yours, <data>/console.html: every user of this machine can
+    read the arguments of a program.
 
     Example: searchbus console --print
     """
+    import html
     import webbrowser
 
     from searchbus_runtime.config_file import find_config
     from searchbus_runtime.config_sources import Sources
+    from searchbus_runtime.files import write_atomically
     from searchbus_runtime.secret import values_of
     from searchbus_runtime.state import data_folder, no_stack, read_state
 
@@ -92,12 +103,19 @@ def console(
     try:
         given = Sources("edge", find_config(folder)).text("state_key")
         key = values_of(given)[0].encode() if given is not None else load_key(folder)
+        # Behind # it is sent to no server and stands in no log.
+        address = f"{state.url}/console#token={console_token(key)}"
+        page = (folder / "console.html").absolute()
+        if not show:
+            write_atomically(page, _REDIRECT.format(html.escape(address)), mode=0o600)
     except OSError as error:
-        raise CommandError(f"{folder} cannot be read ({error.strerror}).") from None
-    # Behind # it is sent to no server and stands in no log.
-    address = f"{state.url}/console#token={console_token(key)}"
-    if show or not webbrowser.open(address):
+        raise CommandError(
+            f"{folder} cannot be used ({error.strerror}). Make its files yours."
+        ) from None
+    if show or not webbrowser.open(page.as_uri()):
         typer.echo(address)
+    else:
+        typer.echo("Where no browser shows it: searchbus console --print", err=True)
 
 
 def server_json(data: DataOption = None) -> None:
