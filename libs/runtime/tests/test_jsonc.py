@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchbus_runtime.jsonc import (
+    _TOKEN,
     JsonTextError,
     parse,
     with_member,
@@ -76,6 +77,12 @@ def test_what_is_no_json_stays_none(text):
     """It is not made into something else."""
     with pytest.raises(json.JSONDecodeError):
         json.loads(without_comments(text))
+
+
+@pytest.mark.parametrize("text", ["/*a" * 99, '"' + '\\"' * 99])
+def test_what_has_no_end_is_tried_once(text):
+    """Not again at each of its characters, which takes the square of their number."""
+    assert [found[0] for found in _TOKEN.finditer(text)] == [text]
 
 
 PATH = ("servers", "searchbus")

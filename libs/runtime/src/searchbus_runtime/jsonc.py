@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*"'  # a text: nothing in it is a comment
-    r"|//[^\r\n]*|/\*.*?\*/"
+    # A text: nothing in it is a comment. Without its end it takes the rest, as a comment does: who
+    # tries again at each character needs the square of their number.
+    r'"(?:[^"\\]++|\\.)*+"?'
+    r"|//[^\r\n]*|/\*.*?\*/|(?P<open>/\*.*)"
     r'|\s+|[^\s"/,:{}\[\]]+|.',
     re.DOTALL,
 )
@@ -48,7 +50,7 @@ def without_comments(text: str) -> str:
     before, last = "", ""
     for found in _TOKEN.finditer(text):
         part = found[0]
-        if part.startswith(_COMMENT):
+        if part.startswith(_COMMENT) and found["open"] is None:
             parts.append(re.sub(r"[^\r\n]", " ", part))
             continue
         parts.append(part)
@@ -206,5 +208,5 @@ def _members(plain: str, start: int) -> tuple[list[_Member], int]:
 
 def _indentation(plain: str, start: int) -> str:
     """What the first member is indented by; two spaces where it is in the object's line."""
-    found = re.match(r"\{[ \t]*\r?\n\s*?([ \t]+)\S", plain[start:])
+    found = re.match(r"\{[ \t]*+\r?\n(?:[ \t]*+\r?\n)*+([ \t]++)\S", plain[start:])
     return found[1] if found else "  "
