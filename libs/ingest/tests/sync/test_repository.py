@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from searchbus_contracts import Fault
+from searchbus_ingest.sources.item import Reason
 from searchbus_ingest.sync import repository as module
 from searchbus_ingest.sync.repository import RepositorySource
 from searchbus_ingest.sync.source import SourceUnreadableError
@@ -72,6 +73,27 @@ async def test_files_of_the_last_commit_are_stored(run, repository, retrieval):
     (whales,) = (d for d in retrieval.documents.values() if d.title == "Whales")
     assert whales.url == f"file://{repository}/a.md".replace(" ", "%20").replace("é", "%C3%A9")
     assert {d.title for d in retrieval.documents.values()} == {"Whales", "b", "c"}
+
+
+async def test_a_link_in_the_place_of_a_file_leads_to_nothing(
+    run, retrieval, tmp_path, monkeypatch
+):
+    """Files are read where no other program writes, and not where a link may have led since."""
+    (tmp_path / "secret.txt").write_text("A secret.")
+    read, places = module.read_files, []
+
+    def replaced(files, *arguments, **options):
+        (file,) = files
+        places.append(file.path)
+        file.path.unlink()
+        file.path.symlink_to(tmp_path / "secret.txt")
+        return read(files, *arguments, **options)
+
+    monkeypatch.setattr(module, "read_files", replaced)
+    summary = await run()
+    assert [item.reason for item in summary.failed] == [Reason.OUTSIDE] * 3
+    assert retrieval.documents == {}
+    assert all(path.is_relative_to(tmp_path / "home.git") for path in places)
 
 
 async def test_include_chooses_files(run, repository, retrieval, tmp_path):
@@ -276,7 +298,7 @@ async def test_home_that_is_damaged_is_made_anew(run, repository, retrieval, tmp
 
 
 async def test_fetch_that_was_killed_holds_up_no_later_one(run, repository, retrieval, tmp_path):
-    """git leaves its locks and half a pack then, which nothing else removes."""
+    """git leaves its locks and half a pack then, and a sync the file that it read."""
     await run()
     home = tmp_path / "home.git"
     left = [
@@ -284,6 +306,8 @@ async def test_fetch_that_was_killed_holds_up_no_later_one(run, repository, retr
     ]
     for path in left:
         path.write_text("")
+    left.append(home / "reading-x")
+    left[-1].mkdir()
     commit(repository, d_md="More.")
     assert (await run()).stored == 1
     assert not any(path.exists() for path in left)

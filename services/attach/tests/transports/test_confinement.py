@@ -37,6 +37,9 @@ does = {
 for path in sys.argv[1:]:
     does["read " + path] = lambda path=path: open(path).close()
     does["write " + path] = lambda path=path: open(path, "a").close()
+if "TMPDIR" in os.environ:
+    new = f"{os.environ['TMPDIR']}/{os.getpid()}"
+    does["temporary"] = lambda: os.rmdir(os.mkdir(new) or new)
 print(json.dumps({name: tried(one) for name, one in does.items()}), flush=True)
 """
 ISOLATED = dict.fromkeys(("environ", "memory", "descriptors"), "Permission denied")
@@ -89,24 +92,36 @@ async def test_command_that_is_not_confined_reaches_what_we_do(elsewhere):
 
 @needs_landlock
 async def test_files_are_of_the_system_its_own_and_those_that_are_named(elsewhere, tmp_path):
-    """Its folder, temporary files, `paths`; nothing else of the user."""
+    """Its folder, a folder for temporary files, `paths`; nothing else of the user."""
     (elsewhere / "cwd").mkdir()
     (elsewhere / "named").write_text("")
     (elsewhere / "secret").write_text("")
-    reached = [elsewhere / "cwd" / "x", elsewhere / "named", tmp_path / "temporary" / "x"]
-    for path in reached:
+    reached = [elsewhere / "cwd" / "x", elsewhere / "named"]
+    for path in (*reached, tmp_path / "temporary" / "x"):
         path.write_text("")
     found = await tried(
-        *reached, elsewhere / "secret", elsewhere / "new",
+        *reached, elsewhere / "secret", tmp_path / "temporary" / "x", elsewhere / "new",
         confine="files", cwd=str(elsewhere / "cwd"), paths=[str(elsewhere / "named")],
     )  # fmt: skip
     assert found.items() >= ISOLATED.items()
     for path in reached:
         assert (found[f"read {path}"], found[f"write {path}"]) == ("done", "done")
-    denied = {found[f"{how} {elsewhere}/secret"] for how in ("read", "write")}
+    closed = (elsewhere / "secret", tmp_path / "temporary" / "x")
+    denied = {found[f"{how} {path}"] for how in ("read", "write") for path in closed}
     assert denied == {"Permission denied"}
     assert found[f"write {elsewhere}/new"] == "Permission denied"
     assert (found["system"], found["list"]) == ("done", "Permission denied")
+    assert found["temporary"] == "done"
+    assert [path.name for path in (tmp_path / "temporary").iterdir()] == ["x"]
+
+
+@needs_landlock
+async def test_its_variable_names_another_folder_of_temporary_files(elsewhere):
+    """Who declares that means it."""
+    (elsewhere / "mine").mkdir()
+    found = await tried(confine="files", env={"TMPDIR": str(elsewhere / "mine")})
+    assert found["temporary"] == "done"
+    assert not list((elsewhere.parent / "temporary").iterdir())
 
 
 @needs_landlock
@@ -138,6 +153,7 @@ async def test_path_that_is_missing_is_named(elsewhere):
         ServerDeclarationError, match=f"{elsewhere}/missing cannot be opened .* make it"
     ):
         await tried(confine="files", paths=[str(elsewhere / "missing")])
+    assert not list((elsewhere.parent / "temporary").iterdir())
 
 
 async def test_kernel_without_landlock(monkeypatch):

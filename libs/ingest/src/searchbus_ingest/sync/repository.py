@@ -49,6 +49,7 @@ _OPTIONS = (
     "http.lowSpeedTime=60",
 )  # fmt: skip
 _KEPT = ("PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE")
+_DRAFT = "reading-"
 _UNKNOWN_TYPE = "unknown file type"
 _PAGES_OF_FILES = frozenset({"github.com", "gitlab.com"})
 
@@ -82,7 +83,8 @@ class RepositorySource:
                 ErrorCode.INVALID_ARGUMENT,
                 f"#{branch[:80]} is not a branch. Write the name of a branch or tag behind #.",
             )
-        self._address, self._branch, self._home = address, branch or "HEAD", home
+        self._address, self._branch = address, branch or "HEAD"
+        self._home = home.resolve()  # the root of what is read
         self._include = include
         self._reader = Reader()
         self._base = self._page_base()
@@ -123,6 +125,8 @@ class RepositorySource:
         # A killed fetch leaves its locks. No other process has them: the source is claimed.
         for left in (*self._home.rglob("*.lock"), *self._home.glob("objects/pack/tmp_*")):
             left.unlink(missing_ok=True)
+        for left in self._home.glob(f"{_DRAFT}*"):
+            shutil.rmtree(left, ignore_errors=True)
         address = f"file://{self._address}" if self._local else self._address
         await self._git(
             "fetch", "--depth=1", "--no-tags", "--quiet", "--force", "--no-write-fetch-head",
@@ -141,15 +145,17 @@ class RepositorySource:
         except SourceUnreadableError as error:
             yield Item(entry.name, problem=f"cannot be read: {error}")
             return
-        with tempfile.TemporaryDirectory(prefix="searchbus-sync-") as folder:
-            path = Path(folder) / Path(entry.name).name
+        # Not among the temporary files of others, who could put a link in the place of the file.
+        with tempfile.TemporaryDirectory(prefix=_DRAFT, dir=self._home) as made:
+            folder = Path(made)
+            path = folder / Path(entry.name).name
             try:
                 await asyncio.to_thread(path.write_bytes, body)
             except (OSError, ValueError) as error:  # of a name that no disk has
                 yield Item(entry.name, problem=f"cannot be read: {error}")
                 return
             url = f"{self._base}{quote(entry.name)}" if self._base else None
-            files = [FoundFile(entry.name, path)]
+            files = [FoundFile(entry.name, path, root=folder)]
             async for item in read_files(files, collection, self._reader, url=url):
                 yield item
 

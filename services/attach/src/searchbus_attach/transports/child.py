@@ -17,9 +17,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -82,6 +83,7 @@ class ServerProcess:
         self._reaper = reaper
         self._reading: asyncio.Task[None] | None = None
         self._pipes: list[asyncio.BaseTransport] = []
+        self._made = ExitStack()
 
     @classmethod
     async def start(
@@ -103,7 +105,6 @@ class ServerProcess:
         """
         mark = secrets.token_hex(8)
         environment = child_environment(server) | {MARK: mark}
-        confinement = await asyncio.to_thread(rules, server, environment, own)
 
         def limit() -> None:
             # Between fork and exec.
@@ -120,7 +121,15 @@ class ServerProcess:
             if confinement is not None:
                 restrict(confinement)
 
-        try:
+        with ExitStack() as made, ExitStack() as opened:
+            if server.confine == "files" and "TMPDIR" not in server.env:
+                # In the folder of all programs ours write, too, and would follow its links.
+                shared = environment.get("TMPDIR")
+                environment["TMPDIR"] = tempfile.mkdtemp(prefix="searchbus-attach-", dir=shared)
+                made.callback(shutil.rmtree, environment["TMPDIR"], ignore_errors=True)
+            confinement = await asyncio.to_thread(rules, server, environment, own)
+            if confinement is not None:
+                opened.callback(os.close, confinement)
             with reaper.starting():
                 process = await _run(server, environment, limit)
                 child = cls(process, reaper)
@@ -132,9 +141,7 @@ class ServerProcess:
                     await asyncio.to_thread(process.wait)
                     reaper.forget(process.pid)  # which ends what it started
                     raise
-        finally:
-            if confinement is not None:
-                os.close(confinement)
+            child._made = made.pop_all()
         if sys.platform == "linux":
             _expose_to_oom(process.pid)
             hold_back(process.pid)
@@ -185,6 +192,7 @@ class ServerProcess:
             await self.stdout.read()
         for pipe in self._pipes:
             pipe.close()
+        await asyncio.to_thread(self._made.close)
 
     async def _open(self, on_stderr: Callable[[str], None]) -> None:
         """Open its pipes, and read what it prints to standard error."""

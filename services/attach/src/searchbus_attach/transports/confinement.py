@@ -5,8 +5,8 @@ restrict(descriptor)                # in the process, between fork and exec
 
 With `confine` = `processes` the command, and all that it starts, cannot read the memory and the
 descriptors of processes that they did not start, also as root, nor signal them (Linux 6.12). With
-`files` it can besides reach only files of the system, its own, and those of `paths`. Nothing that
-it starts gains rights (no_new_privs).
+`files` it can besides reach only files of the system, its own, those of `paths`, and its TMPDIR,
+which is a folder of its own. Nothing that it starts gains rights (no_new_privs).
 
 /proc/PID/environ is closed to it as well, but not to root, whom newer kernels let read it
 (CAP_PERFMON): our processes erase theirs (searchbus_runtime.secrecy). The interface of the kernel
@@ -20,7 +20,6 @@ import os
 import shutil
 import struct
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -68,7 +67,7 @@ def rules(server: Server, environment: Mapping[str, str], own: Iterable[Path]) -
 
     Args:
         server: its variables are expanded.
-        environment: the variables of the command.
+        environment: the variables of the command; with `files` TMPDIR is one.
         own: files and folders of searchbus that no rule opens, whatever `paths` has.
 
     Raises:
@@ -115,8 +114,7 @@ def _allow_files(found: _Rules, server: Server, environment: Mapping[str, str]) 
     for text in read:
         with suppress(FileNotFoundError):
             found.allow(Path(text), _READ)
-    temporary = environment.get("TMPDIR") or tempfile.gettempdir()
-    for path in (Path(temporary), *(Path("/dev") / name for name in _DEVICES)):
+    for path in (Path(environment["TMPDIR"]), *(Path("/dev") / name for name in _DEVICES)):
         with suppress(FileNotFoundError):
             found.allow(path, ~0)
     for text in (*filter(None, [server.cwd]), *server.paths):
