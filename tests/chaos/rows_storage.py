@@ -16,6 +16,7 @@ from searchbus_bus import Bus, connect
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.ingest import Chunk, IngestReply, IngestRequest, NewDocument, document_id
 from searchbus_contracts.retrieval import ListReply, ListRequest
+from searchbus_runtime import stack_options
 from searchbus_testing import Stack, until
 
 from .client import Client
@@ -146,7 +147,7 @@ def fill(disk: Path) -> None:
 
 
 async def _bus(stack: Stack) -> Bus:
-    return await connect(stack.state["nats_url"], name="chaos")
+    return await connect(stack.state["nats_url"], name="chaos", **stack_options(stack.data))
 
 
 async def _store(stack: Stack, collection: str, name: str) -> str:

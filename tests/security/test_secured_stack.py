@@ -1,4 +1,4 @@
-"""A stack under `--secure`: every service does its part, and no secret appears anywhere."""
+"""A stack on its secured bus: every service does its part, and no secret appears anywhere."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from types import SimpleNamespace
 import httpx
 import psutil
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
 from searchbus_bus import connect
 from searchbus_contracts import Fault
 from searchbus_contracts.ingest import document_id
-from searchbus_testing import Stack, eventually, until
+from searchbus_testing import SEARCHBUS, Stack, eventually, until
 
 from .test_extensions import ask
 
@@ -31,7 +33,7 @@ SITE = "http://crawled.example.org/"
 def secured_stack(start_stack, tmp_path_factory) -> Stack:
     """A stack with keys and permissions for each service and a paid key, which logs everything."""
     return start_stack(
-        tmp_path_factory.mktemp("secured"), "--secure", "--fake-upstreams", "--scale", "ddg=2",
+        tmp_path_factory.mktemp("secured"), "--fake-upstreams", "--scale", "ddg=2",
         SEARCHBUS_LOG_LEVEL="debug", SEARCHBUS_TASK_AFTER_S="0.05", SEARCHBUS_TAVILY_API_KEYS=json.dumps([PAID_KEY]),
     )  # fmt: skip
 
@@ -89,6 +91,16 @@ async def test_crawl_becomes_a_task_by_the_general_rule(secured_stack):
         await until(ended, timeout_s=120)
     assert found["status"] == "completed"
     assert found["result"]["structuredContent"]["stored"] == 1
+
+
+async def test_client_on_standard_input_calls_what_costs_money(secured_stack):
+    """It joins as an edge, with the buckets that count such calls: uncounted they are refused."""
+    arguments = ["stdio", "--data", str(secured_stack.data)]
+    command = StdioServerParameters(command=str(SEARCHBUS), args=arguments, env={**os.environ})
+    async with Client(command) as client:
+        found = await client.call_tool("web_search", {"query": "whales"})
+    assert not found.is_error, found
+    assert "ermissions Violation" not in secured_stack.log
 
 
 async def test_secured_bus_refuses_a_client_without_keys(secured_stack):

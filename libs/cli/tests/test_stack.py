@@ -304,7 +304,7 @@ async def test_secured_stack_refuses_a_service_without_a_declaration(new_stack, 
     """It could not join the bus."""
     services["plain"] = StackService("plain", ("-m", "plain"))
     with pytest.raises(
-        StackError, match=r"--service plain: .* Add SERVICE = Service\(name=\"plain"
+        StackError, match=r"--service plain: .* Add SERVICE = Service\(name=\"plain.*--no-secure"
     ):
         await new_stack(secure=True).start()
 

@@ -19,7 +19,7 @@ from searchbus_runtime import (
     bus_options,
     find_bus,
     load_settings,
-    operator_options,
+    stack_options,
     write_state,
 )
 from searchbus_runtime.settings import forget_secrets
@@ -155,7 +155,7 @@ def test_settings_become_options_of_connect():
 
 def test_operator_of_an_open_stack_needs_no_keys(tmp_path):
     """There is no key file."""
-    assert operator_options(tmp_path) == {}
+    assert stack_options(tmp_path) == {}
 
 
 def test_operator_of_a_secured_stack_uses_the_keys_of_the_data_folder(tmp_path):
@@ -165,9 +165,25 @@ def test_operator_of_a_secured_stack_uses_the_keys_of_the_data_folder(tmp_path):
     (tmp_path / "secure" / "keys.json").write_text(
         json.dumps({"seeds": {"cli": SEED}, "actor_private": private, "actor_public": public})
     )
-    options = operator_options(tmp_path)
+    options = stack_options(tmp_path)
     assert (options["seeds"].next(), options["inbox_prefix"]) == (SEED, "_INBOX_cli")
     assert isinstance(options["signer"], ActorSigner)
+
+
+def test_client_on_standard_input_joins_a_secured_stack_as_an_edge(tmp_path):
+    """With its buckets: costly calls are refused where nobody counts them."""
+    private, public = new_actor_keys()
+    seeds, store_seeds = {"cli": SEED, "edge": OTHER_SEED}, {"edge": SEED}
+    (tmp_path / "secure").mkdir()
+    (tmp_path / "secure" / "keys.json").write_text(
+        json.dumps({
+            "seeds": seeds, "store_seeds": store_seeds,
+            "actor_private": private, "actor_public": public,
+        })
+    )  # fmt: skip
+    options = stack_options(tmp_path, "edge")
+    found = options["seeds"].next(), options["store_seeds"].next(), options["inbox_prefix"]
+    assert found == (OTHER_SEED, SEED, "_INBOX_edge")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +194,7 @@ def test_damaged_file_of_keys_names_the_remedy(tmp_path, content):
     (tmp_path / "secure").mkdir()
     (tmp_path / "secure" / "keys.json").write_text(content)
     with pytest.raises(Fault, match=r"keys\.json is damaged\. Delete it") as caught:
-        operator_options(tmp_path)
+        stack_options(tmp_path)
     assert caught.value.code == ErrorCode.UNAVAILABLE
 
 

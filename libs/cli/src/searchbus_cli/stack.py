@@ -273,7 +273,8 @@ class Stack:
             if service.declaration is None:
                 raise StackError(
                     f"--service {name}: a secured stack needs the service's declaration. Add "
-                    f'SERVICE = Service(name="{name}", ...) to its module.'
+                    f'SERVICE = Service(name="{name}", ...) to its module, or start searchbus '
+                    "with --no-secure."
                 )
             users[name] = service.declaration
         return Security.open(self.data, users)

@@ -64,13 +64,12 @@ def up(
         bool, typer.Option(help="Use fake search engines and pages on loopback.")
     ] = False,
     secure: Annotated[
-        bool | None,
+        bool,
         typer.Option(
             "--secure/--no-secure",
-            help="Give each service only its own permissions on the bus, and sign callers "
-            "(default: where callers must sign in).",
+            help="Give each service only its own permissions on the bus, and sign callers.",
         ),
-    ] = None,
+    ] = True,
     service: Annotated[
         list[str] | None,
         typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
@@ -99,8 +98,7 @@ def up(
         _tell_settings_of(extra)
     found = find_config(folder)
     sources = check_config(Sources(SHARED, found), folder)
-    set_host, set_port, auth = edge_settings(folder, found)
-    host = host or set_host
+    set_host, set_port = edge_settings(folder, found)
     # What a launcher imports for the services reads these two.
     preloaded = {f"{PREFIX}{n.upper()}": sources.text(n) for n in ("embedder", "model_dir")}
     launcher = Launcher.open(environment={name: text for name, text in preloaded.items() if text})
@@ -110,11 +108,11 @@ def up(
     stack = Stack(
         data=folder,
         launcher=launcher,
-        host=host,
+        host=host or set_host,
         port=set_port if port is None else port,
         scale=counts,
         fake_upstreams=fake_upstreams,
-        secure=_signs_in(host, auth) if secure is None else secure,
+        secure=secure,
         verbose=verbose,
         extra=extra,
         config=found,
@@ -181,16 +179,11 @@ def _say_up(stack: Stack) -> None:
         tell(line, markup=True)
 
 
-def _signs_in(host: str, auth: str | None) -> bool:
-    """Whether the edge will ask its callers for a credential."""
-    return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
-
-
-def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, str | None]:
-    """The edge's settings HOST, PORT and AUTH; raises WrongSettingsError."""
+def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int]:
+    """The edge's settings HOST and PORT; raises WrongSettingsError."""
     sources = Sources("edge", config)
-    if not any(map(sources.find, ("host", "port", "auth"))):
-        return _HOST, _PORT, None
+    if not any(map(sources.find, ("host", "port"))):
+        return _HOST, _PORT
     # Imported here: it takes long, and few have such settings.
     from pydantic import Field
 
@@ -200,10 +193,9 @@ def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, st
     class EdgeSettings(ServiceSettings):
         host: str = _HOST
         port: int = Field(_PORT, ge=0, le=65535)
-        auth: str | None = None
 
     read = read_settings(EdgeSettings, "edge", data_dir=folder)
-    return read.host, read.port, read.auth
+    return read.host, read.port
 
 
 def _tell_settings_of(extra: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from searchbus_contracts.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .connection import BusAddress, bus_options, find_bus, open_bus, operator_options
+    from .connection import BusAddress, bus_options, find_bus, open_bus, stack_options
     from .health import Health, health_app
     from .logs import configure_logging
     from .process import Process, run
@@ -22,13 +22,13 @@ __all__ = [
     "BusAddress", "FollowingSettings", "Health", "Process", "Secret", "ServiceSettings",
     "SigningSettings", "SpanNode", "SpanRecord", "StackState", "build_tree", "bus_options",
     "configure_logging", "data_folder", "find_bus", "health_app", "load_settings", "no_stack",
-    "open_bus", "operator_options", "read_spans", "read_state", "run", "write_state",
+    "open_bus", "read_spans", "read_state", "run", "stack_options", "write_state",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "connection": ("BusAddress", "bus_options", "find_bus", "open_bus", "operator_options"),
+        "connection": ("BusAddress", "bus_options", "find_bus", "open_bus", "stack_options"),
         "health": ("Health", "health_app"),
         "logs": ("configure_logging",),
         "process": ("Process", "run"),

@@ -52,16 +52,20 @@ def bus_options(settings: ServiceSettings) -> dict[str, Any]:
     return options
 
 
-def operator_options(data: Path) -> dict[str, Any]:
-    """The options of `connect` with which commands on this machine join a stack; a secured one has
-    the operator's keys in a file. Raises Fault(unavailable) where that is damaged."""
+def stack_options(data: Path, service: str = OPERATOR.name) -> dict[str, Any]:
+    """The options of `connect` with which a program of this machine joins the stack of a folder, as
+    the operator or as a service; a secured stack has their keys in a file. Raises
+    Fault(unavailable) where that is damaged."""
     path = data / STACK_KEYS
     if not path.is_file():
         return {}
     try:
         keys = json.loads(path.read_text(encoding="utf-8"))
-        seed = keys["seeds"][OPERATOR.name]
-        check_seed(seed)
+        found = {"seeds": keys["seeds"][service]}
+        if store_seed := keys.get("store_seeds", {}).get(service):
+            found["store_seeds"] = store_seed
+        for seed in found.values():
+            check_seed(seed)
         signer = ActorSigner(keys["actor_private"])
     except (ValueError, LookupError, TypeError, AttributeError):
         raise Fault(
@@ -70,8 +74,8 @@ def operator_options(data: Path) -> dict[str, Any]:
             retryable=False,
         ) from None
     return {
-        "seeds": Seeds.of(seed, user=OPERATOR.name),
-        "inbox_prefix": inbox_prefix(OPERATOR.name),
+        **{option: Seeds.of(seed, user=service) for option, seed in found.items()},
+        "inbox_prefix": inbox_prefix(service),
         "signer": signer,
     }
 
@@ -96,7 +100,7 @@ def find_bus(data: Path) -> BusAddress | None:
     state = read_state(data)
     if state is None:
         return None
-    return BusAddress(state.nats_url, operator_options(Path(state.data)))
+    return BusAddress(state.nats_url, stack_options(Path(state.data)))
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ from .parent import end_with_parent
 from .secrecy import hide_environment
 
 MAX_REQUEST_BYTES = 1024 * 1024
-_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats.transport")
+_EVERY_SERVICE = ("searchbus_runtime.process", "searchbus_bus.nats.transport", "nkeys")
 _POLL_S = 0.001
 
 

@@ -24,7 +24,7 @@ _OWN_STAT = Path("/proc/self/stat")
 _STAT_STARTTIME = 19
 """Field of /proc/PID/stat after the name (proc(5): 22)."""
 STACK_KEYS = Path("secure", "keys.json")
-"""The keys of a stack with `--secure`."""
+"""The keys of a stack, unless it was started with `--no-secure`."""
 LOCK_FILE = "up.lock"
 """Locked by the stack from before its start until after its end."""
 

@@ -25,7 +25,14 @@ from searchbus_contracts.ingest import (
     RestoreReply,
     RestoreRequest,
 )
-from searchbus_runtime import BusAddress, data_folder, find_bus, open_bus, read_state
+from searchbus_runtime import (
+    BusAddress,
+    data_folder,
+    find_bus,
+    open_bus,
+    read_state,
+    stack_options,
+)
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.state import LOCK_FILE
 
@@ -170,11 +177,12 @@ async def _into_own_stack(
     # Nothing is embedded, so no model is needed here.
     stack = Stack(
         data=folder, toolsets={_DOCUMENTS}, with_edge=False, port=0, config=find_config(folder),
-        environment={"SEARCHBUS_EMBEDDER": "hash"},
+        environment={"SEARCHBUS_EMBEDDER": "hash"}, secure=True,
     )  # fmt: skip
     try:
         await stack.start()
-        await _into_bus(backup, BusAddress(stack.nats_url), replace, progress)
+        address = BusAddress(stack.nats_url, stack_options(folder))
+        await _into_bus(backup, address, replace, progress)
     finally:
         await stack.stop()
 

@@ -27,8 +27,8 @@ from searchbus_runtime import (
     bus_options,
     configure_logging,
     load_settings,
-    operator_options,
     read_state,
+    stack_options,
 )
 from searchbus_runtime.config_file import find_config
 from searchbus_runtime.python import python
@@ -262,7 +262,8 @@ async def _answer(
             name="stdio",
             # A stack that was started again has another port.
             find_url=lambda: client.state.nats_url if client.state is not None else None,
-            **bus_options(settings) | operator_options(folder),
+            # With the buckets of an edge: it counts calls and keeps tasks as one.
+            **bus_options(settings) | stack_options(folder, "edge"),
         )
         following = asyncio.get_running_loop().create_task(_follow_stack(bus, client))
         try:
