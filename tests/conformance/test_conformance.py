@@ -18,7 +18,7 @@ def endpoint(start_stack, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a stack with the test worker."""
     stack = start_stack(
         tmp_path_factory.mktemp("conformance"),
-        "--service", "conformance=tests.conformance.worker", "--no-secure",
+        "--service", "conformance=tests.conformance.worker",
     )  # fmt: skip
     return stack.url
 

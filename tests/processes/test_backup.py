@@ -154,7 +154,7 @@ def test_documents_move_to_a_qdrant_server(start_stack, tmp_path, environment):
     try:
         settings = {**environment, "SEARCHBUS_QDRANT_URL": server.url}
         command("restore", tmp_path / "embedded", "--data", tmp_path / "moved", **settings)
-        moved = start_stack(tmp_path / "moved", "--no-secure", **settings)
+        moved = start_stack(tmp_path / "moved", **settings)
         assert answers(moved) == pytest.approx(wanted, abs=1e-3)
         again = run(moved, "ingest", source, "--collection", "rivers")
         assert f"0 stored, 0 replaced, {COUNT} unchanged" in again

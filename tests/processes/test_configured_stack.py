@@ -72,7 +72,7 @@ def configured(tmp_path_factory) -> Iterator[Stack]:
     environment = {k: v for k, v in os.environ.items() if k != "SEARCHBUS_EMBEDDER"}
     stack = Stack(
         folder / "data",
-        ("--config", "mine.toml", "--service", "toy=toy", "--no-secure"),
+        ("--config", "mine.toml", "--service", "toy=toy"),
         {**environment, "SEARCHBUS_TOY_COLOR": "blue"},
         folder,
     )

@@ -1,4 +1,4 @@
-"""A stack on its secured bus: every service does its part, and no secret appears anywhere."""
+"""A stack under `--secure`: every service does its part, and no secret appears anywhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SITE = "http://crawled.example.org/"
 def secured_stack(start_stack, tmp_path_factory) -> Stack:
     """A stack with keys and permissions for each service and a paid key, which logs everything."""
     return start_stack(
-        tmp_path_factory.mktemp("secured"), "--fake-upstreams", "--scale", "ddg=2",
+        tmp_path_factory.mktemp("secured"), "--secure", "--fake-upstreams", "--scale", "ddg=2",
         SEARCHBUS_LOG_LEVEL="debug", SEARCHBUS_TASK_AFTER_S="0.05", SEARCHBUS_TAVILY_API_KEYS=json.dumps([PAID_KEY]),
     )  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,8 @@ def stacks(monkeypatch) -> list:
     return made
 
 
-def test_options_reach_the_stack(stacks, tmp_path, monkeypatch):
-    """Repeated ones as well; our processes find modules that are named in the working folder."""
-    monkeypatch.setenv("PYTHONPATH", "before")
+def test_options_reach_the_stack(stacks, tmp_path):
+    """Repeated ones as well."""
     done = run_command(
         "up", "--data", tmp_path, "--port", "0", "--scale", "ddg=3", "--scale", "web=2", "--secure",
         "--service", "a=b.c", "--service", "d=e", "--fake-upstreams",
@@ -45,32 +43,63 @@ def test_options_reach_the_stack(stacks, tmp_path, monkeypatch):
     assert (stack.scale, stack.extra) == ({"ddg": 3, "web": 2}, {"a": "b.c", "d": "e"})
     assert stack.secure
     assert stack.fake_upstreams
-    assert os.environ["PYTHONPATH"] == f"{Path.cwd()}{os.pathsep}before"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "secure"),
-    [([], True), (["--secure"], True), (["--no-secure"], False), (["--host", "0.0.0.0"], True)],
+    ("auth", "arguments", "secure"),
+    [
+        (None, [], False),
+        ("static", [], True),
+        ("jwt", [], True),
+        ("static", ["--no-secure"], False),
+        ("none", ["--host", "0.0.0.0"], False),
+        (None, ["--host", "0.0.0.0"], True),
+    ],
 )
-def test_bus_is_secured(stacks, tmp_path, arguments, secure):
-    """Otherwise each program of this machine could be any caller, as an attached command that
-    approves itself."""
+def test_bus_is_secured_where_callers_sign_in(
+    stacks, tmp_path, monkeypatch, auth, arguments, secure
+):
+    """Otherwise every user of this machine could call any tool over the bus."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
+    if auth is not None:
+        monkeypatch.setenv("SEARCHBUS_AUTH", auth)
     run_command("up", "--data", tmp_path / "new", *arguments)
     (stack,) = stacks
     assert stack.secure is secure
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize(("arguments", "secure"), [([], True), (["--no-secure"], False)])
+def test_bus_is_secured_where_servers_are_attached(stacks, tmp_path, arguments, secure):
+    """A command of one of them could approve itself over an open bus."""
+    (tmp_path / "attach.toml").touch()
+    run_command("up", "--data", tmp_path, *arguments)
+    assert stacks[0].secure is secure
+
+
+def test_sign_in_of_the_env_file_secures_the_bus(stacks, tmp_path, monkeypatch):
+    """The services read that file, too."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("SEARCHBUS_AUTH=static\n")
+    run_command("up", "--data", tmp_path / "new")
+    assert stacks[0].secure
+
+
 def test_the_address_of_the_settings_counts_unless_an_option_is_given(
     stacks, tmp_path, monkeypatch
 ):
     """Those of the environment and of the file that the services read."""
+    monkeypatch.delenv("SEARCHBUS_AUTH", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("SEARCHBUS_PORT=4000\nSEARCHBUS_HOST=localhost\n")
     monkeypatch.setenv("SEARCHBUS_HOST", "0.0.0.0")
     run_command("up", "--data", tmp_path / "new")
     run_command("up", "--data", tmp_path / "new", "--host", "127.0.0.1", "--port", "0")
-    assert [(s.host, s.port) for s in stacks] == [("0.0.0.0", 4000), ("127.0.0.1", 0)]
+    assert [(s.host, s.port, s.secure) for s in stacks] == [
+        ("0.0.0.0", 4000, True),
+        ("127.0.0.1", 0, False),
+    ]
     monkeypatch.setenv("SEARCHBUS_PORT", "abc")
     done = run_command("up", "--data", tmp_path / "new")
     assert done.returncode == 2

@@ -154,7 +154,7 @@ def _plugins(folder: Path) -> Iterator[Check]:
 def _stack(folder: Path, port: int | None) -> Iterator[Check]:
     state, address = read_state(folder), find_bus(folder)
     if address is None:
-        host, set_port = edge_settings(folder, find_config(folder))
+        host, set_port, _ = edge_settings(folder, find_config(folder))
         port = set_port if port is None else port
         try:
             check_port(host, port)

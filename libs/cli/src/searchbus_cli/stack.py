@@ -243,6 +243,9 @@ class Stack:
         for name, service in self._needed().items():
             if name in self._processes:
                 continue
+            attaches = service.declaration is not None and service.declaration.attaches_toolsets
+            if attaches and self._processes.complete and not self.secure:
+                tell("attached servers reach the open bus: start searchbus up anew to secure it")
             for number in range(self.scale.get(name, 1)):
                 label = name if number == 0 else f"{name}-{number + 1}"
                 environment = {"SEARCHBUS_WORKER_INDEX": str(number)}

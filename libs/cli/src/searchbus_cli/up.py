@@ -19,6 +19,7 @@ from searchbus_runtime import data_folder
 from searchbus_runtime.config_check import check_config
 from searchbus_runtime.config_file import ConfigFile, find_config, use_config
 from searchbus_runtime.config_sources import Sources
+from searchbus_runtime.services import is_wanted
 from searchbus_runtime.setting_list import EXTRA, PREFIX, SHARED
 from searchbus_runtime.state import ClientPipe, open_data_folder
 
@@ -64,12 +65,13 @@ def up(
         bool, typer.Option(help="Use fake search engines and pages on loopback.")
     ] = False,
     secure: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--secure/--no-secure",
-            help="Give each service only its own permissions on the bus, and sign callers.",
+            help="Give each service only its own permissions on the bus, and sign callers "
+            "(default: where callers must sign in, or servers are attached).",
         ),
-    ] = True,
+    ] = None,
     service: Annotated[
         list[str] | None,
         typer.Option(help="NAME=MODULE of another service to run; may be repeated."),
@@ -98,17 +100,20 @@ def up(
         _tell_settings_of(extra)
     found = find_config(folder)
     sources = check_config(Sources(SHARED, found), folder)
-    set_host, set_port = edge_settings(folder, found)
+    set_host, set_port, auth = edge_settings(folder, found)
+    host = host or set_host
     # What a launcher imports for the services reads these two.
     preloaded = {f"{PREFIX}{n.upper()}": sources.text(n) for n in ("embedder", "model_dir")}
     launcher = Launcher.open(environment={name: text for name, text in preloaded.items() if text})
     # Imported here: the launcher imports at the same time.
     from .stack import Stack
 
+    if secure is None:
+        secure = _signs_in(host, auth) or _attaches(folder, found)
     stack = Stack(
         data=folder,
         launcher=launcher,
-        host=host or set_host,
+        host=host,
         port=set_port if port is None else port,
         scale=counts,
         fake_upstreams=fake_upstreams,
@@ -179,11 +184,28 @@ def _say_up(stack: Stack) -> None:
         tell(line, markup=True)
 
 
-def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int]:
-    """The edge's settings HOST and PORT; raises WrongSettingsError."""
+def _signs_in(host: str, auth: str | None) -> bool:
+    """Whether the edge will ask its callers for a credential."""
+    return auth != "none" if auth else host not in ("localhost", "127.0.0.1", "::1")
+
+
+def _attaches(folder: Path, config: ConfigFile | None) -> bool:
+    """Whether programs of others will run beside the bus; one could approve itself over it."""
+    from .stack_services import find_services
+
+    try:
+        services = find_services({}).values()
+    except StackError:  # the stack's start says it
+        return False
+    declared = (service.declaration for service in services)
+    return any(d and d.attaches_toolsets and is_wanted(d, folder, config) for d in declared)
+
+
+def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int, str | None]:
+    """The edge's settings HOST, PORT and AUTH; raises WrongSettingsError."""
     sources = Sources("edge", config)
-    if not any(map(sources.find, ("host", "port"))):
-        return _HOST, _PORT
+    if not any(map(sources.find, ("host", "port", "auth"))):
+        return _HOST, _PORT, None
     # Imported here: it takes long, and few have such settings.
     from pydantic import Field
 
@@ -193,9 +215,10 @@ def edge_settings(folder: Path, config: ConfigFile | None) -> tuple[str, int]:
     class EdgeSettings(ServiceSettings):
         host: str = _HOST
         port: int = Field(_PORT, ge=0, le=65535)
+        auth: str | None = None
 
     read = read_settings(EdgeSettings, "edge", data_dir=folder)
-    return read.host, read.port
+    return read.host, read.port, read.auth
 
 
 def _tell_settings_of(extra: Mapping[str, str]) -> None:
