@@ -91,6 +91,8 @@ def test_entry_without_id_and_link_is_known_by_its_text():
     [
         (BOMB, "declarations"),
         (f"\x01{BOMB}", "declarations"),
+        (f"\ufeff\ufeff{BOMB}", "declarations"),
+        (f"a{BOMB}", "not well-formed"),
         (
             f'<!-- --><!DOCTYPE rss [<!ATTLIST x a CDATA "{"a" * 9}">]><rss><x/></rss>',
             "declarations",

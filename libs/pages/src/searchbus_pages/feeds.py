@@ -24,7 +24,7 @@ WHOLE_TEXT_CHARS = 1500
 """A description of that length is the text itself: many RSS feeds have it there."""
 _LEGAL = "\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
 _ILLEGAL = re.compile(f"[^{_LEGAL}]")
-_BEFORE_ROOT = re.compile(r"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*>", re.I | re.S)
+_BEFORE_ROOT = re.compile(r"[\s\ufeff]+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*>", re.I | re.S)
 _REFERENCE = re.compile(r"&(?:#(\d{1,7});|#[xX]([0-9a-fA-F]{1,6});|([A-Za-z]\w{0,31});)?")
 _XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _TAG = re.compile(r"<[^<>]*>")
@@ -88,8 +88,10 @@ def _elements(text: str) -> Iterator[ElementTree.Element]:
     at = 0
     while found := _BEFORE_ROOT.match(text, at):
         at = found.end()
-    if text[at : at + 9].upper() == "<!DOCTYPE":
+    if text.startswith("<!", at):
         raise FeedError("its document type has declarations, which are not read")
+    if not text.startswith("<", at):
+        raise FeedError("it is not well-formed XML (it begins with no element)")
     text = _REFERENCE.sub(_repaired, text[at:])
     # Without declarations there is nothing to expand, and expat has no limit to reach.
     parser: Any = ElementTree.XMLPullParser(("start", "end"))

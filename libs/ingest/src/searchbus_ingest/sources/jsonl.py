@@ -16,7 +16,7 @@ from .item import Item, Reason, SkipError, make_document, unread
 from .walk import open_regular
 
 MAX_VALUES = 1_000_000
-MAX_MARKS = 20_000_000
+MAX_MARKS = 8_000_000
 """Brackets and commas that are parsed at once: as values they take up to 1.5 GB."""
 _RECORD_KEYS = ({"id", "_id"}, {"text", "full_text", "content"})
 
