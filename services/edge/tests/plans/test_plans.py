@@ -355,11 +355,26 @@ async def test_arguments_that_are_filled_for_each_row_are_work(bench, monkeypatc
         reply = await bench.run(
             many, big,
             {"id": "e", "tool": "echo", "rows": "$.m.results", "arguments": {"value": given}},
-            output={"n": "$.m.results[0].id"}, max_calls=200,
+            output={"n": "$.m.results[0].id", "rows": "$.e[*].row.id"}, max_calls=200,
         )  # fmt: skip
-        assert "e: The plan looks at too many values" in message(reply)
-        assert 30 < bench.shop.called.count(("echo", None)) < 100
+        found, made = value(reply), bench.shop.called.count(("echo", None)) - 1
+        assert 30 < made < 100
+        assert found["output"] == {"n": "p0", "rows": [f"p{n}" for n in range(made)]}
+        (failure,) = found["failures"]
+        assert (failure["step"], failure["rows"]) == ("e", 195 - made)
+        assert "The plan looks at too many values" in failure["message"]
         bench.shop.called.clear()
+
+
+def test_work_that_is_refused_counts_nothing():
+    """A step that asks for too much leaves to others what they can do with."""
+    work = paths.Work(10)
+    work.charge(8)
+    with pytest.raises(Fault, match="too many values"):
+        work.charge(3)
+    work.charge(2)
+    with pytest.raises(Fault, match="too many values"):
+        work.charge(1)
 
 
 async def test_arguments_that_a_plan_makes_count_as_results(bench):

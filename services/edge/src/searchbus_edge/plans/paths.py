@@ -3,10 +3,9 @@
     path = parse("$.found.results[*].url")
     path.value({"found": {"results": [{"url": "a"}]}}, Work())    # ["a"]
 
-`$` is the results of all steps by their ids, `@` one row. A path that can lead to one place only
-gives the value there; any other gives the list of the values. Filters (`?`) are the conditions of
-rows; descendants (`..`) and unions are left out, since a few of them visit everything many
-times. The libraries of RFC 9535 have no limit of the work of one path.
+docs/guides/plans.md says what paths give. Filters (`?`) are the conditions of rows; descendants
+(`..`) and unions are left out, since a few of them visit everything many times. The libraries of
+RFC 9535 have no limit of the work of one path.
 
 Rows of earlier results are joined, filtered, without repetitions, limited, and reduced to fields.
 Only texts, numbers, true, false and null are compared. An object or a list equals nothing, and a
@@ -30,7 +29,7 @@ MAX_CHARS = 500
 MAX_NODES = 10_000
 """Values of one path, and rows of one step."""
 MAX_WORK = 1_000_000
-"""Values that the paths and conditions of one plan may look at; about a second."""
+"""Values that the steps of one plan may look at, and its output again; about a second each."""
 _NAME = r"[A-Za-z_\u0080-\U0010ffff][0-9A-Za-z_\u0080-\U0010ffff]*"
 _INTEGER = r"(?:0|-?[1-9][0-9]{0,14})"
 _SEGMENT = re.compile(
@@ -55,13 +54,13 @@ class Work:
         self.hold = hold
 
     def charge(self, count: int) -> None:
-        """Count so many values."""
-        self._left -= count
-        if self._left < 0:
+        """Count so many values; those of which there are too many count nothing."""
+        if count > self._left:
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
                 "The plan looks at too many values. Limit the rows, or ask the tools for fewer.",
             )
+        self._left -= count
 
 
 class Path(Struct, frozen=True):

@@ -1,8 +1,6 @@
 """run_plan (toolset `bulk`): every call by the pipeline of all calls, independent steps at once.
 
-A step starts when those that it needs have ended. A failure ends its step, or in a step with rows
-that row's call only; steps that need a failed one are skipped. At the deadline, what runs is
-cancelled, and what is done counts.
+How a failure or the deadline ends steps: docs/guides/plans.md.
 """
 
 from __future__ import annotations
@@ -103,10 +101,22 @@ class Run:
                 if done := self._row_results.get(name):
                     self.results[name] = _in_order(done)
 
-    def at(self, path: Path, row: Any = None) -> Any:
+    def select(self) -> dict[str, Any]:
+        """What the output leads to, by its names; a path that fails is among the failures. The work
+        is counted anew: a step that used all of it loses nothing that was made."""
+        work, selected = Work(), dict[str, Any]()
+        for name, path in self._checked.output.items():
+            if path.step in self.results:
+                try:
+                    selected[name] = self._at(path, work)
+                except Fault as fault:
+                    self.failures.append(StepFailure.of(f"output.{name}", fault.failure))
+        return selected
+
+    def _at(self, path: Path, work: Work, row: Any = None) -> Any:
         """What a path leads to; raises Fault(not_found), or where it leads to too much."""
         try:
-            return path.value(self.results if path.root == "$" else row, self._work)
+            return path.value(self.results if path.root == "$" else row, work)
         except LookupError:
             raise Fault(
                 ErrorCode.NOT_FOUND,
@@ -160,7 +170,7 @@ class Run:
 
     def _list_at(self, path: Path) -> list[Any]:
         """The rows at a path: its values, or the list that is its only one."""
-        found = self.at(path)
+        found = self._at(path, self._work)
         if not isinstance(found, list):
             raise Fault(
                 ErrorCode.INVALID_ARGUMENT,
@@ -209,9 +219,8 @@ class Run:
                 )  # fmt: skip
                 reply = (await self._calls.call(request)).reply
             except MCPError as error:
-                code = ErrorCode.INVALID_ARGUMENT
-                if error.error.code == types.INTERNAL_ERROR:
-                    code = ErrorCode.INTERNAL
+                internal = error.error.code == types.INTERNAL_ERROR
+                code = ErrorCode.INTERNAL if internal else ErrorCode.INVALID_ARGUMENT
                 raise Fault(code, error.error.message) from None
             except RecursionError:
                 raise Fault(
@@ -272,7 +281,7 @@ class Run:
         self._work.charge(1)
         made: Any
         if (text := reference(value)) is not None:
-            made = self.at(paths[text], row)
+            made = self._at(paths[text], self._work, row)
             if paths[text].is_single:  # any other path makes a list
                 return made
         elif isinstance(value, dict):
@@ -334,13 +343,7 @@ class Plans(Toolset, name=BULK):
         with Holder(self._held, call.actor.subject) as holder:
             run = Run(call, arguments, checked, self._calls, target, holder)
             await run.run()
-            selected: dict[str, Any] = {}
-            for name, path in checked.output.items():
-                if path.step in run.results:
-                    try:
-                        selected[name] = run.at(path)
-                    except Fault as fault:
-                        run.failures.append(StepFailure.of(f"output.{name}", fault.failure))
+            selected = await asyncio.to_thread(run.select)
             if not selected and run.failures:
                 first = run.failures[0]
                 raise Fault(
