@@ -25,6 +25,20 @@ PRICES = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def weighings(monkeypatch) -> list[threading.Thread]:
+    """The threads that filled and weighed arguments, one for each time."""
+    made_by: list[threading.Thread] = []
+
+    def weighed(value: Any, most: int, work: paths.Work | None = None) -> int:
+        if most == running.MAX_ARGUMENT_BYTES:
+            made_by.append(threading.current_thread())
+        return weight(value, most, work)
+
+    monkeypatch.setattr(running, "weight", weighed)
+    return made_by
+
+
 def value(reply) -> dict[str, Any]:
     """The structured content of a good reply."""
     assert not reply.is_error, reply.content
@@ -254,6 +268,29 @@ async def test_plan_spends_no_more_than_its_caller_may(bench):
     assert all(f["retry_after_ms"] > 0 for f in limited)
 
 
+@pytest.mark.parametrize("bench", [{"call_rate_per_s": 0.001, "call_burst": 4}], indirect=True)
+async def test_rows_of_a_tool_that_refuses_are_not_filled(bench, weighings):
+    """They would be work and memory; those of the sixteen calls that run may be."""
+    find = {**FIND, "arguments": {"text": "x", "count": 45}}
+    reply = await bench.run(
+        find, {**PRICES, "where": [], "limit": 45}, output={"n": "$.found.results[0].id"}
+    )
+    (failure,) = value(reply)["failures"]
+    assert failure["code"] == "rate_limited"
+    assert failure["rows"] >= 42
+    assert len(weighings) <= 1 + 3 + 16
+
+
+async def test_rows_beyond_the_calls_of_a_plan_are_not_filled(bench, weighings):
+    """Two steps share them; neither knows how many the other makes."""
+    bench.shop.pause_s = 0.01
+    find = {**FIND, "arguments": {"text": "x", "count": 45}}
+    steps = [{**PRICES, "id": name, "where": [], "limit": 45} for name in ("a", "b")]
+    reply = await bench.run(find, *steps, output={"n": "$.found.results[0].id"}, max_calls=50)
+    assert (value(reply)["calls"], len(bench.shop.called)) == (50, 50)
+    assert len(weighings) <= 50 + 16
+
+
 async def test_time_that_ends_leaves_what_is_done(bench):
     """The step that ran is named; nothing of it runs on."""
     reply = await bench.run(
@@ -391,23 +428,16 @@ async def test_arguments_that_a_plan_makes_count_as_results(bench):
     assert 10 < full["rows"] < 40
 
 
-async def test_arguments_are_filled_for_calls_that_run_and_beside_the_loop(bench, monkeypatch):
+async def test_arguments_are_filled_for_calls_that_run_and_beside_the_loop(bench, weighings):
     """Sixteen of a plan; those of the other rows would only wait."""
-    made_by: list[threading.Thread] = []
-
-    def weighed(*given: Any) -> int:
-        made_by.append(threading.current_thread())
-        return weight(*given)
-
-    monkeypatch.setattr(running, "weight", weighed)
     rows = {"id": "w", "tool": "wait", "rows": "$.m.results", "arguments": {"value": 1}}
     find = {"id": "m", "tool": "find", "arguments": {"text": "x", "count": 30}}
     task = asyncio.create_task(bench.run(find, rows, output={"w": "$.w"}))
     await _until(lambda: bench.shop.running == 16)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert len(made_by) == 17
-    assert threading.main_thread() not in made_by
+    assert len(weighings) == 17
+    assert threading.main_thread() not in weighings
 
 
 def test_copying_a_row_is_work_for_each_of_its_fields():

@@ -206,11 +206,9 @@ class Run:
         assert name is not None
         async with self._slots:  # so no more arguments exist than calls that run
             async with self._filling:  # with all threads one plan would hold up everybody
+                self._check_callable(name)
                 arguments = await asyncio.to_thread(self._arguments, checked, row)
-            if name in self._refused:  # asking on would only be refused again
-                raise self._refused[name]
-            if self.made >= self._plan.max_calls:
-                raise self._too_many(1)
+            self._check_callable(name)  # others were called meanwhile
             self.made += 1
             try:
                 request = ToolRequest(
@@ -292,6 +290,13 @@ class Run:
             return value
         self._keep(sys.getsizeof(made))
         return made
+
+    def _check_callable(self, name: str) -> None:
+        """Raise the Fault of a call that is not to be made."""
+        if name in self._refused:  # asking on would only be refused again
+            raise self._refused[name]
+        if self.made >= self._plan.max_calls:
+            raise self._too_many(1)
 
     def _too_many(self, count: int) -> Fault:
         return Fault(
