@@ -63,7 +63,7 @@ class Source:
             Quoted(texts[1]),
         ]
 
-    async def fetch(self, hit_id, *, actor, timeout_s, start=0, end=None):
+    async def fetch(self, hit_id, *, actor, timeout_s, start=0, end=None, max_tokens=None):
         if not hit_id.startswith(f"{self.name}:"):
             return None
         part = TEXT[start:end]

@@ -12,9 +12,10 @@ from searchbus_contracts import Fault, ToolReply
 from searchbus_contracts.coverage import COVERAGE
 from searchbus_edge.composites.briefing import Brief
 from searchbus_edge.composites.connector import Connector, Search
-from searchbus_edge.composites.sources import FetchedSource, Quoted, SourceHit
+from searchbus_edge.composites.sources import Fetch, FetchedSource, Quoted, SourceHit
 from searchbus_edge.composites.web import found_in
-from searchbus_passages import find_quote
+from searchbus_edge.tools.limits import LocalLimiter
+from searchbus_passages import count, find_quote
 
 from .conftest import IDS, OPTIONS, OTHER, SEARCHER
 
@@ -230,6 +231,62 @@ async def test_fetched_page_ends_where_it_cannot_be_read_further(setup, lie):
     replies["web_extract_content"][1].structured["items"][0] |= lie
     found = await web.fetch(IDS.of_page("https://x"), **OPTIONS)
     assert (found.text, found.chars) == (WHALES[:40], len(WHALES))
+
+
+async def test_no_part_is_read_that_an_answer_has_no_room_for(setup):
+    """Prose has about four characters a token, and an answer could have eight of them."""
+    _, web, _, replies = setup
+    prose = "The whales of the north sing long songs in the cold sea at night. " * 300
+    given = tuple(page(prose, at, most=400) for at in range(0, len(prose) - 1, 399))
+    replies["web_extract_content"] = given
+    call, hit = SimpleNamespace(actor=SEARCHER, remaining_s=60.0), IDS.of_page("https://x")
+    found = await Connector([(web, 1.0)]).fetch(call, Fetch(hit, max_tokens=2000))
+    read = prose[: (len(given) - len(replies["web_extract_content"])) * 399 + 1]
+    assert found.metadata["truncated"] == "true"
+    assert 2000 < count(read) < 2000 + 200
+
+
+async def test_parts_of_one_page_are_one_call_of_their_reader(setup, monkeypatch):
+    """But of a tool that costs money, of which each part may."""
+    _, web, _, replies = setup
+    quote, hit = "Nobody knows why they do it", IDS.of_page("https://x")
+    for read in (web.fetch(hit, **OPTIONS), web.quote(hit, quote, **OPTIONS)):
+        replies["web_extract_content"] = parts()
+        monkeypatch.setattr(web._calls, "_limiter", LocalLimiter(0.001, 1))
+        found = await read
+        assert quote in found.text
+        with pytest.raises(Fault) as caught:
+            await web.fetch(hit, **OPTIONS)
+        assert caught.value.code == "rate_limited"
+
+
+async def test_quotation_fails_as_the_part_that_could_not_be_read(setup):
+    """With its wait; a page that changed meanwhile can be read again at once."""
+    _, web, _, replies = setup
+    wait = {"code": "upstream_limited", "message": "Wait.", "retryable": True,
+            "retry_after_ms": 60_000}  # fmt: skip
+    limited = ToolReply(structured={"error": wait}, is_error=True)
+    gone = {"url": "https://x", "content": "", "status": "invalid_url"}
+    changed = ToolReply(structured={"items": [gone]})
+    for second, code, wait_ms in (
+        (limited, "upstream_limited", 60_000),
+        (changed, "unavailable", None),
+    ):
+        replies["web_extract_content"] = parts()[0], second
+        with pytest.raises(Fault) as caught:
+            await web.quote(IDS.of_page("https://x"), "Nobody", **OPTIONS)
+        failure = caught.value.failure
+        assert (failure.code, failure.retryable, failure.retry_after_ms) == (code, True, wait_ms)
+
+
+async def test_quotation_of_a_page_that_is_too_long_is_not_asked_for_again(setup):
+    """No later time makes it shorter."""
+    _, web, _, replies = setup
+    replies["web_extract_content"] = long = page(WHALES)
+    long.structured["items"][0]["chars"] = 4_000_001
+    with pytest.raises(Fault, match="more than 4,000,000 characters") as caught:
+        await web.quote(IDS.of_page("https://x"), "Nobody", **OPTIONS)
+    assert not caught.value.failure.retryable
 
 
 async def test_passages_are_of_one_part_of_a_page(setup):

@@ -75,10 +75,10 @@ def target(view, name):
 def call(build, registry, reader):
     """Calls a tool of the toolset dictionary; returns its reply."""
 
-    async def run(name, calls=None, on_event=None, **arguments):
+    async def run(name, calls=None, on_event=None, continues=False, **arguments):
         calls = calls or build()
         target = calls.resolver.target(registry.view("dictionary"), name, arguments)
-        request = ToolRequest(reader, target, arguments, on_event=on_event)
+        request = ToolRequest(reader, target, arguments, on_event=on_event, continues=continues)
         return (await calls.call(request)).reply.decoded()
 
     return run
@@ -196,7 +196,8 @@ async def test_deadline_of_the_caller_counts_too(build, registry, reader, dictio
 
 
 async def test_limits_count_calls_and_costly_tools(call, build, registry, clock):
-    """A costly tool is counted per tool, and refused where the count is unreachable."""
+    """A costly tool is counted per tool, and refused where the count is unreachable. What goes on
+    with a call is no other one, unless it costs money."""
     store = MemoryKeyValue(ttl_s=60, clock=clock)
     calls = build(
         limiter=LocalLimiter(1, 2, clock=clock),
@@ -206,13 +207,16 @@ async def test_limits_count_calls_and_costly_tools(call, build, registry, clock)
     assert not (await call("say", calls)).is_error
     refused = await call("say", calls)
     assert refused.structured["error"]["code"] == "rate_limited"
+    assert not (await call("say", calls, continues=True)).is_error
     store.away = True
     clock.now_s += 10
     assert not (await call("say", calls)).is_error
     tools = registry.view("dictionary").tools
     costly = msgspec.structs.replace(tools["say"].descriptor, costly=True)
     tools["say"] = replace(tools["say"], descriptor=costly)
-    assert (await call("say", calls)).structured["error"]["code"] == "rate_limited"
+    for continues in (False, True):
+        refused = await call("say", calls, continues=continues)
+        assert refused.structured["error"]["code"] == "rate_limited"
 
 
 def audited(caplog) -> list[dict[str, Any]]:

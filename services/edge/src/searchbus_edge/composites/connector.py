@@ -140,8 +140,9 @@ class Connector(Toolset, name="connector"):
         end = most if part.end is None else min(part.end, most)
         for source in self._sources:
             found = await source.fetch(
-                part.id, actor=call.actor, timeout_s=call.remaining_s, start=part.start, end=end
-            )
+                part.id, actor=call.actor, timeout_s=call.remaining_s,
+                start=part.start, end=end, max_tokens=arguments.max_tokens,
+            )  # fmt: skip
             if found is not None:
                 return await asyncio.to_thread(fit, part, found, arguments.max_tokens)
         raise unknown_id()

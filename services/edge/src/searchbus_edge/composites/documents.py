@@ -143,9 +143,10 @@ class Documents:
         return list(hit.passages)
 
     async def fetch(
-        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> FetchedSource | None:
-        """See Source."""
+        self, hit_id: str, *, actor: Actor, timeout_s: float,
+        start: int = 0, end: int | None = None, max_tokens: int | None = None,
+    ) -> FetchedSource | None:  # fmt: skip
+        """See Source; one request gives the text whole."""
         named = self._named(hit_id)
         if named is None:
             return None

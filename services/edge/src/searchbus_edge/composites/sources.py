@@ -153,10 +153,12 @@ class Source(Protocol):
         """The passages of one of its hits that answer the question; raises Fault."""
 
     async def fetch(
-        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> FetchedSource | None:
-        """The text behind an id of this source (else None), or a part that may end earlier; raises
-        Fault(not_found), or invalid_argument where the text ends before `start`."""
+        self, hit_id: str, *, actor: Actor, timeout_s: float,
+        start: int = 0, end: int | None = None, max_tokens: int | None = None,
+    ) -> FetchedSource | None:  # fmt: skip
+        """The text behind an id of this source (else None), or a part that may end earlier: beyond
+        `max_tokens` nothing more is read. Raises Fault(not_found), or invalid_argument where the
+        text ends before `start`."""
 
     async def quote(
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float

@@ -16,7 +16,7 @@ from searchbus_contracts.coverage import SourceCoverage
 from searchbus_contracts.queries import MAX_TOKENS, Part
 from searchbus_contracts.visible import marked, unmarked
 from searchbus_contracts.web import LATER_STATUS, MAX_RESULTS, url_from
-from searchbus_passages import Comparisons, Place
+from searchbus_passages import Comparisons, Place, count
 
 from ..catalog.registry import Registry
 from ..tools.call import ToolCalls, ToolRequest
@@ -112,41 +112,57 @@ class Web:
         return [_quoted(text, page) for text in chosen(found, cosines)]
 
     async def fetch(
-        self, hit_id: str, *, actor: Actor, timeout_s: float, start: int = 0, end: int | None = None
-    ) -> FetchedSource | None:
+        self, hit_id: str, *, actor: Actor, timeout_s: float,
+        start: int = 0, end: int | None = None, max_tokens: int | None = None,
+    ) -> FetchedSource | None:  # fmt: skip
         """See Source; a long page is read in parts. The text ends earlier where the next one cannot
         be read in time, or is of a changed page."""
+        return (await self._read(hit_id, actor, timeout_s, start, end, max_tokens))[0]
+
+    async def _read(
+        self, hit_id: str, actor: Actor, timeout_s: float,
+        start: int = 0, end: int | None = None, max_tokens: int | None = None,
+    ) -> tuple[FetchedSource | None, Fault | None]:  # fmt: skip
+        """What `fetch` gives, and the failure of the part that the text ends before."""
         end_s = time.monotonic() + timeout_s * _READING_SHARE
         page = await self._part(hit_id, actor, timeout_s, start)
         if page is None:
-            return None
-        text = page.text
+            return None, None
+        text = read = page.text
+        tokens, why = 0, None
         wanted = page.chars if end is None else min(end, page.chars)
         while text and (last := page.start + len(text) - 1) + 1 < wanted <= _MAX_CHARS:
+            if max_tokens is not None:
+                tokens += await asyncio.to_thread(count, read)
+                if tokens > max_tokens:
+                    break
             if (left_s := end_s - time.monotonic()) <= 0:
                 break
             try:
                 # From the last character on: no part begins or ends with white space.
-                part = await self._part(hit_id, actor, left_s, last)
-            except Fault:
+                part = await self._part(hit_id, actor, left_s, last, continues=True)
+            except Fault as fault:
+                # A page that became shorter has changed: nothing was wrong with the request.
+                why = None if fault.code == ErrorCode.INVALID_ARGUMENT else fault
                 break
             if part is None or part.content_hash != page.content_hash:
                 break
             if part.start != last or len(part.text) < 2:  # a worker may say anything
                 break
-            text += part.text[1:]
-        return replace(page, text=text[: max(0, wanted - page.start)])
+            read = part.text[1:]
+            text += read
+        return replace(page, text=text[: max(0, wanted - page.start)]), why
 
     async def _part(
-        self, hit_id: str, actor: Actor, timeout_s: float, start: int = 0
+        self, hit_id: str, actor: Actor, timeout_s: float, start: int = 0, continues: bool = False
     ) -> FetchedSource | None:
-        """What one extraction gives of a page from `start` on; see `fetch`."""
+        """What one extraction gives of a page from `start` on; see `fetch` and `ToolRequest`."""
         url = self._ids.page(hit_id)
         if url is None:
             return None
         part = url if start == 0 else url_from(url, start)
         arguments = {"urls": [part], "max_tokens": MAX_TOKENS}
-        found = await self._call(self._EXTRACT, arguments, actor, timeout_s)
+        found = await self._call(self._EXTRACT, arguments, actor, timeout_s, continues)
         (item,) = found["items"]
         if item["status"] != "ok":
             beyond = start and item["status"] == "invalid_url"
@@ -173,11 +189,19 @@ class Web:
         self, hit_id: str, quote: str, *, actor: Actor, timeout_s: float
     ) -> QuoteFound | None:
         """See Source; the whole page is read."""
-        page = await self.fetch(hit_id, actor=actor, timeout_s=timeout_s)
+        page, why = await self._read(hit_id, actor, timeout_s)
         if page is None:
             return None
         if page.start or len(page.text) < page.chars:
-            raise Fault(ErrorCode.UNAVAILABLE, "The page cannot be read to its end. Try again.")
+            if page.chars > _MAX_CHARS:
+                raise Fault(
+                    ErrorCode.INVALID_ARGUMENT,
+                    f"The page cannot be read to its end: it has more than {_MAX_CHARS:,} "
+                    "characters. Look for the quotation in another source.",
+                )
+            raise why or Fault(
+                ErrorCode.UNAVAILABLE, "The page cannot be read to its end. Try again."
+            )
         try:
             place = await self._comparisons.find(page.text, quote)
         except ValueError as error:
@@ -185,14 +209,18 @@ class Web:
         return found_in(page, place)
 
     async def _call(
-        self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float
-    ) -> Any:
+        self, tool: tuple[str, str], arguments: dict[str, Any], actor: Actor, timeout_s: float,
+        continues: bool = False,
+    ) -> Any:  # fmt: skip
         view = self._registry.view(None)
         listed = view.tool_of.get(tool)
         if listed is None or not actor.holds(listed.required_roles):
             raise unknown_id()  # a tool that the caller may not use looks absent
         target = self._calls.resolver.target(view, listed.name, arguments)
-        request = ToolRequest(actor, target, arguments, timeout_s=timeout_s, for_composite=True)
+        request = ToolRequest(
+            actor, target, arguments,
+            timeout_s=timeout_s, for_composite=True, continues=continues,
+        )  # fmt: skip
         try:
             reply = (await self._calls.call(request)).reply
         except MCPError as error:

@@ -67,6 +67,8 @@ class ToolRequest(Struct, frozen=True):
         timeout_s: of a caller with a deadline of its own.
         for_composite: the current span is that of a composite, and keeps its name and outcome.
         recorded: who is in the audit log in place of the actor.
+        continues: a call that was admitted; it is not another one of its caller, unless it costs
+            money.
     """
 
     actor: Actor
@@ -80,6 +82,7 @@ class ToolRequest(Struct, frozen=True):
     timeout_s: float | None = None
     for_composite: bool = False
     recorded: Actor | None = None
+    continues: bool = False
 
 
 class Served(Struct, frozen=True):
@@ -209,7 +212,7 @@ class ToolCalls:
             if listed.passes_on:
                 return await self._pass_on(request)
             require_capabilities(listed.descriptor, request.capabilities)
-            await self._admit(request.actor.subject, listed)
+            await self._admit(request, listed)
             if listed.own:
                 return Served(listed, shown(listed, await self._serve(listed, request)))
             return Served(listed, await self._ask_and_count(listed, request, cost))
@@ -242,12 +245,12 @@ class ToolCalls:
             hint = error.error.message.replace("tools/list shows", "find_tools finds")
             raise Fault(ErrorCode.INVALID_ARGUMENT, hint) from None
 
-    async def _admit(self, caller: str, listed: ListedTool) -> None:
+    async def _admit(self, request: ToolRequest, listed: ListedTool) -> None:
         """Count a call, but of the edge's own tools, which do so; raises Fault(rate_limited)."""
-        if listed.own:
+        caller, descriptor = request.actor.subject, listed.descriptor
+        if listed.own or (request.continues and not descriptor.costly):
             return
         await self._limiter.admit(caller)
-        descriptor = listed.descriptor
         if descriptor.costly:
             await self._costly.admit(f"{caller}/{descriptor.toolset}.{descriptor.name}")
         if self._budgets is not None:
