@@ -48,6 +48,18 @@ class Long(Toolset, name="long"):
         return ""
 
 
+class UntilTold(Process[EdgeSettings]):
+    """A process whose limit of the drain is reached when the test says so."""
+
+    def at_limit(self, callback):
+        self.end = callback
+
+    async def run_server(self, app, **options):
+        # Its server cuts later, so that the answers are sent.
+        assert options["timeout_graceful_shutdown"] > self.settings.drain_timeout_s + 1
+        return await super().run_server(app, **options)
+
+
 async def test_calls_that_outlast_a_stop_are_answered_in_their_forms(bus, broker, tmp_path):
     """JSON, a stream that has begun, a batch, plain HTTP: each answer says whether the call may be
     repeated, and the work is cancelled."""
@@ -56,10 +68,10 @@ async def test_calls_that_outlast_a_stop_are_answered_in_their_forms(bus, broker
     await broker.connect(name="long").serve(worker)
     port_file = tmp_path / "port"
     settings = EdgeSettings(
-        _env_file=None, port=0, port_file=port_file, data_dir=tmp_path, drain_timeout_s=0.0,
+        _env_file=None, port=0, port_file=port_file, data_dir=tmp_path, drain_timeout_s=600.0,
         call_timeout_cap_s=600.0,
     )  # fmt: skip
-    process = Process("edge", settings, bus)
+    process = UntilTold("edge", settings, bus)
     await start(process)
     url = f"http://127.0.0.1:{int(port_file.read_text())}"
 
@@ -81,8 +93,12 @@ async def test_calls_that_outlast_a_stop_are_answered_in_their_forms(bus, broker
             )
         ]
         await until(lambda: long.running == 6)
-        await process.drain()
+        draining = asyncio.create_task(process.drain())
+        await until(lambda: process.health.draining)
+        process.end()
         plain, stream, batch, api, events = await asyncio.gather(*asked)
+
+        await draining
 
     def failure(answer):
         assert answer["result"]["isError"], answer
