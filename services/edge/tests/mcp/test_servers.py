@@ -297,6 +297,29 @@ async def test_streams_of_one_caller_leave_those_of_others(monkeypatch):
     assert changes._streams == {}
 
 
+@with_client()
+async def test_updates_of_single_resources_are_not_declared(client):
+    """None is ever sent: a client must not believe that what it follows is unchanged."""
+    assert client.server_capabilities.resources.subscribe is None
+
+
+async def test_acknowledgement_leaves_out_what_is_never_sent():
+    """It says what the server will send."""
+    acknowledged = asyncio.Queue()
+
+    async def send(notification, **options):
+        acknowledged.put_nowait(notification.params.notifications)
+
+    session = SimpleNamespace(send_notification=send)
+    ctx = SimpleNamespace(request=None, request_id=1, session=session)
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["dict://all"]}
+    params = types.SubscriptionsListenRequestParams.model_validate({"notifications": wanted})
+    task = asyncio.create_task(ListChanges().listen(ctx, params))
+    found = await acknowledged.get()
+    assert (found.tools_list_changed, found.resource_subscriptions) == (True, None)
+    await end_task(task)
+
+
 async def test_close_without_listeners_is_harmless():
     """At the end of every edge."""
     changes = ListChanges()

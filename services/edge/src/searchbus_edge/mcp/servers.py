@@ -87,6 +87,15 @@ class EndpointServers:
         return EndpointServer(toolset, self)
 
 
+class _Server(Server[Any]):
+    def get_capabilities(self, *arguments: Any, **options: Any) -> types.ServerCapabilities:
+        """See the SDK, which takes updates of single resources for served; none is ever sent."""
+        found = super().get_capabilities(*arguments, **options)
+        if found.resources is not None:
+            found.resources.subscribe = None
+        return found
+
+
 class EndpointServer:
     """The handlers of one endpoint, which may join toolsets; `mcp` is the SDK's server."""
 
@@ -97,7 +106,7 @@ class EndpointServer:
         self.search = handlers.search
         self.joins = handlers.registry.joins(toolset)
         hint = CacheHint(ttl_ms=handlers.list_ttl_ms, scope="private")
-        self.mcp: Server[Any] = Server(
+        self.mcp: Server[Any] = _Server(
             "searchbus" if toolset is None else f"searchbus-{toolset}",
             version=VERSION,
             title="searchbus",
@@ -115,6 +124,7 @@ class EndpointServer:
             on_list_resources=guarded(self._list_resources),
             on_list_resource_templates=guarded(self._listing(handlers.pages.templates)),
             on_read_resource=guarded(self._read_resource),
+            # Not declared; the conformance suite of 2025-11-25 asks servers that do not as well.
             on_subscribe_resource=guarded(self._accept),
             on_unsubscribe_resource=guarded(self._accept),
             on_subscriptions_listen=handlers.listen,
@@ -298,6 +308,7 @@ class ListChanges:
             message = f"{MAX_STREAMS} streams of this caller are open. Close some, or wait."
             raise raise_for(Fault(ErrorCode.OVERLOADED, message))
         self._streams[caller] += 1
+        params.notifications.resource_subscriptions = None  # so that nobody waits for an update
         try:
             return await self._handler(ctx, params)
         finally:
