@@ -40,6 +40,17 @@ def test_repeated_headers_of_caller_and_routing_are_noticed():
     assert found.repeated == ("authorization", "name")
 
 
+def test_lines_of_a_list_are_one_list():
+    """Proxies and clients may send one header in several lines (RFC 9110, 5.3)."""
+    lines = [("accept", " text/html"), ("accept", "application/json "), ("host", "x"),
+             ("accept", "text/event-stream"), ("tracestate", "a=1"), ("tracestate", "b=2"),
+             ("content-encoding", "identity"), ("content-encoding", "gzip")]  # fmt: skip
+    found = parse_head([(name.encode(), value.encode()) for name, value in lines])
+    assert found.accept == "text/html, application/json, text/event-stream"
+    assert (found.accepts_json, found.accepts_events) == (True, True)
+    assert (found.tracestate, found.content_encoding) == ("a=1, b=2", "identity, gzip")
+
+
 @pytest.mark.parametrize(
     ("accept", "json", "events"),
     [
@@ -81,7 +92,9 @@ def test_encoded_body_is_refused_by_name():
     with pytest.raises(HttpRefusedError, match="'gzip'") as raised:
         check_media_types(head(**given, content_encoding="gzip"))
     assert raised.value.status == 415
-    assert status_of(check_media_types, head(**given, content_encoding="identity")) == 200
+    for encoding in ("identity", "Identity", "", "identity, IDENTITY"):
+        assert status_of(check_media_types, head(**given, content_encoding=encoding)) == 200
+    assert status_of(check_media_types, head(**given, content_encoding="identity, gzip")) == 415
 
 
 @pytest.mark.parametrize(

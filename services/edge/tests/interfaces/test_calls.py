@@ -163,6 +163,12 @@ async def test_body_is_read_within_the_limits_of_mcp(calls, body, headers, statu
     assert raised.value.status == status
 
 
+async def test_encoding_that_changes_nothing_is_accepted(calls):
+    """Its name has no case."""
+    received = await calls.admit(scope(content_encoding="Identity"))
+    assert await calls.json(received, receiver(b"{}")) == b"{}"
+
+
 @pytest.mark.parametrize("name", ["big", "call_tool"])
 async def test_tool_may_allow_a_larger_body(calls, make_tool, name):
     """As it declares, also where call_tool names it; no body stands for no arguments."""

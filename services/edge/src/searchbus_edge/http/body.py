@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..holding import HeldBytes, Holder
 from .faults import HttpRefusedError
-from .head import Head, Received
+from .head import Head, Received, media_types
 
 _JSON = "application/json"
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -40,12 +40,17 @@ def check_media_types(head: Head) -> None:
         if media_type.partition(";")[0].strip() != _JSON:
             message = "Unsupported Media Type: Content-Type must be application/json"
             raise HttpRefusedError(415, message)
-    if head.content_encoding not in ("", "identity"):
-        message = f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
-        raise HttpRefusedError(415, message)
+    check_encoding(head)
     if not (head.accepts_json or head.accepts_events):
         message = "Not Acceptable: Client must accept application/json, text/event-stream, or both"
         raise HttpRefusedError(406, message)
+
+
+def check_encoding(head: Head) -> None:
+    """Refuse an encoded body, which would be read as plain text; raises HttpRefusedError."""
+    if head.content_encoding and not media_types(head.content_encoding) <= {"identity"}:
+        message = f"Content-Encoding {head.content_encoding[:40]!r}: send the body as it is."
+        raise HttpRefusedError(415, message)
 
 
 class BodyLimits:

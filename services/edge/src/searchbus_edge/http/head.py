@@ -79,10 +79,12 @@ _FIELDS = {
     MCP_NAME_HEADER.encode(): "name",
 }
 _ONCE = frozenset({"authorization", "revision", "method", "name"})
+_LISTS = frozenset({"accept", "content_encoding", "tracestate"})
 
 
 def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
-    """Read the headers of an ASGI scope; of a repeated header the first value counts."""
+    """Read the headers of an ASGI scope; of a repeated header the first value counts.
+    Lines of a list are one list (RFC 9110, 5.3)."""
     fields: dict[str, str] = {}
     repeated: tuple[str, ...] = ()
     for name, value in headers:
@@ -93,6 +95,8 @@ def parse_head(headers: Sequence[tuple[bytes, bytes]]) -> Head:
             fields[field] = value.strip().decode("latin-1")
         elif field in _ONCE:
             repeated = (*repeated, field)
+        elif field in _LISTS:
+            fields[field] += ", " + value.strip().decode("latin-1")
     types = media_types(fields.get("accept", ""))
     return Head(
         headers,
@@ -113,7 +117,8 @@ class Received(Struct):
 
 
 def media_types(accept: str) -> frozenset[str]:
-    """The types of an Accept header; parameters and weights are ignored."""
+    """The types of an Accept header, or the names of another list, in lower case; parameters and
+    weights are ignored."""
     # Most clients send the same header; a stranger's long ones would fill the memory.
     return (_types if len(accept) <= _MAX_KEPT_CHARS else _types.__wrapped__)(accept)
 

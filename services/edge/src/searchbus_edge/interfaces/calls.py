@@ -25,6 +25,7 @@ from searchbus_contracts import ErrorCode, Fault, ToolEvent, decode
 from ..catalog.registry import Registry
 from ..catalog.view import View
 from ..http.answer import TEXT, PlainAnswer
+from ..http.body import check_encoding
 from ..http.faults import TOOL_ERROR, Form, HttpError, HttpRefusedError, failed
 from ..http.head import Head, Received, parse_head
 from ..mcp.messages import name_in
@@ -278,5 +279,4 @@ def _check_media_type(head: Head) -> None:
     if head.content_type.partition(";")[0].strip().lower() != _JSON:
         message = f"Send the arguments as a JSON object, with Content-Type: {_JSON}"
         raise HttpRefusedError(415, message)
-    if head.content_encoding not in ("", "identity"):
-        raise HttpRefusedError(415, "Send the body as it is, without Content-Encoding.")
+    check_encoding(head)
