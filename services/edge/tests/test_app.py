@@ -158,6 +158,25 @@ async def test_other_methods_are_not_allowed(http, method):
     assert response.json()["error"]["code"] == -32600
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/healthz", "/readyz", "/metrics", "/documents/a/b", "/docs", "/docs/start.js",
+     "/openapi.json", "/api/v1/tools", "/read", "/searxng", "/nowhere", "/mcp"],
+)  # fmt: skip
+async def test_head_is_answered_as_get_without_a_body(http, path):
+    """RFC 9110 asks it of every server; checkers of links and proxies ask so."""
+    found, head = await http.get(path), await http.head(path)
+    assert (head.status_code, head.content) == (found.status_code, b"")
+    assert head.headers["content-type"] == found.headers["content-type"]
+    assert path == "/metrics" or head.headers["content-length"] == found.headers["content-length"]
+
+
+async def test_allowed_methods_have_head(http):
+    """As they are served."""
+    allowed = [(await http.delete(path)).headers["allow"] for path in ("/", "/read", "/searxng")]
+    assert allowed == ["GET, HEAD", "GET, HEAD", "GET, HEAD, POST"]
+
+
 async def test_unknown_toolset_is_not_found(http):
     """With a JSON-RPC body that says where to look."""
     response = await http.post("/mcp/nope", json=LIST)

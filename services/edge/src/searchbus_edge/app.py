@@ -105,7 +105,7 @@ def build_app(edge: Edge, health: Health) -> ASGI:
 
     described = documents(edge.settings, edge.authenticator.resource_url)
     for path in described:
-        app.add_api_route(path, describe, methods=["GET", "HEAD"])
+        app.get(path)(describe)
 
     @app.get("/documents/{collection}/{document_id:path}")
     async def document(request: Request, collection: str, document_id: str) -> PlainAnswer:

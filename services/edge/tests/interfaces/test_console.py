@@ -237,6 +237,16 @@ async def test_hidden_names_are_nowhere(start, tmp_path):
     assert changes.keys() == {OPEN_TO_ALL}
 
 
+async def test_all_but_the_stream_answers_head(start):
+    """A stream has no end: whoever asked for its head would wait on the connection for ever."""
+    http = await start()
+    routes = [route for route in http.edge.console.app.routes if "GET" in route.methods]
+    assert [r.path for r in routes if "HEAD" not in r.methods] == [f"{API}/events"]
+    assert (await http.head("/console")).status_code == 200
+    refused = await http.head(f"{API}/events")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
 _UNAVAILABLE = ("documents", "document", "passages")
 """Nothing serves them here."""
 

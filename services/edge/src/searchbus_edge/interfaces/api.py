@@ -113,8 +113,9 @@ class HttpApi:
         documents = self._openapi_for(app.routes)
 
         @app.head(TOOLS, include_in_schema=False)
-        @app.get(
+        @app.api_route(
             TOOLS,
+            methods=["GET"],  # which the document shows
             summary="Find or list tools",
             operation_id="find_or_list_tools",
             response_model=ToolPage,
@@ -132,7 +133,6 @@ class HttpApi:
             page = Tagged.of(await self._tools.page(received, query, cursor))
             return page.answer(request.headers.get("if-none-match"))
 
-        @app.head("/openapi.json", include_in_schema=False)
         @app.get("/openapi.json", include_in_schema=False)
         async def openapi(
             request: Request, toolset: Annotated[tuple[str, ...], Query()] = ()
@@ -149,13 +149,11 @@ class HttpApi:
                 return document.answer(request.headers.get("if-none-match"))
             return PlainAnswer(status=503)  # for a client that has left
 
-        @app.head("/docs", include_in_schema=False)
         @app.get("/docs", include_in_schema=False)
         async def docs(request: Request) -> PlainAnswer:
             await self._calls.admit(request.scope, linked=True)
             return page_file("")
 
-        @app.head("/docs/{name}", include_in_schema=False)
         @app.get("/docs/{name}", include_in_schema=False)
         async def asset(request: Request, name: str) -> PlainAnswer:
             await self._calls.admit(request.scope)

@@ -197,13 +197,19 @@ def plain_app(
     return app
 
 
+class _App(FastAPI):
+    def get(self, path: str, **options: Any) -> Any:
+        """Add what answers GET, and so HEAD (RFC 9110, 9.1); the server sends no body then."""
+        return self.api_route(path, methods=["GET", "HEAD"], **options)
+
+
 def bare_app() -> FastAPI:
     """An application without routes and pages of its own."""
 
     async def broken(request: Request, error: Exception) -> PlainAnswer:
         return PlainAnswer(b"Internal Server Error", status=500, content_type=TEXT)
 
-    return FastAPI(
+    return _App(
         docs_url=None,
         redoc_url=None,
         openapi_url=None,

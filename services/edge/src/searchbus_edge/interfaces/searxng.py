@@ -63,6 +63,7 @@ _ANY_LANGUAGE = ("", "all", "auto")
 _TIME_RANGES = {"": "", "None": "", "day": "d", "week": "w", "month": "m", "year": "y"}
 _MAX_DIGITS = 9
 _MOST_NAMES = 10
+_METHODS = ["GET", "HEAD", "POST"]
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -70,10 +71,10 @@ def searxng_app(calls: HttpCalls) -> FastAPI:
     """The application of the interface; a POST has its parameters in a form or in the address."""
     app = plain_app(calls, SEARXNG)
 
-    @app.api_route("/searxng", methods=["GET", "POST"])
-    @app.api_route("/searxng/", methods=["GET", "POST"])
-    @app.api_route("/searxng/search", methods=["GET", "POST"])
-    @app.api_route("/searxng/search/", methods=["GET", "POST"])
+    @app.api_route("/searxng", methods=_METHODS)
+    @app.api_route("/searxng/", methods=_METHODS)
+    @app.api_route("/searxng/search", methods=_METHODS)
+    @app.api_route("/searxng/search/", methods=_METHODS)
     async def search_page(request: Request) -> PlainAnswer:
         received = await calls.admit(request.scope)
         form = parameters(request.scope["query_string"])

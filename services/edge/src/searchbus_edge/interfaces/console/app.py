@@ -141,7 +141,7 @@ class Console:
             }
             return PlainAnswer(encode(found))
 
-        @app.get(f"{API}/events")
+        @app.api_route(f"{API}/events", methods=["GET"])  # to HEAD it would have no end
         async def events(request: Request, visitor: Visitor = Depends(access.visitor)) -> Streamed:
             changes = self._overview.watch(everything=visitor.sees)
             admit = partial(access.visitor, request)
