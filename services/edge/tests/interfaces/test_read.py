@@ -6,7 +6,7 @@ import pytest
 
 from searchbus_contracts import ErrorCode, Fault, ToolReply
 from searchbus_edge.http.faults import HttpError
-from searchbus_edge.interfaces.read import json_of, prefers_json, read
+from searchbus_edge.interfaces.read import json_of, prefers_json, query_of, read
 from searchbus_edge.interfaces.web_tools import ReadPage
 from searchbus_edge.tools.reply import Reply
 
@@ -26,7 +26,7 @@ async def test_page_is_read_by_the_tool(tools):
 @pytest.mark.parametrize(
     "query",
     [{}, {"url": " "}, {"url": URL, "max_tokens": "x"}, {"url": URL, "max_tokens": "99"},
-     {"url": URL, "max_tokens": "9" * 5000}, {"url": f"{URL}?a=1", "b": "2"}],
+     {"url": URL, "max_tokens": "9" * 5000}],
 )  # fmt: skip
 async def test_wrong_parameter_is_refused(tools, query):
     """Before anything is called."""
@@ -34,6 +34,29 @@ async def test_wrong_parameter_is_refused(tools, query):
         await read(tools, query)
     assert raised.value.code == ErrorCode.INVALID_ARGUMENT
     assert tools.calls == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"url=https://a.org/?x=1&url=https://b.org/", "url is there twice. Write & as %26"),
+        (b"url=https://a.org/?x=1&y=2", "y is not a parameter. Write & as %26"),
+        (b"url=https://a.org/C++", "A + stands for a blank. Write + as %2B"),
+    ],
+)
+def test_address_that_is_not_escaped_is_refused(text, message):
+    """It would be read as another one."""
+    with pytest.raises(Fault) as raised:
+        query_of(text)
+    assert raised.value.code == ErrorCode.INVALID_ARGUMENT
+    assert raised.value.failure.message.startswith(message)
+
+
+def test_escaped_address_is_taken_as_it_is():
+    """Also one whose path was not escaped once more."""
+    text = b"max_tokens=200&url=https://a.org/C%2B%2B?x=1%26url=2%23top"
+    assert query_of(text) == {"max_tokens": "200", "url": "https://a.org/C++?x=1&url=2#top"}
+    assert query_of(b"url=https://a.org/my%20file") == {"url": "https://a.org/my file"}
 
 
 @pytest.mark.parametrize(

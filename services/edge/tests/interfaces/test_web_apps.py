@@ -103,6 +103,20 @@ async def test_rest_of_a_page_is_linked(http):
     assert (await http.get(url)).status_code == 200
 
 
+async def test_rest_of_a_page_has_the_budget_of_its_beginning(http):
+    """A reader with little room has it for each part."""
+    given = {"url": "https://long.example/", "max_tokens": "200"}
+    url = (await http.get("/read", params=given)).links["next"]["url"]
+    assert httpx.URL(url).params["max_tokens"] == "200"
+    assert (await http.get(url)).status_code == 200
+
+
+async def test_address_that_is_not_escaped_reads_no_other_page(http):
+    """A second url is a parameter of the first."""
+    answer = await http.get(f"/read?url={PAGE}?x=1&url=https://long.example/")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
+
+
 async def test_text_of_strangers_is_marked_and_inert(http):
     """On every interface."""
     for answer in (

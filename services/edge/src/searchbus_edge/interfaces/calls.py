@@ -230,8 +230,13 @@ def allowed(app: FastAPI, scope: Any) -> str:
 
 def parameters(text: bytes) -> dict[str, str]:
     """The parameters of a form or an address, of a repeated one the last; raises HttpError."""
+    return dict(pairs_of(text))
+
+
+def pairs_of(text: bytes) -> list[tuple[str, str]]:
+    """The parameters of a form or an address in their order; raises HttpError."""
     try:
-        pairs = parse_qsl(
+        return parse_qsl(
             text.decode("utf-8", "replace"),
             keep_blank_values=True,
             max_num_fields=_MAX_PARAMETERS,
@@ -239,7 +244,6 @@ def parameters(text: bytes) -> dict[str, str]:
     except ValueError:
         message = f"There are over {_MAX_PARAMETERS} parameters."
         raise HttpRefusedError(400, message) from None
-    return dict(pairs)
 
 
 def read_arguments(body: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from searchbus_contracts.web import LATER_STATUS
 from ..http.answer import PlainAnswer
 from ..http.faults import PROBLEM, HttpError
 from ..http.head import Headers
-from .calls import HttpCalls, parameters, plain_app
+from .calls import HttpCalls, pairs_of, plain_app
 from .web_tools import RESULT, CallWebTool, ReadPage, answer, read_pages
 
 _MARKDOWN = b"text/markdown; charset=utf-8"
@@ -46,24 +46,41 @@ def read_app(calls: HttpCalls) -> FastAPI:
     @app.get("/read")
     async def read_page(request: Request) -> PlainAnswer:
         received = await calls.admit(request.scope)
-        query = parameters(request.scope["query_string"])
+        query = query_of(request.scope["query_string"])
 
         async def work(call: CallWebTool) -> PlainAnswer:
-            return _answer(await read(call, query), received.head.accept)
+            page = await read(call, query)
+            return _answer(page, received.head.accept, query.get("max_tokens"))
 
         return await answer(calls, received, request, work)
 
     return app
 
 
-def _answer(page: ReadPage, accept: str) -> PlainAnswer:
+def _answer(page: ReadPage, accept: str, max_tokens: str | None) -> PlainAnswer:
     headers: Headers = (*RESULT, (b"vary", b"accept"))
     if page.cursor is not None:
         rest = f"/read?url={quote(page.cursor, safe='')}"
+        rest += f"&max_tokens={max_tokens}" if max_tokens is not None else ""
         headers = (*headers, (b"link", f'<{rest}>; rel="next"'.encode("latin-1", "replace")))
     if prefers_json(accept):
         return PlainAnswer(encode(json_of(page)), headers=headers)
     return PlainAnswer(page.content.encode(), content_type=_MARKDOWN, headers=headers)
+
+
+def query_of(text: bytes) -> dict[str, str]:
+    """The parameters; raises Fault where an address within was not escaped: it would be another."""
+    if b"+" in text:
+        message = "A + stands for a blank. Write + as %2B and a blank as %20 in url."
+        raise Fault(ErrorCode.INVALID_ARGUMENT, message)
+    found: dict[str, str] = {}
+    for name, value in pairs_of(text):
+        if name in found or name not in _PARAMETERS:  # most likely of the page's own address
+            wrong = "is there twice" if name in found else "is not a parameter"
+            message = f"{name[:_SHOWN_CHARS]} {wrong}. Write & as %26 and # as %23 in url."
+            raise Fault(ErrorCode.INVALID_ARGUMENT, message)
+        found[name] = value
+    return found
 
 
 async def read(call: CallWebTool, query: Mapping[str, str]) -> ReadPage:
@@ -71,12 +88,6 @@ async def read(call: CallWebTool, query: Mapping[str, str]) -> ReadPage:
     url = query.get("url", "").strip()
     if not url:
         raise Fault(ErrorCode.INVALID_ARGUMENT, "url is missing. Send GET /read?url=<address>.")
-    unknown = next((name for name in query if name not in _PARAMETERS), None)
-    if unknown is not None:  # most likely of the page's own address, which would be cut there
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            f"{unknown[:_SHOWN_CHARS]} is not a parameter. Write & as %26 and # as %23 in url.",
-        )
     (page,) = await read_pages(call, [url], max_tokens=_max_tokens(query.get("max_tokens")))
     if page.status != "ok":
         why = page.message or "It has no readable text."
