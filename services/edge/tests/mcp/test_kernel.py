@@ -135,6 +135,29 @@ async def test_header_rules_of_the_modern_revision(ask, method, params, headers,
     assert (answer.status, answer.response["error"]["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": 5}])
+@pytest.mark.parametrize("revision", ["1999-01-01", ""])
+async def test_header_of_no_revision_is_named(ask, params, revision):
+    """Of a client that has its revision nowhere else, so an older one; with those there are."""
+    error = (await ask("tools/list", params, revision)).response["error"]
+    assert (error["code"], error["message"][:21]) == (-32022, "MCP-Protocol-Version ")
+    assert {"2025-11-25", MODERN} <= set(error["data"]["supported"])
+    assert all(f" {known}" in error["message"] for known in error["data"]["supported"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[], [(b"mcp-name", b"other")], [(b"mcp-name", b"t")] * 2],
+)
+async def test_wrong_header_has_a_remedy(ask, headers):
+    """Also one that is missing."""
+    params = {"name": "t", "arguments": {}, "_meta": META}
+    answer = await ask("tools/call", params, MODERN, (b"mcp-method", b"tools/call"), *headers)
+    error = answer.response["error"]
+    assert (error["code"], "mcp-name" in error["message"]) == (-32020, True)
+    assert error["message"].endswith(". Send each header once, with the body's value.")
+
+
 async def test_unknown_revision_names_the_supported_ones(ask, kernel):
     """Of requests and of notifications."""
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "2099-01-01"}

@@ -8,7 +8,7 @@ revision. What the SDK's HTTP entries check before is checked here in the same o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 
 from searchbus_contracts import Fault
@@ -160,7 +161,10 @@ class Kernel:
             return Failed(encode_error(request.id, types.INVALID_PARAMS, BAD_PARAMS), 400)
         connection = self._connect(received.head, request, params)
         if isinstance(connection, InboundLadderRejection):
-            error = encode_error(request.id, connection.code, connection.message, connection.data)
+            message = connection.message
+            if connection.code == types.HEADER_MISMATCH:
+                message = f"{message.rstrip('.')}. Send each header once, with the body's value."
+            error = encode_error(request.id, connection.code, message, connection.data)
             return Failed(error, ERROR_CODE_HTTP_STATUS.get(connection.code, 200))
         if request.method == LISTEN and not received.head.accepts_events:
             return Failed(encode_error(request.id, types.INVALID_REQUEST, _NO_STREAM), 406)
@@ -202,6 +206,11 @@ class Kernel:
         if repeated is not None:
             message = f"{repeated} header appears more than once"
             return InboundLadderRejection(types.HEADER_MISMATCH, message)
+        meta = (params or {}).get("_meta")
+        if not isinstance(meta, dict) or types.PROTOCOL_VERSION_META_KEY not in meta:
+            unknown = unsupported_protocol_version_rejection(head.revision or "", _REVISIONS)
+            if unknown is not None:  # of an older client as well
+                return replace(unknown, message=_NO_REVISION)
         body = {"method": request.method, "params": params}
         verdict = classify_inbound_request(body, headers=headers)
         if isinstance(verdict, InboundLadderRejection):
@@ -235,4 +244,6 @@ def check_task_header(
     return InboundLadderRejection(types.HEADER_MISMATCH, "Mcp-Name must be the taskId.")
 
 
+_REVISIONS = (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)
+_NO_REVISION = f"MCP-Protocol-Version has no known revision. Send one of: {', '.join(_REVISIONS)}."
 _NO_STREAM = "Not Acceptable: this method answers with an event stream"
