@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -65,6 +65,44 @@ def test_a_malformed_message_names_the_field_and_the_limit(data, parts):
 def test_deep_nesting_is_a_fault():
     """RecursionError does not leave the codec."""
     assert "nested too deeply" in fault_of(b'{"inner":' * 100_000).failure.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rb'{"x":"\ud800"}', rb'{"x":"\uD800x"}', rb'{"\udbff":1}', rb'{"x":"\ud800\n"}', rb'{"x":"\\\ud800"}',
+        rb'{"x":"\udc00"}', rb'{"x":"\ud800\ud800"}', rb'{"x":"\ud800 and more text"}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [Any, Message])
+def test_half_of_a_surrogate_pair_is_named(data, kind):
+    """JavaScript writes it for a text that was cut; sent again, the same JSON is refused again."""
+    with pytest.raises(Fault, match=r"half of a surrogate pair, such as .* Leave it out\."):
+        decode(data, kind)
+
+
+@pytest.mark.parametrize(
+    "data", [rb'{"x":"\ud83d', b'{"x":"\\ud83d\\', rb'{"x":"\ud83d\ude0', rb'{"x":"\\ud83dx"', b'{"x":"ab']
+)  # fmt: skip
+def test_text_that_ends_within_a_pair_is_truncated(data):
+    """The rest may have the other half."""
+    with pytest.raises(Fault, match="truncated"):
+        decode(data, Any)
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ('{"a": {"f": -1e400}}', "The number in f"), ('{"1e999": [1e3, 1e400]}', "A number"),
+        ('{"t": "1e999", "g": 1%s.5}' % ("0" * 400), "The number in g"),
+    ],
+)  # fmt: skip
+def test_number_beyond_a_float_is_named(data, where):
+    """The library's path has no names."""
+    message = f"{where} is beyond 1e308. Send a smaller one, or a string."
+    with pytest.raises(Fault) as caught:
+        decode(data.encode(), Any)
+    assert caught.value.failure.message == message
 
 
 def test_the_input_is_not_quoted():

@@ -76,9 +76,11 @@ def test_part_is_read_from_the_end_of_an_id(text, part):
 
 @pytest.mark.parametrize("text", ["x#5-5", "x#5-4"])
 def test_empty_part_is_refused(text):
-    """The message has its offsets."""
-    with pytest.raises(Fault, match="is empty"):
+    """The message has its offsets, and the name of the argument."""
+    with pytest.raises(Fault, match=r"invalid_argument: id: the part 5-. is empty"):
         Part.of(text)
+    with pytest.raises(Fault, match=r"invalid_argument: document_id: the part 5-. is empty"):
+        Part.of(text, "document_id")
 
 
 def test_part_is_written_as_it_is_read():

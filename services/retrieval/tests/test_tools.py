@@ -133,6 +133,12 @@ async def test_failures_are_typed(call, tool, arguments, code):
     assert caught.value.code == code
 
 
+async def test_empty_part_names_the_argument(call):
+    """As the caller knows it."""
+    with pytest.raises(Fault, match="invalid_argument: document_id: the part 5-3 is empty"):
+        await call("get_document", document_id="x#5-3")
+
+
 async def test_search_keeps_a_budget_and_leads_on(call):
     """Every page is an array of the same objects; only the last one of a page has a cursor."""
     arguments = {"query": "target range for the federal funds rate", "top_k": 4}

@@ -16,6 +16,7 @@ logs and to other services.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from functools import lru_cache
@@ -40,6 +41,14 @@ _UP_TO_LONG = re.compile(
     rb"|[0-9]{1,%d}+(?![0-9]))*+" % _MAX_DIGITS,
     re.DOTALL,
 )
+_NUMBERS = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+"|[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+', re.DOTALL
+)
+# msgspec takes the end of the text for the missing half.
+_HALF_AT_END = re.compile(
+    rb"(?<!\\)(?:\\\\)*+\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u|\\\Z).{1,5}\Z", re.DOTALL
+)
+_HALF = r"The JSON has half of a surrogate pair, such as \ud800. Leave it out."
 _FIELD = re.compile(rb'"([A-Za-z0-9_.-]{1,80})"\s*:\s*-?\Z')
 
 
@@ -78,9 +87,15 @@ def long_integer(data: bytes) -> str | None:
     end = _UP_TO_LONG.match(data).end()  # type: ignore[union-attr]  # it also matches nothing
     if not data[end : end + 1].isdigit():
         return None  # in a string, in a fraction, or not JSON
-    field = _FIELD.search(data, max(0, end - 128), end)
-    where = f"The integer in {field[1].decode()}" if field else "An integer"
+    where = _place(data, end, "int")
     return f"{where} has more than {_MAX_DIGITS} digits. Send a smaller one, or a string."
+
+
+def _place(data: bytes, start: int, kind: str) -> str:
+    """`The integer in count`, of one that stands behind its field; else `An integer`."""
+    field = _FIELD.search(data, max(0, start - 128), start)
+    name = _KINDS[kind]
+    return f"The {name.split()[1]} in {field[1].decode()}" if field else name.capitalize()
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -92,7 +107,8 @@ def decode(data: bytes, kind: type[T]) -> T:
         decoded: T = _decoder(kind).decode(data)  # type: ignore[arg-type]  # classes are hashable
         return decoded
     except msgspec.MsgspecError as error:
-        raise Fault(ErrorCode.INVALID_ARGUMENT, worded(error, kind)) from None
+        message = _in_text(str(error), data) or worded(error, kind)
+        raise Fault(ErrorCode.INVALID_ARGUMENT, message) from None
     except RecursionError:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT, "The JSON is nested too deeply. Send flatter JSON."
@@ -101,6 +117,18 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT, "The message is not valid UTF-8. Send UTF-8."
         ) from None
+
+
+def _in_text(error: str, data: bytes) -> str | None:
+    """What is wrong, where only the text shows it; None where the error says it."""
+    if error == "Input data was truncated" and _HALF_AT_END.search(data):
+        return _HALF
+    if error.startswith("Number out of range"):  # its path has no names within `Any`
+        for found in _NUMBERS.finditer(data):
+            if found[0][:1] != b'"' and float(found[0]) == math.inf:
+                where = _place(data, found.start(), "float")
+                return f"{where} is beyond 1e308. Send a smaller one, or a string."
+    return None
 
 
 def convert(value: Any, kind: type[T]) -> T:
@@ -134,6 +162,8 @@ def worded(error: msgspec.MsgspecError, kind: Any) -> str:
     if what.startswith("Invalid "):  # an enum's value, a date, a tag
         allowed = _allowed(kind, re.sub(r"\[\d+\]", "[...]", path))
         advice = f"Give one of: {allowed}." if allowed else "Give one that its description names."
+        if what.startswith("Invalid RFC3339"):
+            advice = f"Give one such as 2024-01-31{'T12:00:00Z' if what.endswith('time') else ''}."
         return f"{field} has a value that is not allowed. {advice}"
     if expected := _EXPECTED.fullmatch(what):
         kinds = expected["kinds"].split(" | ")
@@ -143,6 +173,8 @@ def worded(error: msgspec.MsgspecError, kind: Any) -> str:
         return f"{field} {wrong}. Give {wanted}{_limit(expected['limit'], kinds[0])}."
     if what == "Input data was truncated":
         return "The JSON is truncated. Send the whole of it."
+    if re.search("surrogate pair|end of hex escape", what):
+        return _HALF
     if malformed := re.fullmatch(r"JSON is malformed: (.*)", what):
         return f"The JSON is malformed: {malformed[1]}. Send valid JSON."
     return f"{field}: {what[:1].lower()}{what[1:]}. Give another value."

@@ -64,17 +64,16 @@ class Part:
     end: int | None = None
 
     @classmethod
-    def of(cls, text: str) -> Part:
-        """Read an id, with or without a part; raises Fault(invalid_argument) for an empty part."""
+    def of(cls, text: str, field: str = "id") -> Part:
+        """Read an id, with or without a part; raises Fault(invalid_argument), which names the
+        argument `field`, for an empty part."""
         match = _PART.fullmatch(text.strip())
         if match is None:
             return cls(text.strip())
         start, end = int(match[2]), int(match[3]) if match[3] else None
         if end is not None and end <= start:
-            raise Fault(
-                ErrorCode.INVALID_ARGUMENT,
-                f"id: the part {start}-{end} is empty. Give an end that is larger than its start.",
-            )
+            text = f"the part {start}-{end} is empty. Give an end that is larger than its start."
+            raise Fault(ErrorCode.INVALID_ARGUMENT, f"{field}: {text}")
         return cls(match[1], start, end)
 
     def __str__(self) -> str:

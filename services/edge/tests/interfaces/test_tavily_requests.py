@@ -66,7 +66,10 @@ def test_parameters_become_arguments(body, tool, arguments):
         ({"search_depth": "deep"}, "search_depth"),
         ({"chunks_per_source": 4}, "chunks_per_source"),
         ({"days": 0}, "days"),
-        ({"start_date": "yesterday"}, "start_date"),
+        (
+            {"start_date": "2024-13-01"},
+            "start_date has a value that is not allowed. Give one such as 2024-01-31.",
+        ),
         ({"start_date": "2026-03-02", "end_date": "2026-03-01"}, "must not be after end_date"),
         ({"start_date": "2026-03-02", "time_range": "day"}, "cannot be set together"),
         ({"exact_match": True}, "Put the phrase in quotation marks"),

@@ -262,7 +262,7 @@ class FomcTools(Toolset, name="fomc"):
     )
     async def get_document(self, call: Call, arguments: GetDocument) -> FomcDocument:
         """Retrieve the full text and metadata of a specific FOMC document."""
-        part = Part.of(arguments.document_id)
+        part = Part.of(arguments.document_id, "document_id")
         if not part.id:
             raise Fault(ErrorCode.NOT_FOUND, "document_id is empty. Take it from search_fomc.")
         self._access.require(call.actor, COLLECTION)
