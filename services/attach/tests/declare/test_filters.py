@@ -65,6 +65,9 @@ def test_secrets(text, shown):
         ("pay DE89 3704 0044 0532 0130 01", None),
         ("card 4111 1111 1111 1111", "card [card]"),
         ("order 4111 1111 1111 1112", None),
+        ("at 1764335563003", None),
+        ("3782-822463-10005", "[card]"),
+        ("2223003122003222", "[card]"),
         ("ssn 123-45-6789", "ssn [ssn]"),
         ("at 2026-11-26 10:00, version 1.2.3, 12345", None),
     ],
@@ -115,6 +118,24 @@ def test_values_and_keys_of_a_reply_are_looked_through():
     assert found.meta == {"by": "[mail]", FILTERED: {"pii": 5}}
     clean = ToolReply(content=(TextContent(text="x"),))
     assert filtered(clean, tuple(BUILT_IN)) is clean
+
+
+def test_numbers_that_are_no_cards_stay():
+    """One in ten has a right check digit: times in milliseconds and ids among them."""
+    times = list(range(1764335563000, 1764335564000))
+    ids = [1_445_678_901_234_567_000 + n for n in range(1000)]
+    reply = ToolReply(structured={"times": times, "ids": ids})
+    assert filtered(reply, ("pii",)) is reply
+    check_arguments("find", {"since": times, "ids": list(map(str, ids))}, ("pii",))
+
+
+def test_names_of_fields_that_are_the_same_now_are_counted():
+    """No value is lost."""
+    given = {"a@x.org": 1, "b@x.org": 2, "[mail] 2": 3, "c@x.org": 4, "[mail]": 5}
+    shown = {"[mail]": 1, "[mail] 2": 2, "[mail] 2 2": 3, "[mail] 3": 4, "[mail] 4": 5}
+    found = filtered(ToolReply(structured=given, meta=given), ("pii",))
+    assert found.structured == shown
+    assert found.meta == {**shown, FILTERED: {"pii": 6}}
 
 
 @pytest.mark.parametrize("value", [CARD, float(CARD), [{"a": CARD}], {str(CARD): 1}])
