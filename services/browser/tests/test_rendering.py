@@ -268,28 +268,67 @@ async def test_no_dead_process_stays_where_orphans_are_ours(render):
     assert {process.pid for process in psutil.Process().children()} <= before
 
 
-async def test_one_caller_has_half_of_the_places(web, monkeypatch):
-    """Pages that never end cost the others no turn."""
-    started, go = [], asyncio.Event()
+class Turns:
+    """Pages of callers, each of which ends when it is told to."""
 
-    async def run(self, chromium, request, end_s):
-        started.append(request.body)
-        await go.wait()
-        return RenderReply()
+    def __init__(self, web, monkeypatch, pages: int) -> None:
+        self.started: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task] = {}
+        self._renderer = renderer(Path("/bin/true"), web, pages=pages)
 
-    monkeypatch.setattr(rendering.Renderer, "_run", run)
-    shared = renderer(Path("/bin/true"), web, pages=4)
-    ann, bob = Pages(shared, "ann"), Pages(shared, "bob")
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(6):
-            tasks.create_task(ann(f"ann {number}"))
-        tasks.create_task(bob("bob"))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert started == [b"ann 0", b"ann 1", b"bob"]
-        go.set()
-    assert len(started) == 7
-    assert not shared._callers
+        async def run(_, chromium, request, end_s):
+            name = request.body.decode()
+            self.started.append(name)
+            await self._ends[name].wait()
+            return RenderReply()
+
+        monkeypatch.setattr(rendering.Renderer, "_run", run)
+
+    async def ask(self, *names: str) -> None:
+        """Pages whose names begin with their caller's."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            page = Pages(self._renderer, name.split()[0])(name)
+            self._tasks[name] = asyncio.create_task(page)
+        await asyncio.sleep(0.01)
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+            await self._tasks[name]
+        await asyncio.sleep(0)
+
+    async def cancel(self, *names: str) -> None:
+        """All at once."""
+        for name in names:
+            self._tasks[name].cancel()
+        await asyncio.gather(*(self._tasks[name] for name in names), return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+async def test_a_caller_has_all_places_while_nobody_else_waits(web, monkeypatch):
+    """The next one that is free is for whoever has the fewest, and of those for who asked first."""
+    turns = Turns(web, monkeypatch, pages=2)
+    await turns.ask("ann 0", "ann 1", "ann 2", "ann 3", "bob 0", "bob 1", "cid 0")
+    assert turns.started == ["ann 0", "ann 1"]
+    await turns.end("ann 0", "bob 0", "bob 1", "cid 0")
+    assert turns.started[2:] == ["bob 0", "bob 1", "cid 0", "ann 2"]
+    await turns.end("ann 1", "ann 2", "ann 3")
+
+
+async def test_who_leaves_takes_no_place_along(web, monkeypatch):
+    """While they wait, in the moment in which they get it, and later."""
+    turns = Turns(web, monkeypatch, pages=1)
+    await turns.ask("ann 0", "bob 0", "cid 0", "dan 0", "eve 0")
+    await turns.cancel("bob 0")
+    await turns.cancel("ann 0", "cid 0")
+    assert turns.started == ["ann 0", "dan 0"]
+    await turns.cancel("dan 0")
+    await turns.end("eve 0")
+    await turns.ask("ann 1", "ann 2")
+    assert turns.started == ["ann 0", "dan 0", "eve 0", "ann 1"]
+    await turns.end("ann 1", "ann 2")
 
 
 async def test_a_caller_without_time_gets_its_deadline(tmp_path, web):

@@ -15,7 +15,6 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
-from weakref import WeakValueDictionary
 
 from opentelemetry import metrics
 
@@ -25,6 +24,7 @@ from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_upstream import GuardedBackend
 
 from .chromium import BrowserError, Chromium
+from .places import Places
 from .proxy import PageProxy
 
 log = logging.getLogger("searchbus.browser")
@@ -52,8 +52,7 @@ _FAILURES = {
 
 @dataclass(eq=False)
 class Renderer:
-    """Runs pages in browsers of their own, some at once, of one caller half of them at most; others
-    wait.
+    """Runs pages in browsers of their own, some at once; others wait (`Places`).
 
     Args:
         chromium: the program; None where there is none.
@@ -69,9 +68,7 @@ class Renderer:
     sandbox: bool
 
     def __post_init__(self) -> None:
-        self._places = asyncio.Semaphore(self.pages)
-        # A caller's semaphore exists while a page of theirs is run or waits.
-        self._callers: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._places = Places(self.pages)
 
     @endpoint
     async def render(self, call: Call, request: RenderRequest) -> RenderReply:
@@ -89,10 +86,8 @@ class Renderer:
             )
         reason = "cancelled"
         end_s = asyncio.get_running_loop().time() + call.remaining_s
-        own = asyncio.Semaphore(max(1, self.pages // 2))
-        own = self._callers.setdefault(call.actor.subject, own)
         try:
-            async with asyncio.timeout_at(end_s), own, self._places:
+            async with asyncio.timeout_at(end_s), self._places.of(call.actor.subject):
                 reply = await self._run(self.chromium, request, end_s - _TAKE_S)
             reason = "moved" if reply.moved_to else reply.cut or "complete"
             return reply

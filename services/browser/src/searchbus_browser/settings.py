@@ -18,7 +18,7 @@ class BrowserSettings(ServiceSettings):
     """The program Chromium, such as /usr/bin/chromium; naming it turns the service on in
     `searchbus up`. Default: chromium of the PATH."""
     browser_pages: Annotated[int, Field(ge=1, le=64)] = 2
-    """Pages at once, each in a Chromium of its own, of one caller half of them; others wait."""
+    """Pages at once, each in a Chromium of its own; others wait, and callers take turns."""
     browser_page_timeout_s: Annotated[float, Field(gt=0, le=60)] = 8.0
     """How long a page may load; its text is what is there then."""
     browser_page_memory_mb: Annotated[int, Field(ge=128, le=16_384)] = 768
