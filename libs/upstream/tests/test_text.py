@@ -10,6 +10,7 @@ from searchbus_upstream.text import inert, plain
 
 WORST = [
     "![", "!", "[", "](", "![](", '![](a "', "![](a ", "<a ", "<a", "<", "]:", "]:a", "](&", "a",
+    "[a", "\\[", "[\\", "[a]", "[a]:",
     "\u200d", "❤\ufe0f", "\n ", "untrusted_",
 ]  # fmt: skip
 """Repeated, each makes some expression start everywhere and end nowhere."""
@@ -83,7 +84,8 @@ def test_targets_that_run_are_no_targets(target):
 @pytest.mark.parametrize(
     "text",
     ["[a](https://e.org/x:y?a=b&c=d)", "[a](/b)", "[a](#b)", "[a](mailto:a@e.org)", "[a](b.html)",
-     "[1]: https://e.org/", "x[1]: a", "[1]: Note: a", "[1]: Mailto:a@e.org"],
+     "[1]: https://e.org/", "x[1]: a", "[1]: Note: a", "[1]: Mailto:a@e.org",
+     "a[i]: foo:bar", "sshd[12]: user:root", "a[i][j]: np:x", "f(x)[0]: std::vector"],
 )  # fmt: skip
 def test_other_targets_stay(text):
     """Web and mail addresses, and relative ones."""
@@ -101,6 +103,9 @@ def test_definitions_of_targets_that_run_are_none():
         "X-Y:z",
     ):
         assert inert(f"[a]: {target}").replace("< ", "<") == f"[a] : {target}", target
+    # Of a cut text nobody knows what was before.
+    assert inert("End. [12:30]: std::x, [a\\]b\n]: x:y") == "End. [12:30] : std::x, [a\\]b\n] : x:y"
+    assert inert("a[i]: javascript:x, a[i]: data:x") == "a[i] : javascript:x, a[i] : data:x"
 
 
 @pytest.mark.parametrize("unit", WORST)

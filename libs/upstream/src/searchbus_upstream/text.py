@@ -24,10 +24,16 @@ T = TypeVar("T")
 _IMAGE = re.compile(
     r'(?<!!)!+\[(?:([^\[\]]*)\](?:\([^()\s]*+(?:\s++"[^"()]*+")?\)|\[[^\[\]]*\])?)?'
 )
+_ELSE = r"\s*+(?:<\s*+)?(?!(?:https?|mailto|ftp):)"
 _TARGET = re.compile(
-    r"\](?=\(\s*+(?:<\s*+)?(?!(?:https?|mailto|ftp):)[^\s()\[\]/?#<>]*?[:&\\]"
-    r"|:\s*+(?:<\s*+)?(?:[^\s()\[\]/?#<>]*?[&\\]|(?!(?:https?|mailto|ftp):)[a-z][a-z0-9+.-]*+:(?=\S)))",
+    rf"\](?=\({_ELSE}[^\s()\[\]/?#<>]*?[:&\\]"
+    rf"|:{_ELSE}(?:[^\s()\[\]/?#<>]*?[&\\]|(?:\w{{0,10}}script|data|file|blob)\s*:))",
     re.I,
+)
+# A definition begins a line, and a page may be cut into parts at any blank. What follows a word, as
+# in `sshd[1]: user:root`, is none.
+_DEFINITION = re.compile(
+    rf"(?<![\w\])\\])(\[(?:[^\[\]\\]|\\.)*+\])(?=:{_ELSE}[a-z][a-z0-9+.-]*+:\S)", re.I | re.S
 )
 _LIVE = (
     "applet|audio|base|body|button|embed|form|frame|frameset|head|html|iframe|image|img|input|link|"
@@ -48,7 +54,7 @@ def inert(text: str) -> str:
     up: `<img src=…>` becomes `< img src=…>`.
     """
     text = _IMAGE.sub(_image_text, text)
-    text = _TARGET.sub("] ", text)
+    text = _DEFINITION.sub(r"\1 ", _TARGET.sub("] ", text))
     text = _TAG.sub("< ", text)
     return _MARK.sub(lambda match: match[0].replace("_", " "), text)
 
