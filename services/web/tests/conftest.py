@@ -148,6 +148,7 @@ class WebUnderTest:
         *,
         toolset: str = "web",
         roles: tuple[str, ...] = (ROLE,),
+        endpoint: str | None = None,
         timeout_s: float = 25.0,
         on_event: OnEvent | None = None,
         **arguments: Any,
@@ -159,7 +160,7 @@ class WebUnderTest:
             ToolReply,
             service="web",
             timeout_s=timeout_s,
-            actor=Actor(subject="test", roles=roles),
+            actor=Actor(subject="test", roles=roles, endpoint=endpoint),
             on_event=on_event,
         )
         self.credits = reply.credits

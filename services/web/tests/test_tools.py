@@ -58,7 +58,7 @@ class FakeMetasearch:
 class FakeExtractor:
     """One page of text, all others missing."""
 
-    async def extract(self, urls, *, timeout_s, caller, on_done):
+    async def extract(self, urls, *, timeout_s, actor, on_done):
         missing = [ExtractedPage(url, "", "http_404", "Gone.") for url in urls[1:]]
         return [ExtractedPage(urls[0], "text", "ok", None, urls[0]), *missing]
 

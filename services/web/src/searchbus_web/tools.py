@@ -235,7 +235,7 @@ class WebTools(Toolset, name="web"):
         pages = await self._extractor.extract(
             urls,
             timeout_s=call.remaining_s,
-            caller=call.actor.subject,
+            actor=call.actor,
             on_done=reporting(call, len(urls), "read"),
         )
         # Counting tokens and hashing take milliseconds for a long page.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
-from searchbus_contracts import ErrorCode, Fault, encode
+from searchbus_contracts import Actor, ErrorCode, Fault, encode
 from searchbus_contracts.queries import MAX_TOKENS
 from searchbus_passages import DEFAULT_TOKENS, count
 from searchbus_testing import until
@@ -23,11 +23,14 @@ from searchbus_web.extraction.outline import part_of
 from searchbus_web.extraction.reading import PageBytes, PageText, clean_text
 from searchbus_web.extraction.scripts import BrowserService, RanScripts
 
+ANN = Actor(subject="ann")
+
 
 class FakeFetcher:
     """Every URL is a page, but those whose path names a failure."""
 
     def __init__(self) -> None:
+        self.open = False
         self.fetched: list[str] = []
         self.late = asyncio.Event()
 
@@ -48,13 +51,16 @@ class FakeFetcher:
                     await self.late.wait()
             except TimeoutError:
                 raise FetchError("timeout", "The site did not answer in time.") from None
-        if name in ("challenge", "robots", "http_404"):
+        if name in ("challenge", "robots", "http_404") and not self.open:
             raise FetchError(name, f"{name} it is.")
         return PageBytes(url, name.encode(), "text/plain", None)
 
 
 class FakePool:
-    """The text of a page is its name; `encrypted` has none."""
+    """The text of a page is its name; `encrypted` has none. All have facts."""
+
+    async def read_json(self, question, *, caller="") -> bytes:
+        return b"{}"
 
     async def read(self, page, *, caller="") -> PageText:
         name = page.body.decode()
@@ -85,7 +91,9 @@ def extractor_of(*, tavily=None, cache=None) -> tuple[Extractor, FakeFetcher]:
 
 
 async def statuses(extractor: Extractor, *names: str, timeout_s: float = 60.0) -> list[str]:
-    pages = await extractor.extract([f"http://a.org/{name}" for name in names], timeout_s=timeout_s)
+    pages = await extractor.extract(
+        [f"http://a.org/{name}" for name in names], timeout_s=timeout_s, actor=ANN
+    )
     assert [page.url for page in pages] == [f"http://a.org/{name}" for name in names]
     return [page.status for page in pages]
 
@@ -104,7 +112,7 @@ async def test_failure_has_a_message_and_no_content():
     """The message is that of the fetch or of the parser."""
     extractor, _ = extractor_of()
     urls = ["http://a.org/robots", "http://a.org/encrypted"]
-    robots, encrypted = await extractor.extract(urls, timeout_s=60.0)
+    robots, encrypted = await extractor.extract(urls, timeout_s=60.0, actor=ANN)
     assert (robots.text, robots.message) == ("", "robots it is. Use another page.")
     assert (encrypted.text, encrypted.message) == ("", "The PDF is encrypted. Use another page.")
 
@@ -159,7 +167,7 @@ async def test_start_beyond_the_text_is_refused():
     """The message says how long the text is."""
     extractor, _ = extractor_of()
     url = "http://a.org/one#searchbus-start="
-    rest, beyond = await extractor.extract([f"{url}5", f"{url}500"], timeout_s=60.0)
+    rest, beyond = await extractor.extract([f"{url}5", f"{url}500"], timeout_s=60.0, actor=ANN)
     assert (rest.text[rest.start :], rest.page_url) == ("of one.", "http://a.org/one")
     assert (beyond.status, beyond.message) == (
         "invalid_url",
@@ -183,7 +191,7 @@ async def test_page_of_tavily_is_paid_for_once(with_facts):
     extractor, _ = extractor_of(tavily=tavily)
     url = "http://a.org/challenge"
     for part in (url, f"{url}#searchbus-start=7"):
-        (page,) = await extractor.extract([part], timeout_s=60.0, with_facts=with_facts)
+        (page,) = await extractor.extract([part], timeout_s=60.0, actor=ANN, with_facts=with_facts)
         assert page.text == f"Tavily read {url}."
     assert (page.start, tavily.urls) == (7, [url])
 
@@ -192,7 +200,7 @@ async def test_address_of_a_host_of_the_allowlist_is_not_given_to_tavily():
     """It may name what is not public, and Tavily cannot read it."""
     tavily = FakeTavily()
     extractor, _ = extractor_of(tavily=tavily)
-    (page,) = await extractor.extract(["http://wiki.corp/challenge"], timeout_s=60.0)
+    (page,) = await extractor.extract(["http://wiki.corp/challenge"], timeout_s=60.0, actor=ANN)
     assert (page.status, tavily.urls) == ("challenge", [])
 
 
@@ -356,7 +364,7 @@ async def test_scripts_of_a_public_page_lead_to_no_host_of_the_allowlist(monkeyp
         sent.append(request.url)
         return HttpReply(200, b"<p>x", {"content-type": "text/html"})
 
-    async def run(page, left_s, caller):
+    async def run(page, left_s, actor):
         return RanScripts(None, moved_to="http://wiki.corp.example/x")
 
     async def read(page, *, caller=""):
@@ -369,6 +377,6 @@ async def test_scripts_of_a_public_page_lead_to_no_host_of_the_allowlist(monkeyp
     monkeypatch.setattr(scripts, "run", run)
     extractor = Extractor(fetcher, pool, SharedCache(), scripts=scripts)
     with pytest.raises(FetchError) as caught:
-        await extractor._read("http://a.org/", 60.0, "", None)
+        await extractor._read("http://a.org/", 60.0, ANN, None)
     assert caught.value.status == "blocked_by_policy"
     assert sent == ["http://a.org/"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from searchbus_bus import Call, Worker, endpoint
+from searchbus_bus import ActorSigner, ActorVerifier, Call, Worker, endpoint, new_actor_keys
 from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.web import MAX_RENDER_BYTES, RenderReply, RenderRequest
 from searchbus_web.extraction import scripts as module
@@ -61,6 +63,18 @@ async def test_scripts_are_run_for_the_caller_of_the_page(web):
     browser = await started(web, RenderReply(html=TEXT, url=PAGE))
     await web.extract(PAGE)
     assert browser.actors == [Actor(subject="test")]
+
+
+async def test_scripts_are_run_for_a_signed_caller_of_an_endpoint(web, monkeypatch):
+    """A worker may pass on neither another caller nor one of any endpoint."""
+    private, public = new_actor_keys()
+    web.bus = web.broker.connect(name="edge", signer=ActorSigner(private))
+    connect = partial(web.broker.connect, verifier=ActorVerifier(public))
+    monkeypatch.setattr(web.broker, "connect", connect)
+    browser = await started(web, RenderReply(html=TEXT, url=PAGE))
+    (item,) = await web.extract(PAGE, endpoint="desk")
+    assert "written by a script" in item["content"]
+    assert browser.actors == [Actor(subject="test", endpoint="desk")]
 
 
 async def test_read_page_gives_the_links_that_scripts_made(web):

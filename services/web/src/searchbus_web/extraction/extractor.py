@@ -16,7 +16,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from searchbus_contracts import ErrorCode, Fault, decode, encode
+from searchbus_contracts import Actor, ErrorCode, Fault, decode, encode
 from searchbus_contracts.web import LATER_STATUS, START_FRAGMENT
 from searchbus_upstream import Cached, Fetched, SharedCache
 from searchbus_upstream.cache import Fetch
@@ -98,7 +98,7 @@ class Extractor:
         urls: Sequence[str],
         *,
         timeout_s: float,
-        caller: str = "",
+        actor: Actor,
         on_done: OnDone | None = None,
         fresh_s: float | None = None,
         with_facts: bool = False,
@@ -108,14 +108,14 @@ class Extractor:
         Args:
             fresh_s: how old a page may be; None: as old as the cache keeps it.
             with_facts: whether the structured facts of a page are read with its text.
-            caller: the stable id of whoever asks for the pages.
+            actor: whoever asks for the pages.
             on_done: awaited for each page that was read or failed.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
         outcomes = await each_reported(
             [
-                (url, self._extract(url, end_s - loop.time(), caller, fresh_s, with_facts))
+                (url, self._extract(url, end_s - loop.time(), actor, fresh_s, with_facts))
                 for url in urls
             ],
             on_done,
@@ -129,7 +129,7 @@ class Extractor:
             if page.status in _FOR_TAVILY and not self.fetcher.is_operators(page.url)
         }  # fmt: skip
         if failed:
-            texts = await self._tavily_texts(self.tavily, [*failed.values()], left_s, caller)
+            texts = await self._tavily_texts(self.tavily, [*failed.values()], left_s, actor)
             for i, requested in failed.items():
                 url, start = start_of(requested)
                 if url in texts:
@@ -140,16 +140,16 @@ class Extractor:
         return pages
 
     async def visit(
-        self, url: str, visit: Visit, *, timeout_s: float, caller: str, fresh_s: float
+        self, url: str, visit: Visit, *, timeout_s: float, actor: Actor, fresh_s: float
     ) -> ExtractedPage:
         """One page with its facts, for a crawl; `unchanged` where the visit's headers say so."""
-        return await self._extract(url, timeout_s, caller, fresh_s, True, visit)
+        return await self._extract(url, timeout_s, actor, fresh_s, True, visit)
 
     async def _extract(
         self,
         requested: str,
         left_s: float,
-        caller: str,
+        actor: Actor,
         fresh_s: float | None,
         with_facts: bool,
         visit: Visit | None = None,
@@ -158,7 +158,7 @@ class Extractor:
         fresh_s = self.fresh_s if fresh_s is None else min(fresh_s, self.fresh_s)
 
         async def fetch() -> Fetched:
-            found = await self._fetched(url, left_s, caller, with_facts, visit)
+            found = await self._fetched(url, left_s, actor, with_facts, visit)
             if found.status == _TIMEOUT:  # others, who wait for it, may have more time
                 raise Fault(ErrorCode.DEADLINE_EXCEEDED, found.message or "")
             # A failure is for those who wait now, not for later requests.
@@ -193,12 +193,12 @@ class Extractor:
         return Cached(fetched.value, int(time.time() * 1000))
 
     async def _fetched(
-        self, url: str, left_s: float, caller: str, with_facts: bool, visit: Visit | None
+        self, url: str, left_s: float, actor: Actor, with_facts: bool, visit: Visit | None
     ) -> ExtractedPage:
         try:
             if visit is not None:
                 left_s = min(left_s, await visit.begin())
-            page, text, note = await self._read(url, left_s, caller, visit)
+            page, text, note = await self._read(url, left_s, actor, visit)
         except FetchError as failure:
             return ExtractedPage(status=failure.status, message=failure.message)
         message = f"{_PROBLEMS[text.problem]} {note}".strip() if text.problem is not None else None
@@ -208,7 +208,7 @@ class Extractor:
         found = ExtractedPage(text=text.text, note=note, title=text.title)
         if not with_facts:
             return found
-        facts = await self.pool.read_json(FactsQuestion(page), caller=caller)
+        facts = await self.pool.read_json(FactsQuestion(page), caller=actor.subject)
         if isinstance(facts, str):
             return ExtractedPage(status=facts, message=_PROBLEMS[facts])
         found.facts, found.reply = facts, page.reply
@@ -217,13 +217,13 @@ class Extractor:
         return found
 
     async def _read(
-        self, url: str, left_s: float, caller: str, visit: Visit | None
+        self, url: str, left_s: float, actor: Actor, visit: Visit | None
     ) -> tuple[PageBytes, PageText, str]:
         """A page, its text, and a note on its scripts where it needs them; raises FetchError.
 
         An address that its scripts lead to is fetched by the rules of all pages.
         """
-        loop = asyncio.get_running_loop()
+        loop, caller = asyncio.get_running_loop(), actor.subject
         end_s = loop.time() + left_s
         for _ in range(MAX_REDIRECTS + 1):
             left_s = end_s - loop.time()
@@ -233,7 +233,7 @@ class Extractor:
                 return page, text, ""
             if self.scripts is None:
                 return page, text, NO_SCRIPTS
-            ran = await self.scripts.run(page, end_s - loop.time(), caller)
+            ran = await self.scripts.run(page, end_s - loop.time(), actor)
             if ran.page is not None:
                 rendered = await self.pool.read(ran.page, caller=caller)
                 # Some pages have text only as long as no script runs.
@@ -246,7 +246,7 @@ class Extractor:
         raise FetchError("too_many_redirects", "Its scripts lead to one address after another.")
 
     async def _tavily_texts(
-        self, tavily: Tavily, requested: Sequence[str], left_s: float, caller: str
+        self, tavily: Tavily, requested: Sequence[str], left_s: float, actor: Actor
     ) -> dict[str, str]:
         """URL → text of the pages that Tavily could read."""
         urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
@@ -256,7 +256,7 @@ class Extractor:
                 for url, text in (await tavily.extract(urls, timeout_s=left_s)).items():
                     body = text.encode("utf-8", "replace")
                     page = PageBytes(url, body, "text/markdown", "utf-8")
-                    found = await self.pool.read(page, caller=caller)
+                    found = await self.pool.read(page, caller=actor.subject)
                     if found.text:
                         texts[url] = found.text
         except TimeoutError:

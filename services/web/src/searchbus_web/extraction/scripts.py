@@ -50,8 +50,8 @@ class BrowserService:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def run(self, page: PageBytes, left_s: float, caller: str) -> RanScripts:
-        """Run the scripts of one page, for a caller by a stable id; a failure is its note."""
+    async def run(self, page: PageBytes, left_s: float, actor: Actor) -> RanScripts:
+        """Run the scripts of one page for a caller; a failure is its note."""
         if len(page.body) > MAX_RENDER_BYTES:
             return RanScripts(
                 None, f"{_FAILED} It is larger than {MAX_RENDER_BYTES / 2**20:.0f} MiB."
@@ -67,7 +67,7 @@ class BrowserService:
             reply = await self._bus.request(
                 self._bus.subjects.endpoint(SERVICE, "render"), request, RenderReply,
                 service=SERVICE, timeout_s=max(0.001, left_s * _SHARE),
-                actor=Actor(subject=caller),  # of whom there is a share; it needs no role
+                actor=structs.replace(actor, roles=()),  # it needs no role
             )  # fmt: skip
         except Fault as fault:
             if fault.code == ErrorCode.UNAVAILABLE and fault.failure.retryable:

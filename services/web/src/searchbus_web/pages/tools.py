@@ -196,7 +196,7 @@ class PageTools(Toolset, name="pages"):
         pages = await self._extractor.extract(
             urls,
             timeout_s=call.remaining_s,
-            caller=call.actor.subject,
+            actor=call.actor,
             on_done=reporting(call, len(urls), "read"),
             fresh_s=_fresh_s(arguments.max_age_s),
             with_facts=True,
@@ -229,7 +229,7 @@ class PageTools(Toolset, name="pages"):
         (page,) = await self._extractor.extract(
             [url],
             timeout_s=call.remaining_s,
-            caller=call.actor.subject,
+            actor=call.actor,
             fresh_s=_fresh_s(arguments.max_age_s),
             with_facts=True,
         )

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from searchbus_bus import end_task
 from searchbus_bus.tasks import all_of
-from searchbus_contracts import ErrorCode, Fault
+from searchbus_contracts import Actor, ErrorCode, Fault
 from searchbus_contracts.codec import doc
 from searchbus_contracts.ingest import are_most
 from searchbus_contracts.tools import Name
@@ -120,7 +120,7 @@ class Crawl:
     keeper: RecordKeeper
     record: CrawlRecord
     on_page: OnPage
-    caller: str
+    actor: Actor
     end_s: float
     _queue: deque[tuple[str, int]] = field(default_factory=deque)
     _busy: dict[str, int] = field(default_factory=dict)
@@ -263,7 +263,7 @@ class Crawl:
                 return "fresh"
             headers = known.conditions
         page = await self.reader.page(
-            self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=self.arguments.max_age_s,
+            self.scope, url, end_s=self.end_s, actor=self.actor, fresh_s=self.arguments.max_age_s,
             headers=headers,
         )  # fmt: skip
         if page.status in LATER:

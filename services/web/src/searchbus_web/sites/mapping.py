@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from searchbus_contracts import decode
+from searchbus_contracts import Actor, decode
 from searchbus_contracts.codec import doc
 from searchbus_pages import Sitemap
 from searchbus_upstream import canonical_key
@@ -110,16 +110,16 @@ class SiteReader:
         url: str,
         *,
         end_s: float,
-        caller: str,
+        actor: Actor,
         fresh_s: float,
         headers: dict[str, str] | None = None,
     ) -> ExtractedPage:
         """A page in its turn; a failure is its status."""
         visit = SiteVisit(
-            self.politeness, scope, url, caller=caller, end_s=end_s, headers=headers or {}
+            self.politeness, scope, url, caller=actor.subject, end_s=end_s, headers=headers or {}
         )
         return await self.extractor.visit(
-            url, visit, timeout_s=PAGE_TIMEOUT_S, caller=caller, fresh_s=fresh_s
+            url, visit, timeout_s=PAGE_TIMEOUT_S, actor=actor, fresh_s=fresh_s
         )
 
     async def sitemap(self, scope: SiteScope, url: str, end_s: float, caller: str) -> Sitemap:
@@ -147,7 +147,7 @@ class SiteMapping:
     reader: SiteReader
     scope: SiteScope
     depth: int
-    caller: str
+    actor: Actor
     end_s: float
     on_step: OnStep
     found: SiteAddresses = field(default_factory=SiteAddresses)
@@ -193,7 +193,7 @@ class SiteMapping:
         parts = urlsplit(self.scope.start)
         try:
             rules = await self.reader.politeness.robots.about(
-                self.scope.start, self._left_s, caller=self.caller
+                self.scope.start, self._left_s, caller=self.actor.subject
             )
         except FetchError as failure:
             self._note("robots.txt", failure.message, failure.status)
@@ -213,7 +213,7 @@ class SiteMapping:
                 return
             asked.add(url)
             try:
-                sitemap = await self.reader.sitemap(self.scope, url, self.end_s, self.caller)
+                sitemap = await self.reader.sitemap(self.scope, url, self.end_s, self.actor.subject)
             except FetchError as failure:
                 if url != usual or rules.sitemaps or failure.status != "http_404":
                     self._note(url, failure.message, failure.status)
@@ -238,7 +238,7 @@ class SiteMapping:
                 return
             read += 1
             page = await self.reader.page(
-                self.scope, url, end_s=self.end_s, caller=self.caller, fresh_s=FRESH_S
+                self.scope, url, end_s=self.end_s, actor=self.actor, fresh_s=FRESH_S
             )
             if page.status != "ok" and not page.facts:
                 self._note(url, page.message or page.status, page.status)

@@ -103,7 +103,7 @@ class SiteTools(Toolset, name="sites"):
 
         async def fetch() -> Fetched:
             found = await SiteMapping(
-                self._reader, scope, arguments.depth, call.actor.subject, end_s, on_step
+                self._reader, scope, arguments.depth, call.actor, end_s, on_step
             ).run()
             return Fetched(encode(found), store=bool(found.addresses) and not found.stopped)
 
@@ -162,7 +162,7 @@ class SiteTools(Toolset, name="sites"):
                 keeper=keeper,
                 record=record,
                 on_page=lambda pages, text: call.progress(pages, arguments.max_pages, text),
-                caller=call.actor.subject,
+                actor=call.actor,
                 end_s=_end_s(call),
             ).run()  # fmt: skip
         if report.waiting and keeper.kept:
