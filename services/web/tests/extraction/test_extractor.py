@@ -196,6 +196,33 @@ async def test_page_of_tavily_is_paid_for_once(with_facts):
     assert (page.start, tavily.urls) == (7, [url])
 
 
+async def test_page_of_tavily_is_not_kept_as_one_with_facts():
+    """It has none: the site is asked again, and once it answers, its own page is taken."""
+    tavily = FakeTavily()
+    extractor, fetcher = extractor_of(tavily=tavily)
+    url = "http://a.org/challenge"
+    for _ in range(2):
+        (page,) = await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
+        assert (page.text, page.facts) == (f"Tavily read {url}.", b"")
+    assert (fetcher.fetched, tavily.urls) == ([url, url], [url])
+    fetcher.open = True
+    (page,) = await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
+    assert (page.text, page.facts) == ("Text of challenge.", b"{}")
+
+
+async def test_page_of_tavily_is_no_older_than_asked_for():
+    """It is paid for again then, with the pages that were never read."""
+    tavily = FakeTavily()
+    extractor, _ = extractor_of(tavily=tavily)
+    urls = ["http://a.org/challenge", "http://b.org/challenge"]
+    await extractor.extract(urls[:1], timeout_s=60.0, actor=ANN)
+    pages = await extractor.extract(urls, timeout_s=60.0, actor=ANN, with_facts=True)
+    assert [page.text for page in pages] == [f"Tavily read {url}." for url in urls]
+    assert tavily.urls == urls
+    await extractor.extract(urls, timeout_s=60.0, actor=ANN, with_facts=True, fresh_s=0.0)
+    assert tavily.urls == urls * 2
+
+
 async def test_address_of_a_host_of_the_allowlist_is_not_given_to_tavily():
     """It may name what is not public, and Tavily cannot read it."""
     tavily = FakeTavily()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
@@ -113,6 +113,7 @@ class Extractor:
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s * _SHARE
+        fresh_s = self.fresh_s if fresh_s is None else min(fresh_s, self.fresh_s)
         outcomes = await each_reported(
             [
                 (url, self._extract(url, end_s - loop.time(), actor, fresh_s, with_facts))
@@ -129,20 +130,18 @@ class Extractor:
             if page.status in _FOR_TAVILY and not self.fetcher.is_operators(page.url)
         }  # fmt: skip
         if failed:
-            texts = await self._tavily_texts(self.tavily, [*failed.values()], left_s, actor)
+            found = await self._by_tavily(self.tavily, failed.values(), left_s, actor, fresh_s)
             for i, requested in failed.items():
                 url, start = start_of(requested)
-                if url in texts:
-                    found = ExtractedPage(text=texts[url])
-                    # The other parts of a long page are not paid for again.
-                    await self.cache.store(_key_of(url, with_facts), encode(found))
-                    pages[i] = _requested(found, requested, url, start)
+                if url in found:
+                    pages[i] = _requested(found[url], requested, url, start)
         return pages
 
     async def visit(
         self, url: str, visit: Visit, *, timeout_s: float, actor: Actor, fresh_s: float
     ) -> ExtractedPage:
         """One page with its facts, for a crawl; `unchanged` where the visit's headers say so."""
+        fresh_s = min(fresh_s, self.fresh_s)
         return await self._extract(url, timeout_s, actor, fresh_s, True, visit)
 
     async def _extract(
@@ -150,12 +149,11 @@ class Extractor:
         requested: str,
         left_s: float,
         actor: Actor,
-        fresh_s: float | None,
+        fresh_s: float,
         with_facts: bool,
         visit: Visit | None = None,
     ) -> ExtractedPage:
         url, start = start_of(requested)
-        fresh_s = self.fresh_s if fresh_s is None else min(fresh_s, self.fresh_s)
 
         async def fetch() -> Fetched:
             found = await self._fetched(url, left_s, actor, with_facts, visit)
@@ -245,25 +243,42 @@ class Extractor:
             url = ran.moved_to
         raise FetchError("too_many_redirects", "Its scripts lead to one address after another.")
 
-    async def _tavily_texts(
-        self, tavily: Tavily, requested: Sequence[str], left_s: float, actor: Actor
-    ) -> dict[str, str]:
-        """URL → text of the pages that Tavily could read."""
-        urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
-        texts: dict[str, str] = {}
+    async def _by_tavily(
+        self,
+        tavily: Tavily,
+        requested: Iterable[str],
+        left_s: float,
+        actor: Actor,
+        fresh_s: float,
+    ) -> dict[str, ExtractedPage]:
+        """URL → page of those that Tavily could read, now or for an earlier request.
+
+        They are kept as pages without facts: whoever asks for facts asks the site itself first,
+        and the other parts of a long page are not paid for again.
+        """
+        found: dict[str, ExtractedPage] = {}
+        urls = dict.fromkeys(start_of(url)[0] for url in requested)
         try:
             async with asyncio.timeout(left_s):
-                for url, text in (await tavily.extract(urls, timeout_s=left_s)).items():
+                for url in urls:
+                    kept = await self.cache.stored(_key_of(url, False), fresh_s=fresh_s)
+                    if kept is not None:
+                        found[url] = decode(kept.value, ExtractedPage)
+                        found[url].fetched_ms = kept.made_ms
+                if not (missing := [url for url in urls if url not in found]):
+                    return found
+                for url, text in (await tavily.extract(missing, timeout_s=left_s)).items():
                     body = text.encode("utf-8", "replace")
                     page = PageBytes(url, body, "text/markdown", "utf-8")
-                    found = await self.pool.read(page, caller=actor.subject)
-                    if found.text:
-                        texts[url] = found.text
+                    read = await self.pool.read(page, caller=actor.subject)
+                    if read.text:
+                        found[url] = ExtractedPage(text=read.text)
+                        await self.cache.store(_key_of(url, False), encode(found[url]))
         except TimeoutError:
             log.info("Tavily's pages could not all be read in time")
         except Fault as fault:
-            log.info("Tavily could not extract %d pages: %s", len(urls), fault.code)
-        return texts
+            log.info("Tavily could not extract %d pages: %s", len(urls) - len(found), fault.code)
+        return found
 
 
 def _key_of(url: str, with_facts: bool) -> str:
