@@ -14,7 +14,8 @@ import pytest
 from searchbus_contracts import Actor, Fault
 from searchbus_contracts.coverage import COVERAGE, RANKING, Ranked, SourceCoverage
 from searchbus_contracts.schemas import levels
-from searchbus_web.extraction.extractor import ExtractedPage
+from searchbus_web.extraction.extractor import ExtractedPage, start_of
+from searchbus_web.extraction.fetching import MAX_URL_CHARS
 from searchbus_web.fusion import ProviderVote, WebExplanation
 from searchbus_web.metasearch import FusedResults, WebLeftOut
 from searchbus_web.providers.base import Query, Result
@@ -244,3 +245,16 @@ def test_array_in_a_string_stands_for_its_elements():
     assert read_urls(['["http://a/\\ud83d"]']) == ["http://a/?"]  # half a character has no bytes
     assert read_urls(["[not json"]) == ["[not json"]
     assert read_urls(["[1]"]) == ["[1]"]
+
+
+@pytest.mark.parametrize("excess", [-20, -10, -5, 0, 1, 20])
+def test_a_long_url_is_cut_so_that_no_other_part_is_read(excess):
+    """A cursor of a page whose own URL is not too long is valid; a number is never cut."""
+    url = "http://a.org/".ljust(MAX_URL_CHARS + excess, "x")
+    (found,) = read_urls([f"{url}#searchbus-start=1234567"])
+    if excess > 0:
+        assert (len(found), start_of(found)) == (MAX_URL_CHARS + 1, (found, 0))
+    else:
+        assert start_of(found) == (url, 1234567)
+    (found,) = read_urls([f"{url}#searchbus-start={'1' * 100}"])
+    assert (len(found), start_of(found)) == (MAX_URL_CHARS + 1, (found, 0))

@@ -22,7 +22,7 @@ from searchbus_passages import DEFAULT_TOKENS
 from searchbus_upstream import read_json
 
 from .domains import MAX_DOMAINS, read_domains
-from .extraction.extractor import Extractor
+from .extraction.extractor import Extractor, start_of
 from .extraction.fetching import MAX_URL_CHARS
 from .extraction.fitting import WebExtractItem, fit
 from .fusion import WebExplanation
@@ -266,14 +266,17 @@ def read_time_range(given: str) -> TimeRange:
 
 def read_urls(given: Sequence[str], *, most: int = MAX_URLS) -> list[str]:
     """The URLs; a string that holds a JSON array of URLs stands for its elements, and one that is
-    too long is cut, but is still too long to be fetched. Raises Fault(invalid_argument)."""
+    too long without our fragment is cut, and has none then: no page of it is fetched. Raises
+    Fault(invalid_argument)."""
     urls = [url for item in given for url in _array_in_string(item.strip())]
     if not 1 <= len(urls) <= most:
         raise Fault(
             ErrorCode.INVALID_ARGUMENT,
             f"There are {len(urls)} URLs. Give at least one and at most {most}.",
         )
-    return [url[: MAX_URL_CHARS + 1] for url in urls]
+    return [
+        url if len(start_of(url)[0]) <= MAX_URL_CHARS else f"{url[:MAX_URL_CHARS]}…" for url in urls
+    ]
 
 
 def _array_in_string(text: str) -> list[str]:
