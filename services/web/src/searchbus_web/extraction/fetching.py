@@ -184,8 +184,11 @@ class Robots:
 def leads_in(allows_host: Callable[[str], bool], url: str, target: str) -> bool:
     """Whether a step from one address to another leads from the public web to a host that only the
     operator's allowlist admits."""
-    hosts = (HttpRequest("GET", address).host for address in (target, url))
-    return allows_host(next(hosts)) and not allows_host(next(hosts))
+    return allows_host(_host(target)) and not allows_host(_host(url))
+
+
+def _host(url: str) -> str:
+    return HttpRequest("GET", url).host
 
 
 def _size_bytes(known: _Rules) -> int:
@@ -256,7 +259,7 @@ class Fetcher:
 
     def is_operators(self, url: str) -> bool:
         """Whether the operator's allowlist names the host of a URL."""
-        return self._backend.allows_host(HttpRequest("GET", url).host)
+        return self._backend.allows_host(_host(url))
 
     def check_step(self, url: str, target: str) -> None:
         """Raise FetchError where a page may not lead to an address, by a redirect or its scripts:
