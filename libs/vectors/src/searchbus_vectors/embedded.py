@@ -130,27 +130,25 @@ class EmbeddedStore(VectorStore):
         return sorted(self._collections.shards)
 
     async def drop_collection(self, name: str) -> None:
-        """Close the shard and remove its folder, also that of a damaged one."""
+        """Remove the folder, also of a damaged one. Searches that run read it to their end."""
 
         def work() -> None:
-            shard = self._collections.shards.pop(name, None)
-            if shard is not None:
-                shard.engine.close()
+            # It is not closed, for those who search it: without a reader it ends by itself.
+            self._collections.shards.pop(name, None)
             drop_shard(self._folder / name)
             self._collections.forget(name)
 
+        self._rebuilds.forget(name)
         await self._write(name, work)
 
     async def rename_collection(self, name: str, to: str) -> None:
-        """Rename the folder. Searches that run read the files of the other one to their end."""
+        """Rename the folder. Searches that run read the other one, as if it were deleted."""
 
         def work() -> None:
             shards = self._collections.shards
+            self._space.check()  # before anything is closed
             self._close(self._collections.get(name))
             del shards[name]
-            if to in shards:
-                # It is not closed, for those who search it, and has nothing left to write.
-                shards[to].engine.flush()
             rename_shard(self._folder / name, to)
             self._collections.forget(to)
             shards[to] = open_shard(self._folder / to)
@@ -161,9 +159,8 @@ class EmbeddedStore(VectorStore):
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points; the engine's log is on disk when this returns."""
-        shard = await self._shard(collection)
 
-        def work() -> None:
+        def work(shard: Shard) -> None:
             self._space.check()
             shard.engine.update(edge.UpdateOperation.upsert_points([to_point(p) for p in points]))
             shard.of_words = {}
@@ -171,25 +168,23 @@ class EmbeddedStore(VectorStore):
             found = [(p.id, p.vectors.dense) for p in points if p.vectors is not None]
             shard.nearest.add([i for i, _ in found], [dense for _, dense in found])
 
-        await self._write(collection, work)
+        await self._change(collection, work)
 
     async def set_payload(self, collection: str, where: Filter, payload: dict[str, Any]) -> None:
         """Merge keys into payloads, in one operation of the engine."""
-        shard = await self._shard(collection)
         operation = edge.UpdateOperation.set_payload_by_filter(to_filter(where), payload)
 
-        def work() -> None:
+        def work(shard: Shard) -> None:
             self._space.check(TO_END)
             shard.engine.update(operation)
 
-        await self._write(collection, work)
+        await self._change(collection, work)
 
     async def delete(self, collection: str, where: Filter) -> None:
         """Delete every point that matches."""
-        shard = await self._shard(collection)
         condition = to_filter(where)
 
-        def work() -> None:
+        def work(shard: Shard) -> None:
             gone = ids_of(shard.engine, condition)
             if gone:
                 self._space.check(TO_END)
@@ -198,30 +193,30 @@ class EmbeddedStore(VectorStore):
                 shard.of_words = {}
                 shard.nearest.remove(gone)
 
-        await self._write(collection, work)
+        await self._change(collection, work)
 
     async def _get(self, collection: str, ids: Sequence[str]) -> list[Record]:
-        engine = (await self._shard(collection)).engine
+        shard = await self._shard(collection)
         return await self._read(
-            collection, lambda: records_of(engine.retrieve(list(ids), True, False))
+            shard, lambda: records_of(shard.engine.retrieve(list(ids), True, False))
         )
 
     async def _scroll(
         self, collection: str, where: Filter | None, limit: int, start_id: str | None, *,
         vectors: bool,
     ) -> tuple[Sequence[Any], Any]:  # fmt: skip
-        engine = (await self._shard(collection)).engine
+        shard = await self._shard(collection)
         request = edge.ScrollRequest(
             offset=start_id, limit=limit, filter=to_filter(where) if where else None,
             with_payload=True, with_vector=vectors,
         )  # fmt: skip
-        return await self._read(collection, lambda: engine.scroll(request))
+        return await self._read(shard, lambda: shard.engine.scroll(request))
 
     async def count(self, collection: str, where: Filter | None = None) -> int:
         """The number of points that match."""
-        engine = (await self._shard(collection)).engine
+        shard = await self._shard(collection)
         request = edge.CountRequest(exact=True, filter=to_filter(where) if where else None)
-        return await self._read(collection, lambda: engine.count(request))
+        return await self._read(shard, lambda: shard.engine.count(request))
 
     async def close(self) -> None:
         """Flush and close every shard, and release the folder.
@@ -259,7 +254,7 @@ class EmbeddedStore(VectorStore):
             others = by_meaning(engine, query, len(ids), None, ids) if ids else []
             return dense, sparse, others
 
-        return await self._read(collection, work)
+        return await self._read(shard, work)
 
     async def best_by_word(self, collection: str, words: Sparse) -> list[float]:
         """One search by words for each that is not known since the last write."""
@@ -299,11 +294,11 @@ class EmbeddedStore(VectorStore):
                 for i in indices
             ]
 
-        return await self._read(collection, work)
+        return await self._read(shard, work)
 
     def _close(self, shard: Shard) -> None:
         shard.engine.flush()
-        shard.engine.close()
+        shard.close()
         if shard.complete:
             self._space.check()
             shard.nearest.save(self._folder / shard.name)
@@ -316,19 +311,27 @@ class EmbeddedStore(VectorStore):
     async def _write(self, collection: str, work: Callable[[], T]) -> T:
         return await self._run(self._writer, collection, work)
 
-    async def _read(self, collection: str, work: Callable[[], T]) -> T:
-        return await self._run(self._readers, collection, work)
+    async def _change(self, collection: str, work: Callable[[Shard], T]) -> T:
+        """Write into the collection that has the name when its turn comes."""
+        await self._shard(collection)
+        return await self._write(collection, lambda: work(self._collections.get(collection)))
 
-    async def _run(self, threads: ThreadPoolExecutor, collection: str, work: Callable[[], T]) -> T:
+    async def _read(self, shard: Shard, work: Callable[[], T]) -> T:
+        return await self._run(self._readers, shard.name, work, shard)
+
+    async def _run(
+        self, threads: ThreadPoolExecutor, collection: str, work: Callable[[], T],
+        of: Shard | None = None,
+    ) -> T:  # fmt: skip
         def guarded() -> T:
-            with engine_faults(collection):
-                return work()
+            try:
+                with engine_faults(collection):
+                    return work()
+            except CollectionDamagedError as error:
+                self._collections.mark_damaged(error, of)
+                raise
 
-        try:
-            return await asyncio.get_running_loop().run_in_executor(threads, guarded)
-        except CollectionDamagedError as error:
-            self._collections.mark_damaged(error)
-            raise
+        return await asyncio.get_running_loop().run_in_executor(threads, guarded)
 
     def _index(self, shard: Shard) -> NearestIndex | None:
         """The index, where it is complete and worth its approximation."""

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -136,6 +137,14 @@ class Shard:
         """The number of points."""
         return self.engine.count(_ALL)
 
+    def close(self) -> None:
+        """Close the engine once no thread reads it; blocks until then."""
+        while True:
+            try:
+                return self.engine.close()
+            except RuntimeError:  # the binding says so where a thread is inside of it
+                time.sleep(0.001)
+
 
 @contextmanager
 def engine_faults(collection: str) -> Iterator[None]:
@@ -251,7 +260,7 @@ def create_shard(path: Path, dimensions: int = DIMENSIONS) -> Shard:
 
 
 def drop_shard(path: Path) -> None:
-    """Remove a closed or damaged collection."""
+    """Remove a collection; whoever reads it still reads the files that it has open."""
     if path.is_dir():
         # Renaming is atomic: a crash during the removal leaves no incomplete collection.
         dropped = path.with_name(f"{_DROPPED}{path.name}")
@@ -330,8 +339,13 @@ class OpenCollections:
         if name in self._damaged and name not in self.shards:
             raise CollectionDamagedError(name, self._damaged[name])
 
-    def mark_damaged(self, error: CollectionDamagedError) -> None:
-        """Note that something of a collection cannot be read; the first reason stays."""
+    def mark_damaged(self, error: CollectionDamagedError, of: Shard | None = None) -> None:
+        """Note that something of a collection cannot be read; the first reason stays.
+
+        Raises CollectionMissingError where `of`, which was read, was deleted or replaced meanwhile.
+        """
+        if of is not None and self.shards.get(of.name) is not of:
+            raise CollectionMissingError(of.name) from error
         if error.collection not in self._damaged:
             log.error("%s", error)
         self._damaged.setdefault(error.collection, error.reason)
