@@ -59,8 +59,9 @@ from .ranking.question import Question
 _MOST_BEYOND, _READ_BEYOND = 6, 20
 """Searches for a passage that is earlier than the first one found, or later than the latest, as
 long as that moves; and the passages of each that are read."""
-_MOST_CROWDED = 2
-"""Further searches where fewer documents than wanted have all the best passages."""
+_MOST_CROWDED, _MOST_AGAIN = 2, 5
+"""Further searches where fewer documents than wanted have all the best passages; and searches where
+what was found is replaced before it is read."""
 _MOST_BESIDE = 4
 """Dates of one question beside which it looks: each takes nine counts."""
 
@@ -221,19 +222,22 @@ class Searcher:
                 return await preferred(preference.instead)
             return preference, found
 
-        overall, pairs = await asyncio.gather(
-            match(condition), asyncio.gather(*map(preferred, question.preferences))
-        )
-        lists = [matches for _, matches in pairs]
-        if sought := question.sought_words:
-            # Hardly more passages than these have the words: one of them is the first.
-            words = replace(vectors, sparse=embedder.words(sought))
-            lists.append(await match(condition, words))
-            overall = _joined(overall, lists[-1])
-        ids = worth_reading(
-            overall, lists, limit, far=question.looks_far, quotation=question.may_quote
-        )
-        payloads = await self._payloads(collection, ids)
+        for _ in range(_MOST_AGAIN):
+            overall, pairs = await asyncio.gather(
+                match(condition), asyncio.gather(*map(preferred, question.preferences))
+            )
+            lists = [matches for _, matches in pairs]
+            if sought := question.sought_words:
+                # Hardly more passages than these have the words: one of them is the first.
+                words = replace(vectors, sparse=embedder.words(sought))
+                lists.append(await match(condition, words))
+                overall = _joined(overall, lists[-1])
+            ids = worth_reading(
+                overall, lists, limit, far=question.looks_far, quotation=question.may_quote
+            )
+            payloads, gone = await self._reader.payloads(collection, ids, {})
+            if not gone:
+                break
 
         def ranked() -> RankedHits:
             question.read([payload["text"] for payload in payloads.values()])
@@ -256,17 +260,13 @@ class Searcher:
             new = [one for one in found if one.id not in payloads]
             if not new:
                 break
-            payloads |= await self._payloads(collection, [one.id for one in new])
+            payloads, _ = await self._reader.payloads(collection, [one.id for one in new], payloads)
             overall = _joined(overall, new)
             first = hits.hits[0].id
             hits = await asyncio.to_thread(ranked)
             if hits.hits[0].id == first:
                 break
         return hits
-
-    async def _payloads(self, collection: str, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        records = await self._store.get(collection, ids)
-        return {record.id: record.payload for record in records}
 
     async def _spelled(self, collection: str, embedder: Embedder, query: str) -> str:
         """The query with misspelt words replaced by the most usual near ones of the passages."""

@@ -81,6 +81,68 @@ async def test_crash_between_any_two_steps_leaves_no_half_document(
     assert await store.count("c", Equals("live", False)) == 0
 
 
+async def test_document_that_is_replaced_is_found_at_each_step(library, monkeypatch):
+    """As it was, or as it is, and never as both."""
+    old, new = "Whales sing in the old sea. " * 100, "Whales sing in the new sea. " * 100
+    await library.store("c", document("other", "Something else."))
+    await library.store("c", document("w", old))
+    store, seen = library._store, []
+
+    async def look() -> None:
+        hits = await library.search("c", "whales sing", limit=50)
+        texts = " ".join(hit.text for hit in hits)
+        seen.append([text for text in ("old sea", "new sea") if text in texts])
+
+    def watched(method):
+        async def call(*arguments, **options):
+            await method(*arguments, **options)
+            await look()
+
+        return call
+
+    for name in ("upsert", "delete", "set_payload"):
+        monkeypatch.setattr(store, name, watched(getattr(store, name)))
+    await library.store("c", document("w", new))
+    assert {len(found) for found in seen} == {1}
+    assert len(seen) >= 6
+    assert (seen[0], seen[-1]) == (["old sea"], ["new sea"])
+
+
+async def test_document_that_is_replaced_before_it_is_read_is_found(library, monkeypatch):
+    """Its passages that were found are gone: the search is made again."""
+    await library.store("c", document("w", "Whales sing in the old sea."))
+    store = library._store
+    match = store.match
+
+    async def late(*arguments, **options):
+        found = await match(*arguments, **options)
+        monkeypatch.setattr(store, "match", match)
+        await library.store("c", document("w", "Whales sing in the new sea."))
+        return found
+
+    monkeypatch.setattr(store, "match", late)
+    hits = await library.search("c", "whales sing")
+    assert [hit.text for hit in hits] == ["Whales sing in the new sea."]
+
+
+async def test_collection_that_is_replaced_before_it_is_read_is_found(library, monkeypatch):
+    """What was found is in the collection that is no more."""
+    await library.store("c", document("w", "Whales sing in the old sea."))
+    await library.store("c~next", document("w", "Whales sing in the new sea."))
+    store = library._store
+    match = store.match
+
+    async def late(*arguments, **options):
+        found = await match(*arguments, **options)
+        monkeypatch.setattr(store, "match", match)
+        await library.end_rebuild("c")
+        return found
+
+    monkeypatch.setattr(store, "match", late)
+    hits = await library.search("c", "whales sing")
+    assert [hit.text for hit in hits] == ["Whales sing in the new sea."]
+
+
 async def test_request_that_is_cancelled_after_the_commit_is_finished(library, monkeypatch):
     """The client does not send the document again: its revision is stored."""
     store, reached, go_on = library._store, asyncio.Event(), asyncio.Event()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -78,6 +79,28 @@ class DocumentReader:
             return [_passage(one) for one in await self._store.get(collection, ids)], total
         except CollectionMissingError:
             return None
+
+    async def payloads(
+        self, collection: str, ids: Sequence[str], known: Mapping[str, dict[str, Any]]
+    ) -> tuple[dict[str, dict[str, Any]], bool]:
+        """Id → payload of matches, with those that are `known`; and whether some are gone.
+
+        Of a document that a writer is replacing those of the record's revision stay.
+        """
+        records = await self._store.get(collection, ids)
+        found = {**known, **{record.id: record.payload for record in records}}
+        revisions = {(p["document_id"], p["revision"]) for p in found.values()}
+        twice = [name for name, n in Counter(name for name, _ in revisions).items() if n > 1]
+        if twice:
+            keys = [point_id("record", name) for name in twice]
+            own = [record.payload for record in await self._store.get(collection, keys)]
+            revision = {payload["document_id"]: payload["revision"] for payload in own}
+            found = {
+                key: payload
+                for key, payload in found.items()
+                if revision.get(payload["document_id"]) in (None, payload["revision"])
+            }
+        return found, len(records) < len(ids)
 
     async def spans(self, collection: str, wanted: Sequence[Span]) -> list[str | None]:
         """The text of each in one request; None where its revision was replaced meanwhile."""

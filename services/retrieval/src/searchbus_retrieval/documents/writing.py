@@ -1,9 +1,10 @@
 """Stores a document completely or not at all, and repairs the collection after a crash.
 
 Steps for one document: (1) write its chunks and text, not live; (2) write its record, the commit;
-(3) delete the points of the old revision; (4) make the new points live, then the record. `repair`
-undoes what a crash left before step 2, and repeats steps 3 and 4 behind it. So does the next ingest
-of the document, where a server went away between them.
+(3) make the new points live; (4) delete those of the old revision; (5) make the record live. A
+search that finds both revisions keeps the record's. `repair` undoes what a crash left before step
+2, and repeats what is behind it. So does the next ingest of the document, where a server went away
+between them.
 """
 
 from __future__ import annotations
@@ -207,11 +208,11 @@ class Writer:
         await self._switch(collection, record.payload)
 
     async def _switch(self, collection: str, record: dict[str, Any]) -> None:
-        """Steps 3 and 4; raises Fault(unavailable), see `_check_whole`."""
+        """Steps 3 to 5; raises Fault(unavailable), see `_check_whole`."""
         document, own = of_document(record["document_id"]), Equals("revision", record["revision"])
         points = AllOf((document, own, Not(is_record)))
-        await self._store.delete(collection, AllOf((document, Not(own), Not(is_record))))
         await self._store.set_payload(collection, points, {"live": True})
+        await self._store.delete(collection, AllOf((document, Not(own), Not(is_record))))
         await self._check_whole(collection, record)
         await self._store.set_payload(collection, AllOf((document, own, is_record)), {"live": True})
 
