@@ -38,7 +38,8 @@ def test_ids_never_change():
     ("value", "kind"),
     [(True, "bool"), (1, "float"), (1.5, "float"), (-(2**53), "float"), (2**53 + 1, "integer"),
      ("x", "keyword"), ("2024-01-31", "datetime"),
-     ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword")],
+     ("2024-01-31T10:00:00Z", "datetime"), ("2024-13-31", "keyword"), ("2024-01", "keyword"),
+     ("2024-W05-3", "keyword"), ("2024-01-31T10:00:00+05:30:15", "keyword")],
 )  # fmt: skip
 def test_types_of_fields_come_from_values(value, kind):
     """A boolean is not a number; only a valid date is a date."""

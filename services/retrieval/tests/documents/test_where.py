@@ -37,8 +37,9 @@ def test_date_stands_for_its_whole_day():
     day, after = "2024-12-31T00:00:00.000000Z", "2025-01-01T00:00:00.000000Z"
     lte = compile_where({"document_date": {"$lte": "2024-12-31"}}, FIELDS)
     assert lte == DateRange("m.date", lt=after)
-    eq = compile_where({"document_date": "2024-12-31"}, FIELDS)
-    assert eq == DateRange("m.date", gte=day, lt=after)
+    for written in ("2024-12-31", "20241231", "2025-W01-2", "2025W012"):
+        eq = compile_where({"document_date": written}, FIELDS)
+        assert eq == DateRange("m.date", gte=day, lt=after)
     moment = compile_where({"document_date": {"$gt": "2024-12-31T12:00:00+02:00"}}, FIELDS)
     assert moment == DateRange("m.date", gt="2024-12-31T10:00:00.000000Z")
 
@@ -63,6 +64,9 @@ def test_date_stands_for_its_whole_day():
         ({"pages": True}, "pages: needs a number"),
         ({"pages": 5.5}, "pages: needs a whole number"),
         ({"pages": 2**70}, "out of range"),
+        ({"pages": float("nan")}, "out of range"),
+        ({"score": float("nan")}, "out of range"),
+        ({"score": {"$gt": -float("inf")}}, "out of range"),
         ({"pages": {"$in": []}}, r"pages: \$in needs a list of 1"),
         ({"final": "yes"}, "final: needs true or false"),
         ({"document_date": "last week"}, "document_date: needs an ISO date"),

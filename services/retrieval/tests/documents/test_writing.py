@@ -12,7 +12,7 @@ from searchbus_contracts.ingest import document_id
 from searchbus_retrieval.documents.writing import embedded_text
 from searchbus_retrieval.library import Library
 from searchbus_testing import until
-from searchbus_vectors import Equals, StoreUnavailableError
+from searchbus_vectors import Equals, StoreUnavailableError, open_store
 
 from ..conftest import document
 
@@ -292,6 +292,39 @@ async def test_every_number_of_a_field_is_found(library):
     assert await found({"price": {"$in": [12.5, 30]}}) == ["b", "c"]
     assert await found({"price": {"$nin": [12.5, 30]}}) == ["a"]
     assert await found({"day": {"$gte": "2024-01-31"}}) == ["b", "c"]
+
+
+DATES = (
+    "2024-01-31", "2024-01-31T12:00", "2024-01-31 12:00:00.5", "2024-01-31T12:00Z",
+    "2024-01-31T12:00+00:00", "2024-01-31 12:00+05:30", "2024-01-31T12Z", "2024-01-31T1200",
+    "2024-01-31T120000Z", "2024-01-31x12:00:00Z", "2024-01-31T12:00:00,5Z", "2024-W05-3",
+    "2024-01-31T12:00:00+05:30:15", "2024-01-31T12:00:00Z", "0001-01-01T12:00+05:00",
+    "9999-12-31T23:59-05:00",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["embedded", "memory"])
+@pytest.mark.parametrize("written", DATES)
+async def test_every_date_is_found_or_named(store, embedder, engine, written):
+    """The engines read fewer forms than are dates."""
+    if engine == "memory":
+        store = await open_store(url=":memory:")
+    library = await Library.open(store, embedder)
+    await library.store("c", document("a", "Whale.", metadata={"day": "2000-01-01"}))
+    new = document("b", "Dolphin.", metadata={"day": written, "kind": written})
+    result = await library.store("c", new, {"kind": "keyword"})
+    found = {
+        hit.title[-1]
+        for where in ({"day": {"$gt": "2000-01-01"}}, {"day": {"$lt": "2000-01-01"}})
+        for hit in await library.search("c", "dolphin", where=where)
+    }
+    assert found or result.reason
+    assert (result.reason is None) == (
+        written not in ("2024-W05-3", "2024-01-31T12:00:00+05:30:15")
+    )
+    (hit,) = await library.search("c", "dolphin", where={"kind": written})
+    assert hit.metadata["kind"] == written
+    assert (await library.store("c", new)).outcome == "unchanged"
 
 
 async def test_whole_numbers_of_an_older_collection_are_found(library):

@@ -11,6 +11,7 @@ no names clash.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -38,6 +39,10 @@ _TAKES: dict[FieldType, tuple[FieldType, ...]] = {
     "float": ("float", "integer"), "keyword": ("keyword", "datetime"),
 }  # fmt: skip
 """Types of values that filters find in a field of another type."""
+_READ = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?)?)?", re.ASCII
+)
+"""Dates that both engines read."""
 _EXACT_UP_TO = 2**53
 """A field of floats has all digits of a whole number."""
 
@@ -121,18 +126,29 @@ def _is_long(value: str | int | float | bool | None) -> bool:
 
 def _kind_of(value: str | int | float | bool | None) -> FieldType | None:
     if isinstance(value, str):
-        return ("datetime" if _is_date(value) else "keyword") if value.strip() else None
+        return ("datetime" if _date_of(value) else "keyword") if value.strip() else None
     return _KINDS.get(type(value))
 
 
-def _is_date(text: str) -> bool:
-    if not 10 <= len(text) <= 40 or text[4] != "-":
-        return False
+def with_dates(metadata: Metadata, fields: Mapping[str, FieldType]) -> Metadata:
+    """The metadata with the dates of its fields of dates as the store reads them."""
+    return {
+        name: (_date_of(value) or value)
+        if isinstance(value, str) and fields.get(name) == "datetime"
+        else value
+        for name, value in metadata.items()
+    }
+
+
+def _date_of(text: str) -> str | None:
+    """An ISO date as the store reads it: a zone needs seconds. None where it is no date."""
+    if not 10 <= len(text) <= 40 or (text[4], text[7]) != ("-", "-"):
+        return None
     try:
-        datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        return False
-    return True
+        return None
+    return next(filter(_READ.fullmatch, (text, moment.isoformat())), None)
 
 
 def record_payload(document: NewDocument, revision: str, *, chunks: int) -> dict[str, Any]:

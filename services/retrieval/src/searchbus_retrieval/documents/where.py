@@ -152,7 +152,7 @@ def _date_compare(path: str, operator: str, start: datetime, end: datetime | Non
 def _moment(name: str, operand: Any) -> tuple[datetime, datetime | None]:
     if isinstance(operand, str) and len(operand) <= 40:
         try:
-            if len(operand) == 10:
+            if len(operand) <= 10:  # no time, in any form of ISO 8601
                 day = date.fromisoformat(operand)
                 start = datetime(day.year, day.month, day.day, tzinfo=UTC)
                 return start, (start + timedelta(days=1) if day < date.max else None)
@@ -170,9 +170,7 @@ def _iso(moment: datetime) -> str:
 def _number(name: str, spec: FieldSpec, operand: Any) -> float:
     if isinstance(operand, bool) or not isinstance(operand, int | float):
         raise _fault(f"{name}: needs a number.")
-    if spec.kind == "integer" and (operand != operand or operand in (float("inf"), -float("inf"))):
-        raise _fault(f"{name}: needs a finite number.")
-    if abs(operand) > 2**62:
+    if not abs(operand) <= 2**62:  # NaN is in no range
         raise _fault(f"{name}: the number is out of range.")
     if spec.kind == "integer" and operand != int(operand):
         raise _fault(f"{name}: needs a whole number.")

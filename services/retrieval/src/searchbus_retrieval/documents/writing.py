@@ -53,6 +53,7 @@ from .records import (
     point_id,
     record_payload,
     stored_revision,
+    with_dates,
 )
 
 log = logging.getLogger("searchbus.retrieval")
@@ -101,7 +102,7 @@ class Writer:
         )
         async with AsyncExitStack() as locked:
             await locked.enter_async_context(self._lock(collection, document.document_id))
-            result = await self._store_locked(collection, document, profile, locked)
+            result = await self._store_locked(collection, document, profile, schema.fields, locked)
         lost = not_found_in(document.metadata, schema.fields)
         return replace(result, reason=_not_found(lost, schema.fields)) if lost else result
 
@@ -109,14 +110,16 @@ class Writer:
         return self._locks.setdefault((collection, document_id), asyncio.Lock())
 
     async def _store_locked(
-        self, collection: str, document: NewDocument, profile: Profile, locked: AsyncExitStack
-    ) -> IngestResult:
+        self, collection: str, document: NewDocument, profile: Profile,
+        fields: Mapping[str, FieldType], locked: AsyncExitStack,
+    ) -> IngestResult:  # fmt: skip
         document_id = document.document_id
         revision = stored_revision(revision_of(document), rules_of(profile))
         key = point_id("record", document_id)
         present = await self._store.get(collection, [key])
         if present and present[0].payload["revision"] == revision:
             return await self._finished(collection, present[0].payload, locked)
+        document = replace(document, metadata=with_dates(document.metadata, fields))
         facts = await asyncio.to_thread(facts_of, profile, document)
         for problem in facts.problems:
             telemetry.count_failed("facts")
