@@ -10,7 +10,7 @@ from searchbus_bus import MemoryBroker
 from searchbus_contracts import Actor, Fault, encode
 from searchbus_contracts.retrieval import SearchHit, SearchReply, SearchRequest
 from searchbus_passages import count
-from searchbus_retrieval.fitting import MAX_EMBEDDED, Highlights, fit, offset_of
+from searchbus_retrieval.fitting import MAX_EMBEDDED, Highlights, fit, rest_of
 from searchbus_retrieval.service import build_worker
 from searchbus_vectors import load_embedder
 
@@ -30,11 +30,11 @@ def render(fitted) -> SearchReply:
     return SearchReply(hits=fitted.hits, truncated=fitted.truncated, next_cursor=fitted.cursor)
 
 
-async def fitted(hits, most, embedder, query="pears", offset=0):
+async def fitted(hits, most, embedder, query="pears", cursor=None):
     async def highlights(collection):
         return Highlights(embedder)
 
-    return await fit(hits, most, render, query=query, highlights=highlights, offset=offset)
+    return await fit(hits, most, render, query=query, highlights=highlights, cursor=cursor)
 
 
 async def test_hits_that_fit_are_unchanged(embedder):
@@ -53,7 +53,7 @@ async def test_budget_holds_for_the_whole_answer(texts, most):
     found = await fitted(hits, most, embedder)
     assert count(encode(render(found)).decode()) <= most
     assert 1 <= len(found.hits) <= len(hits)
-    assert found.cursor == (str(len(found.hits)) if len(found.hits) < len(hits) else None)
+    assert (found.cursor is None) == (len(found.hits) == len(hits))
     for shown, original in zip(found.hits, hits, strict=False):
         first = shown.start - original.start
         assert original.text[first : first + len(shown.text)] == shown.text
@@ -75,13 +75,13 @@ async def test_sentences_that_answer_come_first(embedder):
 async def test_last_hits_are_left_out_with_a_cursor_that_leads_to_them(embedder):
     """Page by page, all of them come once."""
     hits = [hit(n, f"Passage {n} says that rates rose. " * 8) for n in range(10)]
-    seen, offset = [], 0
+    seen, cursor = [], None
     while True:
-        found = await fitted(hits[offset:], 600, embedder, offset=offset)
+        found = await fitted(hits, 600, embedder, cursor=cursor)
         seen += [shown.document_id for shown in found.hits]
-        if found.cursor is None:
+        cursor = found.cursor
+        if cursor is None:
             break
-        offset = offset_of(found.cursor, 10)
     assert seen == [f"d{n}" for n in range(10)]
 
 
@@ -91,13 +91,24 @@ async def test_budget_that_is_too_small_is_refused(embedder):
         await fitted([hit(0, "Rates rose. " * 100)], 100, embedder)
 
 
+async def test_cursor_of_another_search_is_refused(embedder):
+    """It belongs to a question, and to the hits that were given for it."""
+    hits = [hit(n, f"Passage {n} says that rates rose. " * 8) for n in range(10)]
+    cursor = (await fitted(hits, 600, embedder)).cursor
+    rest = rest_of(hits, cursor, "pears")
+    assert 0 < len(rest) < 10
+    assert rest == hits[-len(rest) :]
+    assert rest_of([*hits, hit(10, "New.")], cursor, "pears") == [*rest, hit(10, "New.")]
+    for others, query in ((hits, "plums"), (hits[1:], "pears"), (hits[::-1], "pears"), ([], "")):
+        with pytest.raises(Fault, match="cursor: unknown"):
+            rest_of(others, cursor, query)
+
+
 @pytest.mark.parametrize("cursor", ["0", "5", "x", "", "-1", "1.0", "\u0661", "100"])
 def test_unknown_cursor_is_refused(cursor):
-    """It belongs to a search with the same limit."""
+    """No page gave it."""
     with pytest.raises(Fault, match="cursor: unknown"):
-        offset_of(cursor, 5)
-    assert offset_of(None, 5) == 0
-    assert offset_of("4", 5) == 4
+        rest_of([hit(n, "Pears.") for n in range(9)], cursor, "pears")
 
 
 async def test_search_of_collections_keeps_a_budget(fomc_library):
@@ -121,6 +132,8 @@ async def test_search_of_collections_keeps_a_budget(fomc_library):
     rest = await search(max_tokens=2000, cursor=page.next_cursor)
     shown = [*page.hits, *rest.hits]
     assert [h.chunk_id for h in shown] == [h.chunk_id for h in whole.hits]
+    unbound = await search(cursor=page.next_cursor)
+    assert [h.chunk_id for h in unbound.hits] == [h.chunk_id for h in rest.hits]
     assert all(h.content_hash for h in shown)
 
 

@@ -42,7 +42,7 @@ from searchbus_passages import Comparisons
 from .access import OPEN, Access
 from .documents.collections import staged, unknown_cursor
 from .documents.copying import points_of
-from .fitting import Fitted, fit, offset_of
+from .fitting import Fitted, fit, rest_of
 from .library import Library
 from .ranking.explaining import only_relevant
 
@@ -79,24 +79,22 @@ class RetrievalEndpoints:
         )
         if request.relevant_only:
             reply = only_relevant(reply)
-        return reply if request.max_tokens is None else await self._fit(request, reply)
-
-    async def _fit(self, request: SearchRequest, reply: SearchReply) -> SearchReply:
-        assert request.max_tokens is not None
+        if request.max_tokens is None:
+            rest = rest_of(reply.hits, request.cursor, request.query)
+            return msgspec.structs.replace(reply, hits=tuple(rest))
 
         def render(fitted: Fitted) -> SearchReply:
             return msgspec.structs.replace(
                 reply, hits=fitted.hits, truncated=fitted.truncated, next_cursor=fitted.cursor
             )
 
-        offset = offset_of(request.cursor, request.limit)
         fitted = await fit(
-            reply.hits[offset:],
+            reply.hits,
             request.max_tokens,
             render,
             query=request.query,
             highlights=self._library.highlights,
-            offset=offset,
+            cursor=request.cursor,
         )
         return render(fitted)
 

@@ -7,8 +7,8 @@ for all, the last hits are left out, and a cursor leads to them.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +65,6 @@ class Highlights:
         return [(cosine - least) / (most - least) for cosine in cosines]
 
 
-_CURSOR = re.compile(r"[1-9][0-9]?", re.ASCII)
 Render = Callable[["Fitted"], Any]
 
 
@@ -82,18 +81,23 @@ class Fitted:
         return self.cursor is not None or any(hit.truncated for hit in self.hits)
 
 
-def offset_of(cursor: str | None, limit: int) -> int:
-    """The number of hits before a page; raises Fault(invalid_argument) for a cursor of another
-    search."""
+def rest_of(hits: Sequence[SearchHit], cursor: str | None, query: str) -> Sequence[SearchHit]:
+    """The hits behind a cursor; raises Fault(invalid_argument) for one of another search, or where
+    other hits than those that earlier pages had are now before it."""
     if cursor is None:
-        return 0
-    if _CURSOR.fullmatch(cursor) is None or int(cursor) >= limit:
-        raise Fault(
-            ErrorCode.INVALID_ARGUMENT,
-            "cursor: unknown. Give the one of the answer before, with the same arguments, or omit "
-            "it to start with the first result.",
-        )
-    return int(cursor)
+        return hits
+    for offset in range(1, len(hits)):
+        if cursor == _cursor_behind(hits[:offset], query):
+            return hits[offset:]
+    raise Fault(
+        ErrorCode.INVALID_ARGUMENT,
+        "cursor: unknown. Give the one of the answer before, with the same arguments, or omit it "
+        "to start with the first result.",
+    )
+
+
+def _cursor_behind(given: Sequence[SearchHit], query: str) -> str:
+    return hashlib.sha256(encode((query, [hit.chunk_id for hit in given]))).hexdigest()[:12]
 
 
 async def fit(
@@ -103,18 +107,19 @@ async def fit(
     *,
     query: str,
     highlights: Callable[[str], Awaitable[Highlights]],
-    offset: int = 0,
+    cursor: str | None = None,
 ) -> Fitted:
-    """As many hits as fit, with as much of their texts.
+    """As many of a search's hits behind a cursor as fit, with as much of their texts.
 
     Args:
         render: the answer for hits, as it is encoded.
         highlights: collection → what finds its sentences that answer.
-        offset: number of the search's hits that earlier pages had.
 
     Raises:
-        Fault: invalid_argument; the budget is too small for one hit with a little of its text.
+        Fault: invalid_argument; the budget is too small for one hit with a little of its text, or
+            the cursor is of another search.
     """
+    every, hits = hits, rest_of(hits, cursor, query)
     whole = Fitted(tuple(hits))
     encoded = encode(render(whole))
     if len(encoded) <= most or await asyncio.to_thread(holds, encoded, most):
@@ -122,8 +127,8 @@ async def fit(
 
     def fitted(spans: Sequence[Span]) -> Fitted:
         shown = tuple(_part(hit, *span) for hit, span in zip(hits, spans, strict=False))
-        more = str(offset + len(shown)) if len(shown) < len(hits) else None
-        return Fitted(shown, more)
+        left = len(hits) - len(shown)
+        return Fitted(shown, _cursor_behind(every[:-left], query) if left else None)
 
     try:
         layout = await asyncio.to_thread(

@@ -139,7 +139,7 @@ class Library:
         Raises:
             Fault: invalid_query; if every collection failed, the first one's failure.
         """
-        names = tuple(collections) or tuple(await self.names())
+        names = tuple(dict.fromkeys(collections)) or tuple(await self.names())
         outcomes = await asyncio.gather(
             *(
                 self.searcher.answer(

@@ -17,7 +17,7 @@ from searchbus_contracts.tools import READ_ONLY
 from searchbus_passages import DEFAULT_TOKENS, BudgetTooSmallError, fit_beginning
 
 from .access import OPEN, Access
-from .fitting import Fitted, fit, offset_of
+from .fitting import Fitted, fit
 from .library import Library
 from .memory import MemoryTools
 from .ranking.explaining import CollectionAnswer
@@ -227,7 +227,6 @@ class FomcTools(Toolset, name="fomc"):
         )
         # Preferences lift scores above 1.
         best = max((hit.score for hit in found.hits), default=0.0)
-        offset = offset_of(arguments.cursor or None, arguments.top_k)
 
         def passages(fitted: Fitted) -> list[FomcPassage]:
             shown = [_passage(hit, best) for hit in fitted.hits]
@@ -236,12 +235,12 @@ class FomcTools(Toolset, name="fomc"):
             return shown
 
         fitted = await fit(
-            found.hits[offset:],
+            found.hits,
             arguments.max_tokens,
             passages,
             query=arguments.query,
             highlights=self._library.highlights,
-            offset=offset,
+            cursor=arguments.cursor or None,
         )
         if found.reading is None:
             return WithMeta(passages(fitted))
