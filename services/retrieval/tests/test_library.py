@@ -175,6 +175,13 @@ async def test_hits_of_all_collections_are_one_list(two):
     assert reply.failed == {}
 
 
+async def test_collection_that_is_named_twice_is_searched_once(two):
+    """It would take the places of other hits."""
+    reply = await two.search_all(("old", "new", "old"), "whales sing", limit=2)
+    assert [hit.collection for hit in reply.hits] == ["old", "new"]
+    assert reply.searched == ("old", "new")
+
+
 async def test_failed_collections_are_named(two):
     """The others still give their hits."""
     reply = await two.search_all(("old", "none"), "whales", limit=5, where={"n": 1})

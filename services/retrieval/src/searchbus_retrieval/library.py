@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -29,9 +28,9 @@ from .documents.collections import (
     contradictions,
     is_staged,
     origin_of,
+    page_start,
     staged,
     typed,
-    unknown_cursor,
 )
 from .documents.copying import Copies
 from .documents.facts import rules_of
@@ -238,15 +237,13 @@ class Library:
     ) -> tuple[list[DocumentSummary], str | None]:
         """A page of documents, and the id at which the next page starts; raises
         Fault(invalid_argument) for a start that is no id."""
-        if start_id is not None:
-            try:
-                start_id = str(uuid.UUID(start_id))
-            except ValueError:
-                raise unknown_cursor() from None
         origin = origin_of(collection)
         with typed(collection):
             page = await self._store.scroll(
-                collection, where=AllOf((is_record, where)), limit=limit, start_id=start_id
+                collection,
+                where=AllOf((is_record, where)),
+                limit=limit,
+                start_id=page_start(start_id),
             )
         rules = rules_of(self._profiles.get(origin, Profile()))
         return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id

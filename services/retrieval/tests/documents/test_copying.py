@@ -10,6 +10,7 @@ from searchbus_contracts.codec import decode, encode
 from searchbus_contracts.ingest import CollectionCopy, ExportReply, PointCopy
 from searchbus_retrieval.documents import copying
 from searchbus_retrieval.documents.copying import points_of
+from searchbus_retrieval.documents.records import point_id
 from searchbus_retrieval.library import Library
 from searchbus_testing.folders import quick_folder
 from searchbus_vectors import Equals, StoreUnavailableError, open_store
@@ -148,3 +149,16 @@ async def test_unknown_collection_and_wrong_vectors_are_refused(library):
     ):
         with pytest.raises(Fault, match=passage.id):
             points_of(copy, (wrong,))
+
+
+@pytest.mark.parametrize("place", ["record", "point"])
+async def test_cursor_that_no_page_gave_is_refused(library, store, place):
+    """Whichever of its ids is none."""
+    await library.store("c", document("w", LONG))
+    ((record,), _) = await library.list_documents("c", limit=1)
+    key = point_id("record", record.document_id)
+    (stored,) = await store.get("c", [key])
+    whole = f"{key}|{stored.payload['revision']}|abc"
+    with pytest.raises(Fault, match="Unknown cursor") as caught:
+        await library.copies.read("c", "abc" if place == "record" else whole)
+    assert caught.value.code == "invalid_argument"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -89,6 +90,14 @@ def unknown_cursor() -> Fault:
     """The failure for a cursor that no page gave."""
     message = "Unknown cursor. Omit it to start from the first page."
     return Fault(ErrorCode.INVALID_ARGUMENT, message)
+
+
+def page_start(cursor: str | None) -> str | None:
+    """The id at which a page starts; raises Fault(invalid_argument) for what is no id."""
+    try:
+        return None if cursor is None else str(uuid.UUID(cursor))
+    except ValueError:
+        raise unknown_cursor() from None
 
 
 def damaged_collection(collection: str, reason: str) -> Fault:

@@ -28,7 +28,7 @@ from searchbus_vectors import (
     VectorStore,
 )
 
-from .collections import Schema, Schemas, staged, typed
+from .collections import Schema, Schemas, page_start, staged, typed
 from .records import is_live_chunk, is_record, of_document, store_fields
 
 _RECORDS = 64
@@ -74,7 +74,10 @@ class Copies:
         reading = _Reading()
         with typed(collection):
             page = await self._store.scroll(
-                collection, where=is_record, limit=_RECORDS, start_id=record_id or None
+                collection,
+                where=is_record,
+                limit=_RECORDS,
+                start_id=page_start(record_id or None),
             )
             if inner and (not page.records or page.records[0].id != record_id):
                 reading.restarted, inner = True, ""  # it was deleted
@@ -125,7 +128,7 @@ class Copies:
                 reading.restarted, wanted, start = True, revision, ""
             before, size_bytes = len(reading.points), reading.size_bytes
             own = AllOf((of_document(record.payload["document_id"]), Equals("revision", revision)))
-            start_id: str | None = start or None
+            start_id = page_start(start or None)
             while True:
                 page = await self._store.scroll_points(
                     collection, where=own, limit=_POINTS_AT_ONCE, start_id=start_id
