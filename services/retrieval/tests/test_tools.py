@@ -156,6 +156,17 @@ async def test_search_keeps_a_budget_and_leads_on(call):
     assert seen == [result["chunk_id"] for result in whole]
 
 
+async def test_cursor_belongs_to_one_search(call):
+    """With another question it would leave out the best rows."""
+    arguments = {"query": "target range for the federal funds rate", "top_k": 4}
+    page = (await call("search_fomc", max_tokens=400, **arguments))["results"]
+    given = {"cursor": page[-1]["cursor"]}
+    assert (await call("search_fomc", **arguments, **given))["results"]
+    for other in ({"query": "harvest of pears", **given}, {**arguments, "cursor": "1"}):
+        with pytest.raises(Fault, match="cursor: unknown"):
+            await call("search_fomc", **other)
+
+
 async def test_cut_passages_are_parts_of_their_documents(call):
     """With the place of what is shown."""
     page = (await call("search_fomc", query="harvest of pears", top_k=1, max_tokens=380))["results"]
