@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import shutil
@@ -10,15 +9,14 @@ import subprocess
 import sys
 import textwrap
 import uuid
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import qdrant_edge as edge
 
 from searchbus_vectors import (
     CollectionDamagedError,
     Equals,
+    IsIn,
     Point,
     Sparse,
     StorageFullError,
@@ -26,9 +24,7 @@ from searchbus_vectors import (
     Vectors,
     open_store,
 )
-from searchbus_vectors.embedded import EmbeddedStore, Rebuilds
-from searchbus_vectors.nearest import NearestIndex
-from searchbus_vectors.points import DENSE
+from searchbus_vectors.embedded import EmbeddedStore
 
 from .conftest import FIELDS, point, query, search, uid
 
@@ -334,69 +330,71 @@ async def test_damaged_index_is_built_again(tmp_path):
     await store.close()
 
 
-class Engine:
-    """Pages of points, some of which have no vector."""
-
-    def __init__(self, pages: int) -> None:
-        self.pages = pages
-        self.read = 0
-
-    def scroll(self, request):
-        self.read += 1
-        first = (request.offset or 0) * 2
-        records = [
-            SimpleNamespace(id=f"{first}", vector={DENSE: [1.0, 0.0]}),
-            SimpleNamespace(id=f"{first + 1}", vector=None),
-        ]
-        following = self.read if self.read < self.pages else None
-        return records, following
-
-
-@pytest.fixture
-def shard(monkeypatch):
-    monkeypatch.setattr(
-        "searchbus_vectors.embedded.edge.ScrollRequest",
-        lambda **fields: SimpleNamespace(**fields),
-    )
-    index = NearestIndex(2)
-    return SimpleNamespace(name="c", nearest=index, engine=Engine(3), complete=False)
+REPLACED = textwrap.dedent("""
+    import asyncio, sys
+    from pathlib import Path
+    from searchbus_vectors import Equals, Point, Sparse, Vectors
+    from searchbus_vectors.embedded import EmbeddedStore
+    async def main():
+        store = EmbeddedStore(Path(sys.argv[1]))
+        await store.ensure_collection("c", {"n": "integer"}, dimensions=2)
+        vectors = Vectors([1.0, 0.5], Sparse([1], [1.0]))
+        for number in range(1, 1001):
+            id = f"00000000-0000-0000-0000-{number:012}"
+            await store.upsert("c", [Point(id, {"n": number}, vectors)])
+            await store.delete("c", Equals("n", number - 1))
+        await store._rebuilds.wait()
+        index = store._collections.shards["c"].nearest
+        assert index.search([1.0, 0.5], 5) == [id]
+        assert len(index._ids) < 200
+        await store.close()
+    asyncio.run(main())
+""")
 
 
-async def write(name, step):
-    await asyncio.sleep(0)
-    return step()
+def test_a_passage_may_be_replaced_a_thousand_times(tmp_path):
+    """In a process of its own: one that stands still with Python's lock is ended by its parent."""
+    subprocess.run([sys.executable, "-c", REPLACED, tmp_path], check=True, timeout=120)
 
 
-async def test_every_vector_is_added_once(shard):
-    """Those that were written meanwhile stay as they are; a second start does nothing."""
-    shard.nearest.add(["2"], [np.array([0.0, 1.0], dtype=np.float32)])
-    rebuilds = Rebuilds(write)
-    rebuilds.start(shard)
-    rebuilds.start(shard)
-    await rebuilds.wait()
-    assert shard.complete
-    assert shard.engine.read == 3
-    assert len(shard.nearest) == 3
+async def test_ranking_is_exact_when_most_passages_were_replaced(tmp_path):
+    """One often, all once, some are deleted; before and after a restart."""
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    await filled(store)
+
+    async def same_as_exact() -> None:
+        await store._rebuilds.wait()
+        assert store._index(store._collections.shards["c"]) is not None
+        found = [await nearest(store, axis, 4) for axis in range(20)]
+        store._exact_up_to = 10_000
+        assert found == [await nearest(store, axis, 4) for axis in range(20)]
+        store._exact_up_to = 100
+
+    async def delete(numbers: range) -> None:
+        await store.delete("c", IsIn("n", tuple(numbers)))
+
+    (often, *_) = await nearest(store, 3)
+    for _ in range(300):
+        await store.upsert("c", [clustered(often)])
+    await same_as_exact()
+    for start in range(1, 2001, 250):
+        numbers = range(start, start + 250)
+        await store.upsert("c", [replaced(number) for number in numbers])
+        await delete(numbers)
+    await same_as_exact()
+    await delete(range(10_001, 10_301))
+    await same_as_exact()
+    await delete(range(10_301, 10_401))
+    await store.close()
+    store = EmbeddedStore(tmp_path, exact_up_to=100)
+    assert store._collections.shards["c"].complete
+    await same_as_exact()
+    await delete(range(10_401, 10_701))
+    await same_as_exact()
+    assert await store.count("c") == 1300
+    await store.close()
 
 
-async def test_failure_is_logged_and_searches_stay_exact(shard, caplog):
-    """The index is not complete then."""
-
-    async def failing(name, step):
-        raise OSError("the disk is gone")
-
-    rebuilds = Rebuilds(failing)
-    rebuilds.start(shard)
-    await rebuilds.wait()
-    assert not shard.complete
-    assert "the index of c could not be built" in caplog.text
-
-
-async def test_cancelled_building_ends(shard):
-    """A store that is closed waits for nothing."""
-    rebuilds = Rebuilds(lambda name, step: asyncio.Event().wait())
-    rebuilds.start(shard)
-    rebuilds.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await rebuilds.wait()
-    assert not shard.complete
+def replaced(number: int) -> Point:
+    """The same passage in a new revision."""
+    return Point(uid(10_000 + number), {"n": 10_000 + number}, clustered(number).vectors)

@@ -71,6 +71,39 @@ def test_saved_index_is_loaded_once(tmp_path):
     assert NearestIndex.load(tmp_path) is None
 
 
+def test_graph_that_is_not_of_its_ids_does_not_count(tmp_path, caplog):
+    """The log says why the index is built again."""
+    index_of(rows(10)).save(tmp_path)
+    with (tmp_path / "nearest.ids").open("a") as ids:
+        ids.write(f"\n{uid(10)}")
+    assert NearestIndex.load(tmp_path) is None
+    assert "10 vectors for 11 ids" in caplog.text
+
+
+def test_removed_rows_take_no_place_of_others():
+    """Where the nearest are all removed, the next ones are found, as many as are wanted."""
+    vectors = rows(1000)
+    index = index_of(vectors)
+    order = index.search(vectors[7], 200)
+    index.remove(order[:100])
+    assert index.search(vectors[7], 100) == order[100:]
+
+
+def test_index_is_worn_where_much_is_gone():
+    """A third of all, or most of what is around one passage that was replaced often."""
+    index = index_of(rows(1000))
+    index.remove([uid(number) for number in range(300)])
+    assert not index.worn
+    index.remove([uid(number) for number in range(300, 400)])
+    assert index.worn
+    index = index_of(rows(1000))
+    replaced = 0
+    while not index.worn:
+        index.add([uid(3)], [rows(4)[3]])
+        replaced += 1
+    assert 40 < replaced < 64
+
+
 def test_graph_without_its_ids_does_not_count(tmp_path):
     """A crash between the two files leaves no index."""
     index_of(rows(10)).save(tmp_path)

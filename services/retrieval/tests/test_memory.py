@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
 from msgspec import Raw, to_builtins
 
@@ -228,3 +232,36 @@ async def test_wrong_arguments_are_named(call, tool, arguments, message):
     """Also where there is no note yet."""
     with pytest.raises(Fault, match=message):
         await call(tool, **arguments)
+
+
+REMEMBERED = textwrap.dedent("""
+    import asyncio, sys
+    from msgspec import Raw, to_builtins
+    from searchbus_bus import MemoryBroker
+    from searchbus_contracts import Actor, ToolCall, ToolReply, encode
+    from searchbus_retrieval.library import Library
+    from searchbus_retrieval.service import build_worker
+    from searchbus_vectors import load_embedder, open_store
+    async def main():
+        store = await open_store(folder=sys.argv[1])
+        library = await Library.open(store, await load_embedder("hash"))
+        broker = MemoryBroker()
+        await broker.connect().serve(build_worker(library))
+        bus = broker.connect()
+        async def call(tool, **arguments):
+            reply = await bus.request(
+                bus.subjects.tool("memory", tool),
+                ToolCall(tool=tool, arguments=Raw(encode(arguments))), ToolReply,
+                service="retrieval", timeout_s=60, actor=Actor(subject="ann"))
+            return to_builtins(reply.structured)
+        for _ in range(300):
+            note = await call("remember", text="x")
+            assert await call("forget", ids=[note["id"]]) == {"deleted": 1}
+        await store.close()
+    asyncio.run(main())
+""")
+
+
+def test_a_note_may_be_kept_and_forgotten_again_and_again(tmp_path):
+    """In a process of its own: one that stands still with Python's lock is ended by its parent."""
+    subprocess.run([sys.executable, "-c", REMEMBERED, tmp_path], check=True, timeout=120)

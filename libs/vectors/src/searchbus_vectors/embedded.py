@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import qdrant_edge as edge
 
@@ -26,7 +26,6 @@ from .filters import Filter
 from .nearest import NearestIndex
 from .options import StoreOptions
 from .points import (
-    DENSE,
     DIMENSIONS,
     Candidate,
     Point,
@@ -36,6 +35,7 @@ from .points import (
     only_of,
     records_of,
 )
+from .rebuilds import Rebuilds
 from .shards import (
     TO_END,
     FreeSpace,
@@ -314,7 +314,11 @@ class EmbeddedStore(VectorStore):
     async def _change(self, collection: str, work: Callable[[Shard], T]) -> T:
         """Write into the collection that has the name when its turn comes."""
         await self._shard(collection)
-        return await self._write(collection, lambda: work(self._collections.get(collection)))
+        result = await self._write(collection, lambda: work(self._collections.get(collection)))
+        shard = self._collections.shards.get(collection)
+        if shard is not None and shard.nearest.worn:
+            self._rebuilds.start(shard)
+        return result
 
     async def _read(self, shard: Shard, work: Callable[[], T]) -> T:
         return await self._run(self._readers, shard.name, work, shard)
@@ -339,60 +343,3 @@ class EmbeddedStore(VectorStore):
             self._rebuilds.start(shard)
             return None
         return shard.nearest if len(shard.nearest) > self._exact_up_to else None
-
-
-_READ_AT_ONCE = 250
-
-
-class Rebuilds:
-    """Builds indexes again from the engine after a crash: in small steps of the writing thread
-    (`write`), so that writes take their turn; searches stay exact meanwhile."""
-
-    def __init__(self, write: Callable[[str, Callable[[], Any]], Awaitable[Any]]) -> None:
-        self._write = write
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    def start(self, shard: Shard) -> None:
-        """Build the index of a collection, once."""
-        if shard.name not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._rebuild(shard))
-            self._tasks[shard.name] = task
-
-    def forget(self, name: str) -> None:
-        """Stop building the index of a collection, which may be started anew."""
-        task = self._tasks.pop(name, None)
-        if task is not None:
-            task.cancel()
-
-    async def wait(self) -> None:
-        """Return when those that were started have ended."""
-        await asyncio.gather(*self._tasks.values())
-
-    def cancel(self) -> None:
-        """Stop building."""
-        for task in self._tasks.values():
-            task.cancel()
-
-    async def _rebuild(self, shard: Shard) -> None:
-        name, index = shard.name, shard.nearest
-        start_id: Any = None
-
-        def step() -> Any:
-            request = edge.ScrollRequest(
-                offset=start_id, limit=_READ_AT_ONCE, with_payload=False, with_vector=[DENSE]
-            )
-            records, following = shard.engine.scroll(request)
-            found = [(str(r.id), cast(dict[str, list[float]], r.vector or {})) for r in records]
-            # Some points have no vector; others were written meanwhile.
-            new = [(i, vector[DENSE]) for i, vector in found if DENSE in vector and i not in index]
-            index.add([i for i, _ in new], [dense for _, dense in new])
-            return following
-
-        try:
-            while (start_id := await self._write(name, step)) is not None:
-                pass
-        except Exception:
-            log.exception("the index of %s could not be built; its searches stay exact", name)
-            return
-        shard.complete = True
-        log.info("the index of %s is built again: %d vectors", name, len(index))
