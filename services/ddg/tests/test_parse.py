@@ -63,6 +63,15 @@ def test_challenge_is_recognised_whatever_the_status(status):
     assert (page.outcome, page.rows) == (Outcome.CHALLENGE, ())
 
 
+@pytest.mark.parametrize("attribute", ["action", "src"])
+@pytest.mark.parametrize("base", ["https://duckduckgo.com", "//duckduckgo.com", ""])
+def test_challenge_is_recognised_by_where_its_elements_lead(attribute, base):
+    """Without its other marks, however the address is written."""
+    tag = "form" if attribute == "action" else "script"
+    page = f'<html><{tag} {attribute}="{base}/anomaly.js?sv=html&amp;q=cats"></{tag}></html>'
+    assert parse_page(200, page.encode()).outcome is Outcome.CHALLENGE
+
+
 @pytest.mark.parametrize("name", ["results.html", "lite.html", "no_results.html"])
 def test_words_of_a_challenge_in_query_and_snippets_are_no_challenge(name):
     """The page shows the query, and what others wrote: anybody could take the address out of use."""

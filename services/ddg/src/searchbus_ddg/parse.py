@@ -22,11 +22,8 @@ from .outcome import Outcome, ResultPage
 
 _BASE = "https://html.duckduckgo.com/html/"
 MAX_PAGE_BYTES = 2 * 1024 * 1024
-_CHALLENGE = (
-    '#challenge-form, [class*="anomaly-modal"], '
-    '[action^="//duckduckgo.com/anomaly.js"], [src^="//duckduckgo.com/anomaly.js"]'
-)
-"""What follows the path of an address may be the query."""
+_CHALLENGE = '#challenge-form, [class*="anomaly-modal"]'
+_CHALLENGER = '[action*="anomaly.js"], [src*="anomaly.js"]'
 _NO_RESULTS = ("div.no-results", ".result--no-result", ".no-results__message")
 _NO_RESULTS_TEXT = re.compile(r"^\W*No (more )?results", re.I)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z?)?")
@@ -49,7 +46,7 @@ def parse_page(status: int, body: bytes) -> ResultPage:
         tree = parse_html(body.decode("utf-8", "replace"))
     except TooComplexError:
         tree = None
-    if tree is not None and tree.css_first(_CHALLENGE) is not None:
+    if tree is not None and _is_challenge(tree):
         return ResultPage(Outcome.CHALLENGE)
     if status in (403, 429):
         return ResultPage(Outcome.RATE_LIMITED)
@@ -67,6 +64,23 @@ def parse_page(status: int, body: bytes) -> ResultPage:
     if status == 202 or not body.strip():
         return ResultPage(Outcome.BLANK)
     return ResultPage(Outcome.UNKNOWN_MARKUP)
+
+
+def _is_challenge(tree: LexborHTMLParser) -> bool:
+    """Whether an element is a challenge's own, or leads to it: not where the query names it."""
+    return tree.css_first(_CHALLENGE) is not None or any(
+        _is_challenger(node.attributes.get(name))
+        for node in tree.css(_CHALLENGER)
+        for name in ("action", "src")
+    )
+
+
+def _is_challenger(address: str | None) -> bool:
+    try:
+        parts = urlsplit(urljoin(_BASE, (address or "").strip()))
+    except ValueError:
+        return False
+    return _is_duckduckgo(parts.hostname) and parts.path == "/anomaly.js"
 
 
 def _last_is_cut(body: bytes) -> bool:
