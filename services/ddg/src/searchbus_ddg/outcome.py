@@ -59,6 +59,5 @@ class EngineError(Exception):
 
 
 def out_of_time() -> Fault:
-    """The failure of a call whose own time is over: others who wait for the same go on."""
-    text = "The deadline passed. Try again, or ask for fewer results."
-    return Fault(ErrorCode.DEADLINE_EXCEEDED, text)
+    """The failure of a call whose own time is over: others, who have more, may go on."""
+    return Fault(ErrorCode.DEADLINE_EXCEEDED, "The deadline passed. Try again with more time.")

@@ -114,3 +114,11 @@ async def test_a_timeout_that_is_the_callers_is_not_the_providers(
     provider = Tavily(client, "https://x.example", ["key"])
     assert await search(provider, timeout_s) == ("deadline_exceeded", credits)
     assert len(client.requests) == sent
+
+
+async def test_a_paid_provider_that_is_not_asked_says_so(fake_client):
+    """It was not late."""
+    with pytest.raises(Fault, match="Tavily was not asked: less than a second was left"):
+        await Tavily(fake_client(), "https://x.example", ["key"]).search(
+            Query("cats", 5), actor=Actor(subject="a"), timeout_s=0.9
+        )

@@ -183,7 +183,8 @@ class ApiProvider(Provider):
         self, request: Callable[[str], HttpRequest], reply_type: type[T], left_s: float
     ) -> T:
         if self.costly and left_s < _TYPICAL_REPLY_S:
-            raise self._late(left_s)
+            text = f"{self.title} was not asked: less than a second was left. Try with more time."
+            raise self._once(Fault(ErrorCode.DEADLINE_EXCEEDED, text))
         key = self._choose()
         await key.pace.slot(max(0.0, left_s - _TYPICAL_REPLY_S))
         if not key.breaker.usable:  # refused meanwhile, by another request's reply
