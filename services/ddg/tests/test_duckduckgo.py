@@ -268,12 +268,16 @@ async def test_a_caller_with_little_time_ends_no_equal_request(service, tool):
             return await service.duckduckgo.search(call(left_s), WebSearchRequest(query="cats"))
         return await service.duckduckgo.instant(call(left_s), "cats")
 
-    hurried, *patient = await asyncio.gather(
-        *(ask(left_s) for left_s in (1.0, 20.0, 20.0)), return_exceptions=True
-    )
-    assert isinstance(hurried, Fault)
+    hurried, *patient = await asyncio.gather(*map(ask, (1.0, 20.0, 20.0)), return_exceptions=True)
     assert (hurried.code, client.sent) == ("deadline_exceeded", 2)
     assert not [found for found in patient if isinstance(found, Exception)]
+
+
+async def test_a_query_that_was_refused_late_is_told_as_refused(service):
+    """Those who wait would send it again, from further addresses."""
+    service.search.fault, service.fleet.healthy = refused(Outcome.CHALLENGE), True
+    with pytest.raises(RefusedError):
+        await service.duckduckgo.fetch(call(0.3), WebSearchRequest(query="cats"))
 
 
 def refused(outcome: Outcome) -> RefusedError:
@@ -293,8 +297,7 @@ async def test_reason_stays_where_the_other_worker_is_gone(service, code):
 
 async def test_refused_request_is_sent_once_more_at_most(service):
     """A forwarded one that was refused before is not; its query is not sent again for a while."""
-    service.search.fault = refused(Outcome.BLANK)
-    service.fleet.healthy = True
+    service.search.fault, service.fleet.healthy = refused(Outcome.BLANK), True
     await service.duckduckgo.fetch(call(), WebSearchRequest(query="cats"))
     ((_, forwarded),) = service.bus.forwarded
     assert (forwarded.hops, forwarded.refused) == (1, True)

@@ -123,7 +123,8 @@ class DuckDuckGo:
             if isinstance(fault, RefusedError) and request.refused:
                 raise await self._refused.add(request) from None
             if call.remaining_s < _MIN_LEFT_S:
-                raise out_of_time() from None
+                # A query that was refused is not for those who wait to send again.
+                raise (fault if isinstance(fault, RefusedError) else out_of_time()) from None
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
             if request.hops >= _MAX_HOPS or await self.fleet.leave_to_others() is False:
                 if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
