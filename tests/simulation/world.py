@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -207,3 +208,16 @@ def simulate(scenario: Callable[[World], Awaitable[T]], *, seed: int) -> T:
             return runner.run(run())
     finally:
         random.setstate(state)
+
+
+def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that runs on the virtual clock."""
+
+    @wraps(test)
+    def run(**given: Any) -> None:
+        loop = VirtualLoop()
+        random.seed(1)
+        with virtual_time(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(test(**given))
+
+    return run

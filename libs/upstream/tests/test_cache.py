@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.simulation.world import simulated
 
 from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import ErrorCode, Fault
 from searchbus_testing import until
-from searchbus_upstream import Fetched, SharedCache
+from searchbus_upstream import Cached, Fetched, SharedCache
 
 
 class Upstream:
@@ -120,6 +121,74 @@ async def test_failure_of_one_callers_budget_is_not_shared(buckets, code, worker
         await asyncio.wait_for(first, 60)
     upstream.failure = None
     assert (await second).value == b"answer 2"
+
+
+class Hurried:
+    """A fetch that ends with a failure after some seconds; counts."""
+
+    def __init__(self, seconds: float, fault: Fault) -> None:
+        self.seconds, self.fault, self.calls = seconds, fault, 0
+
+    async def __call__(self) -> Fetched:
+        self.calls += 1
+        await asyncio.sleep(self.seconds)
+        raise self.fault
+
+
+DUE = Fault("rate_limited", "The rate limit is used up.", retry_after_ms=6000)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("fault", "took_s", "left_s", "again"),
+    [
+        (Fault("deadline_exceeded", "late"), 4.0, 6.5, True),
+        (Fault("deadline_exceeded", "late"), 4.0, 5.5, False),
+        (Fault("deadline_exceeded", "late"), 0.1, 0.9, False),
+        (DUE, 0.1, 7.5, True),
+        (DUE, 0.1, 6.5, False),
+        (Fault("overloaded", "Its turn is late.", retry_after_ms=6000), 0.1, 0.5, True),
+        (Fault("upstream_failed", "down"), 1.0, 60.0, False),
+    ],
+)
+@simulated
+async def test_who_waited_fetches_again_only_with_clearly_more_time(
+    buckets, workers, fault, took_s, left_s, again
+):
+    """It would fail as well, and one after the other would ask an upstream that is silent."""
+
+    caches = [SharedCache(*buckets) for _ in range(workers)]
+    hurried, upstream = Hurried(took_s, fault), Upstream()
+
+    async def follow(cache: SharedCache) -> Cached:
+        return await cache.get("q", upstream, fresh_s=60, stale_s=600, timeout_s=took_s + left_s)
+
+    first = asyncio.create_task(get(caches[0], hurried))
+    await asyncio.sleep(0.01)
+    following = [follow(caches[n % workers]) for n in range(20)]
+    outcomes = await asyncio.gather(*following, return_exceptions=True)
+    assert (await asyncio.gather(first, return_exceptions=True))[0].code == fault.code
+    assert (hurried.calls, upstream.calls) == (1, again)
+    codes = {o.code if isinstance(o, Fault) else o.value for o in outcomes}
+    assert codes == ({b"answer 1"} if again else {fault.code})
+
+
+async def test_a_failure_of_ones_own_budget_lets_nobody_look_again():
+    """Each who waits may fetch, one after the other: the store has nothing new for them."""
+
+    class Counted(MemoryKeyValue):
+        reads = 0
+
+        async def get(self, key):
+            self.reads += 1
+            return await super().get(key)
+
+    answers = Counted(ttl_s=60)
+    cache, upstream = SharedCache(answers), Upstream(seconds=0.0)
+    upstream.failure = Fault("overloaded", "no turn in time")
+    calls = (get(cache, upstream) for _ in range(50))
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert (upstream.calls, answers.reads) == (50, 50)
 
 
 async def test_unreachable_store_is_not_a_failure(buckets, upstream):

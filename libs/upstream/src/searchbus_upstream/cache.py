@@ -5,7 +5,8 @@
 Three layers: an LRU cache in this process; single flight in this process; the key-value store of
 the bus for other processes, with a lease for the fetch that is under way. The worker that fetches
 writes its lease again and again; where a worker is lost, the lease expires and one of those who
-wait takes over. A failure is raised for every caller that waits for that fetch and never stored.
+wait takes over. A failure is raised for every caller that waits for that fetch and never stored;
+only where the time of the one who fetched was too short, a caller with clearly more fetches again.
 Where a fetch fails, a stored value older than `fresh_s` but not older than `stale_s` is returned
 and marked as stale. Without the key-value store everything works within the process.
 """
@@ -15,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import secrets
 import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 from cachetools import LRUCache
@@ -37,11 +40,11 @@ LEASE_TTL_S = 2.0
 _RENEW_EVERY_S = LEASE_TTL_S / 3
 _POLL_MIN_S, _POLL_MAX_S = 0.02, 0.2
 _HEADER = struct.Struct(">Q")
-_OWN_BUDGET = {
-    ErrorCode.OVERLOADED, ErrorCode.RATE_LIMITED, ErrorCode.DEADLINE_EXCEEDED, ErrorCode.CANCELLED
-}  # fmt: skip
-"""Failures of one caller's own budget, or of a turn that came too late for its time: the others who
-wait fetch for themselves."""
+_LEAST_S = 1.0
+"""With less time left nobody fetches again: an answer takes about as long."""
+_CLEARLY_MORE = 1.5
+"""So few fetches follow one another: with the time that is left each would wait longer than the one
+before, and an upstream that is silent would be asked by all who wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class _Flight(msgspec.Struct, omit_defaults=True):
 
     id: str
     failure: Failure | None = None
+    took_s: float = 0.0
     value: bytes | None = None
 
     @property
@@ -93,6 +97,26 @@ class _Flight(msgspec.Struct, omit_defaults=True):
 class _Running:
     task: asyncio.Task[Cached]
     waiting: int = 0
+
+
+class _FailedError(Exception):
+    """A fetch failed; `took_s` is how long the upstream was waited for."""
+
+    def __init__(self, fault: Fault, took_s: float = 0.0) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+        self.took_s = took_s
+
+    def lets_again(self, end_s: float) -> bool:
+        """Whether a request that waited for it, and has time until then, fetches for itself."""
+        left_s = end_s - asyncio.get_running_loop().time()
+        failure = self.fault.failure
+        if failure.code == ErrorCode.DEADLINE_EXCEEDED:
+            return left_s >= max(_LEAST_S, _CLEARLY_MORE * self.took_s)
+        if failure.code == ErrorCode.RATE_LIMITED:
+            return left_s >= _LEAST_S + (failure.retry_after_ms or 0) / 1000
+        # One caller's turn, and its leaving, say nothing of the others.
+        return failure.code in (ErrorCode.OVERLOADED, ErrorCode.CANCELLED)
 
 
 class SharedCache:
@@ -145,7 +169,8 @@ class SharedCache:
             request: everything that the value depends on.
             fresh_s: how old a value may be; 0 always fetches, but still once at a time.
             stale_s: how old a value may be where fetching fails.
-            timeout_s: of this request; the fetch goes on while others wait for it.
+            timeout_s: of this request; the fetch goes on while others wait for it. None: no limit;
+                then each who waits fetches again after a fetch whose time was too short.
 
         Raises:
             Fault: of `fetch`, or deadline_exceeded, where no stored value is young enough.
@@ -171,22 +196,28 @@ class SharedCache:
         self, request: str, fetch: Fetch, fresh_s: float, stale_s: float, timeout_s: float | None
     ) -> Cached:
         key = _key_of(request)
-        end_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + (has_s := math.inf if timeout_s is None else timeout_s)
+        tried = partial(_tried, fetch, has_s, end_s)
+        start = partial(self._fetch_once, key, tried, fresh_s, end_s)
+        entry = await self._stored(key)
+        if entry is not None and self._age_s(entry) < fresh_s:
+            return entry
         while True:
-            entry = await self._stored(key)
-            if entry is not None and self._age_s(entry) < fresh_s:
-                return entry
             leading = key not in self._running
             try:
-                async with asyncio.timeout_at(end_s):
-                    return await self._join(key, lambda: self._fetch_once(key, fetch, fresh_s))
-            except (Fault, TimeoutError) as error:
-                fault = error if isinstance(error, Fault) else _late()
-                if fault is error and not leading and fault.code in _OWN_BUDGET:
+                async with asyncio.timeout_at(None if timeout_s is None else end_s):
+                    return await self._join(key, start)
+            except TimeoutError:
+                fault = _late()
+            except _FailedError as failed:
+                if not leading and failed.lets_again(end_s):
+                    await asyncio.sleep(0)  # until the fetch that failed is no longer joined
                     continue
-                if entry is not None and self._age_s(entry) < stale_s:
-                    return replace(entry, stale=True)
-                raise fault from None
+                fault = failed.fault
+            if entry is not None and self._age_s(entry) < stale_s:
+                return replace(entry, stale=True)
+            raise fault
 
     async def _join(self, key: str, start: Callable[[], Awaitable[Cached]]) -> Cached:
         """Run one task for all callers of this process; cancel it when the last one leaves."""
@@ -200,14 +231,15 @@ class SharedCache:
             return await asyncio.shield(running.task)
         except asyncio.CancelledError:
             if running.task.cancelled():
-                raise Fault(ErrorCode.CANCELLED, "The request was cancelled.") from None
+                fault = Fault(ErrorCode.CANCELLED, "The request was cancelled.")
+                raise _FailedError(fault) from None
             raise
         finally:
             running.waiting -= 1
             if not running.waiting and not running.task.done():
                 running.task.cancel()
 
-    async def _fetch_once(self, key: str, fetch: Fetch, fresh_s: float) -> Cached:
+    async def _fetch_once(self, key: str, fetch: Fetch, fresh_s: float, end_s: float) -> Cached:
         """Fetch, unless another worker's fetch is under way: then wait for its outcome."""
         if self._flights is None:
             return await self._store(key, await fetch())
@@ -239,9 +271,10 @@ class SharedCache:
             if other is not None and other.value is not None:
                 return Cached(other.value, self._now_ms())
             if other is not None and other.failure is not None:
-                if other.failure.code not in _OWN_BUDGET:
-                    raise Fault.of(other.failure)
-                waited_for = None  # its leader ran out of time; this request fetches for itself
+                failed = _FailedError(Fault.of(other.failure), other.took_s)
+                if not failed.lets_again(end_s):
+                    raise failed
+                waited_for = None
                 continue
             waited_for = other.id if other is not None else waited_for
             await asyncio.sleep(pause_s)
@@ -262,8 +295,8 @@ class SharedCache:
         try:
             async with lease.kept(_RENEW_EVERY_S):
                 fetched = await fetch()
-        except Fault as fault:
-            mine.failure = fault.failure
+        except _FailedError as failed:
+            mine.failure, mine.took_s = failed.fault.failure, failed.took_s
             await _replace(lease, mine)
             raise
         except BaseException:
@@ -330,6 +363,19 @@ class SharedCache:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+async def _tried(fetch: Fetch, has_s: float, end_s: float) -> Fetched:
+    """What a fetch returns; raises _FailedError. None is started for a request whose time is over,
+    while it waited for other workers: those who wait with it lose no more than a turn."""
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    if started_s >= end_s:
+        raise _FailedError(_late(), has_s)
+    try:
+        return await fetch()
+    except Fault as fault:
+        raise _FailedError(fault, loop.time() - started_s) from None
 
 
 def _late() -> Fault:

@@ -86,6 +86,7 @@ class DuckDuckGo:
             fetch,
             fresh_s=self.settings.ddg_cache_ttl_s,
             stale_s=self.settings.ddg_stale_ttl_s,
+            timeout_s=call.remaining_s,
         )
         found = decode(cached.value, SearchRows)
         return WebSearchReply(
@@ -207,6 +208,7 @@ class DuckDuckGo:
             fetch,
             fresh_s=self.settings.ddg_instant_cache_ttl_s,
             stale_s=self.settings.ddg_stale_ttl_s,
+            timeout_s=call.remaining_s,
         )
         return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Any
 
 import pytest
-from tests.simulation.world import EPOCH_S, VirtualLoop, virtual_time
+from tests.simulation.world import EPOCH_S, simulated
 
-from searchbus_bus.store.keyvalue import MemoryKeyValue
 from searchbus_contracts import Actor, Fault
-from searchbus_upstream import HttpReply, SharedCache, UpstreamTimeoutError
+from searchbus_upstream import SharedCache
 from searchbus_web.metasearch import Metasearch
 from searchbus_web.providers.base import Query, Result, SearchResults
-from searchbus_web.providers.tavily import Tavily
 from searchbus_web.providers.timeouts import ProviderTimeouts
 
 TIMEOUT_S = 30.0
@@ -83,19 +77,6 @@ class Searches:
         for _ in range(count):
             _, states, _ = await self.one()
             assert set(states.values()) == {"answered"}
-
-
-def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """A test that runs on the virtual clock."""
-
-    @wraps(test)
-    def run(**given: Any) -> None:
-        loop = VirtualLoop()
-        random.seed(1)
-        with virtual_time(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(test(**given))
-
-    return run
 
 
 @simulated
@@ -229,67 +210,6 @@ async def test_searches_with_little_time_count_for_nothing():
         with pytest.raises(Fault, match="did not answer in time"):
             await searches.one(timeout_s=0.3)
     await searches.many(5)
-
-
-class Replies:
-    """The API of Tavily: it replies after some seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.sent = seconds, 0
-
-    async def send(self, request, *, timeout_s, max_bytes) -> HttpReply:
-        self.sent += 1
-        await asyncio.sleep(min(timeout_s, self.seconds))
-        if timeout_s < self.seconds:
-            raise UpstreamTimeoutError("no answer")
-        return HttpReply(200, b'{"results": [{"url": "https://a.org/", "title": "A"}]}')
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize(
-    ("seconds", "hurried_s", "code"),
-    [(3.0, 2.0, "deadline_exceeded"), (12.0, 10.0, "upstream_failed")],
-)
-@simulated
-async def test_a_search_with_little_time_fails_no_equal_one(workers, seconds, hurried_s, code):
-    """Those who wait for the same, here and at other workers, send it again in their own time."""
-    buckets = MemoryKeyValue(ttl_s=600), MemoryKeyValue(ttl_s=600)
-    client = Replies(seconds)
-    searches = [
-        Metasearch([Tavily(client, "https://x.example", ["key"])], SharedCache(*buckets))
-        for _ in range(workers)
-    ]
-
-    async def search(worker: int, timeout_s: float) -> int:
-        found = await searches[worker].search(Query("q", 5), actor=Actor(), timeout_s=timeout_s)
-        return len(found.results)
-
-    hurried = asyncio.create_task(search(0, hurried_s))
-    await asyncio.sleep(0.05)
-    patient = [asyncio.create_task(search(number % workers, 30.0)) for number in range(4)]
-    with pytest.raises(Fault) as caught:
-        await hurried
-    assert caught.value.code == code
-    assert await asyncio.gather(*patient) == [1] * 4
-    assert client.sent == 2
-
-
-@simulated
-async def test_equal_searches_send_no_request_for_which_they_have_no_time():
-    """Each ends a moment after the one before: a paid request for that moment would be lost."""
-    client = Replies(3600.0)
-    metasearch = Metasearch([Tavily(client, "https://x.example", ["key"])], SharedCache())
-
-    async def search() -> None:
-        await metasearch.search(Query("q", 5), actor=Actor(), timeout_s=10.0)
-
-    tasks = []
-    for _ in range(8):
-        tasks.append(asyncio.create_task(search()))
-        await asyncio.sleep(0.05)
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert {fault.code for fault in outcomes} == {"upstream_failed"}
-    assert client.sent == 1
 
 
 def stood_still(seconds: float) -> None:
