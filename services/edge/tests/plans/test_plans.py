@@ -414,6 +414,23 @@ def test_work_that_is_refused_counts_nothing():
         work.charge(1)
 
 
+class Uncopied(list):
+    """A list of which nothing may be taken."""
+
+    def __getitem__(self, place):
+        raise AssertionError(place)
+
+    def __iter__(self):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("path", ["$.s[*]", "$.s[0:]", "$.s[1:9]"])
+def test_a_path_that_is_refused_copies_nothing(path):
+    """Each row of a plan may ask for it again, since what is refused counts nothing."""
+    with pytest.raises(Fault, match="too many values"):
+        paths.parse(path, "rows").nodes({"s": Uncopied(range(10))}, paths.Work(6))
+
+
 async def test_arguments_that_a_plan_makes_count_as_results(bench):
     """Empty lists are two characters each in the plan, and sixty bytes in memory."""
     rows = {"id": "e", "tool": "price", "rows": "$.m.results",

@@ -18,7 +18,7 @@ import json
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -87,9 +87,9 @@ class Path(Struct, frozen=True):
         for selector in self.selectors:
             found: list[Any] = []
             for node in nodes:
-                inner = _children(node, selector)
-                work.charge(1 + len(inner))
-                if len(found) + len(inner) > MAX_NODES:
+                count, inner = _children(node, selector)
+                work.charge(1 + count)
+                if len(found) + count > MAX_NODES:
                     raise Fault(
                         ErrorCode.INVALID_ARGUMENT,
                         f"{self.text} has more than {MAX_NODES} values. Ask the tool for fewer.",
@@ -151,16 +151,20 @@ def _selector(match: re.Match[str], field: str) -> str | int | slice | None:
         raise bad(field, "has a name in quotes that is not a JSON string") from None
 
 
-def _children(node: Any, selector: str | int | slice | None) -> Sequence[Any]:
-    if isinstance(selector, str):
-        return [node[selector]] if isinstance(node, dict) and selector in node else ()
+def _children(node: Any, selector: str | int | slice | None) -> tuple[int, Iterable[Any]]:
+    """How many there are, and they, of which no copy is made: they may be too many."""
     if isinstance(node, dict):
-        return list(node.values()) if selector is None else ()
-    if not isinstance(node, list):
-        return ()
+        if selector is None:
+            return len(node), node.values()
+        return (1, [node[selector]]) if isinstance(selector, str) and selector in node else (0, ())
+    if not isinstance(node, list) or isinstance(selector, str):
+        return 0, ()
     if isinstance(selector, int):
-        return [node[selector]] if -len(node) <= selector < len(node) else ()
-    return node if selector is None else node[selector]
+        return (1, [node[selector]]) if -len(node) <= selector < len(node) else (0, ())
+    if selector is None:
+        return len(node), node
+    places = range(len(node))[selector]
+    return len(places), map(node.__getitem__, places)
 
 
 def bad(field: str, problem: str) -> Fault:
