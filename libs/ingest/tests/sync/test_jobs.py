@@ -150,6 +150,8 @@ async def test_source_of_the_stack_that_is_overdue_is_shown(syncing, tmp_path):
     assert check(data) == ("sync", True, "no sources")
     write_stack(StackState("", "", str(data), os.getpid(), processes={"sync": 1}))
     overdue = "handbook is overdue (every 15m): see logs/sync.log"
+    assert check(data)[1]  # the stack has just started
+    os.utime(data / "state.json", (0, 0))
     assert check(data) == ("sync", False, overdue)
     os.utime(file)
     assert check(data)[1]

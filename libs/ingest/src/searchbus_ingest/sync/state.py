@@ -17,6 +17,7 @@ import msgspec
 
 from searchbus_contracts import VERSION
 from searchbus_runtime.files import write_atomically
+from searchbus_runtime.state import STATE_FILE
 from searchbus_runtime.state import read_state as running_stack
 
 from .rows import SLOT_S, read_rows, seconds_of
@@ -134,7 +135,9 @@ def check(folder: Path) -> tuple[str, bool, str]:
         rows.append(f"{state.name} ({when}): {text or 'empty'}")
     stack, file = running_stack(folder), folder / "sources.toml"
     for row in read_rows(file) if stack is not None and "sync" in stack.processes else ():
-        since_s = max(file.stat().st_mtime, ran_s.get((row.name, row.collection), 0.0))
+        # A stack that has just started has its first syncs before it.
+        changed_s = (one.stat().st_mtime for one in (file, folder / STATE_FILE))
+        since_s = max(*changed_s, ran_s.get((row.name, row.collection), 0.0))
         is_late = time.time() > since_s + seconds_of(row.every) + SLOT_S
         if is_late and not is_claimed(state_path(folder, row.collection, row.name)):
             ok = False
