@@ -41,6 +41,7 @@ async def test_edge(port, monkeypatch) -> None:
 async def test_web() -> None:
     """Every page and every robots.txt."""
 
+    from searchbus_contracts import Actor
     from searchbus_upstream import HttpReply, SharedCache
     from searchbus_web.extraction.extractor import Extractor
     from searchbus_web.extraction.fetching import Robots
@@ -58,7 +59,9 @@ async def test_web() -> None:
 
             extractor = Extractor(Fetcher(), pool, SharedCache())
             turn_s = await longest_turn_s(
-                extractor.extract([f"http://a.example.org/{len(rows)}"], timeout_s=60.0)
+                extractor.extract(
+                    [f"http://a.example.org/{len(rows)}"], timeout_s=60.0, actor=Actor()
+                )
             )
             rows.append((turn_s, f"web, page of {name}", len(body)))
         for name, rules in RULES.items():

@@ -74,7 +74,7 @@ async def test_no_page_blocks_the_loop(name, monkeypatch):
         await pool.ready()
 
         extractor = Extractor(Fetcher(), pool, SharedCache())
-        extracting = extractor.extract(["http://a.example.org/"], timeout_s=120.0)
+        extracting = extractor.extract(["http://a.example.org/"], timeout_s=120.0, actor=Actor())
         await check_turns(extracting, monkeypatch)
 
 
