@@ -173,6 +173,28 @@ async def test_who_waited_fetches_again_only_with_clearly_more_time(
     assert codes == ({b"answer 1"} if again else {fault.code})
 
 
+@simulated
+async def test_a_caller_whose_time_ends_while_another_worker_fetches_costs_nobody_a_fetch():
+    """Nothing was asked for it: those who joined it fetch, one for all of them."""
+    buckets = MemoryKeyValue(ttl_s=60), MemoryKeyValue(ttl_s=20)
+    here, there = SharedCache(*buckets), SharedCache(*buckets)
+    silent, upstream = Upstream(3600), Upstream()
+
+    async def follow(after_s: float, timeout_s: float) -> bytes:
+        await asyncio.sleep(after_s)
+        found = await here.get("q", upstream, fresh_s=60, stale_s=600, timeout_s=timeout_s)
+        return found.value
+
+    leaving = asyncio.create_task(get(there, silent))
+    times = ((0.1, 10.0), (9.0, 15.0), (9.5, 15.0))
+    following = [asyncio.create_task(follow(*each)) for each in times]
+    await asyncio.sleep(11.0)
+    leaving.cancel()
+    over, *others = await asyncio.gather(*following, return_exceptions=True)
+    assert (over.code, others) == ("deadline_exceeded", [b"answer 1"] * 2)
+    assert (silent.calls, upstream.calls) == (1, 1)
+
+
 async def test_a_failure_of_ones_own_budget_lets_nobody_look_again():
     """Each who waits may fetch, one after the other: the store has nothing new for them."""
 

@@ -197,8 +197,8 @@ class SharedCache:
     ) -> Cached:
         key = _key_of(request)
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + (has_s := math.inf if timeout_s is None else timeout_s)
-        tried = partial(_tried, fetch, has_s, end_s)
+        end_s = loop.time() + (math.inf if timeout_s is None else timeout_s)
+        tried = partial(_tried, fetch, end_s)
         start = partial(self._fetch_once, key, tried, fresh_s, end_s)
         entry = await self._stored(key)
         if entry is not None and self._age_s(entry) < fresh_s:
@@ -365,13 +365,13 @@ class SharedCache:
         return int(self._clock() * 1000)
 
 
-async def _tried(fetch: Fetch, has_s: float, end_s: float) -> Fetched:
+async def _tried(fetch: Fetch, end_s: float) -> Fetched:
     """What a fetch returns; raises _FailedError. None is started for a request whose time is over,
     while it waited for other workers: those who wait with it lose no more than a turn."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     if started_s >= end_s:
-        raise _FailedError(_late(), has_s)
+        raise _FailedError(_late())
     try:
         return await fetch()
     except Fault as fault:
