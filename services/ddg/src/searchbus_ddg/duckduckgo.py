@@ -39,7 +39,8 @@ _NOT_TAKEN = {ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED}
 _MIN_LEFT_S = 0.5
 """With less time left a request is not forwarded."""
 _MARGIN_S = 0.1
-"""Kept of the caller's time, for the reply."""
+"""Kept of the caller's time, for the reply. DuckDuckGo's time ends as long before that: those who
+wait for an equal request learn its failure, and not that the one who sent it has left."""
 
 
 @dataclass(eq=False)
@@ -86,7 +87,7 @@ class DuckDuckGo:
             fetch,
             fresh_s=self.settings.ddg_cache_ttl_s,
             stale_s=self.settings.ddg_stale_ttl_s,
-            timeout_s=call.remaining_s,
+            timeout_s=call.remaining_s - _MARGIN_S,
         )
         found = decode(cached.value, SearchRows)
         return WebSearchReply(
@@ -113,7 +114,7 @@ class DuckDuckGo:
             return reply
         try:
             found = await self.scraped.run(
-                request, _caller(call, request), call.remaining_s - _MARGIN_S
+                request, _caller(call, request), call.remaining_s - 2 * _MARGIN_S
             )
         except Fault as fault:
             if fault.code == ErrorCode.OVERLOADED and request.hops:
@@ -199,7 +200,8 @@ class DuckDuckGo:
 
         async def fetch() -> Fetched:
             try:
-                return Fetched(encode(await self._fetch_instant(text, call.remaining_s)))
+                left_s = call.remaining_s - 2 * _MARGIN_S
+                return Fetched(encode(await self._fetch_instant(text, left_s)))
             except EngineError as error:
                 raise _instant_fault(error) from None
 
@@ -208,7 +210,7 @@ class DuckDuckGo:
             fetch,
             fresh_s=self.settings.ddg_instant_cache_ttl_s,
             stale_s=self.settings.ddg_stale_ttl_s,
-            timeout_s=call.remaining_s,
+            timeout_s=call.remaining_s - _MARGIN_S,
         )
         return msgspec.json.decode(cached.value, type=InstantAnswer), _stale_note(cached)
 
