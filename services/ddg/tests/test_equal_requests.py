@@ -127,3 +127,39 @@ async def test_a_stale_answer_comes_within_the_time_of_each_who_waits(tool):
         found = await asyncio.gather(*(in_time(left_s, n) for n, left_s in enumerate(times)))
         assert found == [True] * len(times)
     assert client.sent == 3
+
+
+LIMITED = HttpReply(429, b"")
+
+
+@pytest.mark.parametrize(("hurried_s", "silent"), [(0.4, 0), (3.0, 1)])
+@simulated
+async def test_a_refusal_with_little_time_left_loses_no_equal_search(hurried_s, silent):
+    """Others are free: who waits is sent to them, as one whose query was refused before."""
+    client, others = Upstream(LIMITED), Others(silent)
+    (cache,) = caches(1)
+    at = worker(client, cache, others)
+    times = (hurried_s, 20.0, 20.0)
+    hurried, *patient = await asyncio.gather(
+        *(ask(at, "search", left_s) for left_s in times), return_exceptions=True
+    )
+    assert hurried.code == "deadline_exceeded"
+    assert [reply.provider for reply in patient] == ["duckduckgo"] * 2
+    assert (client.sent, others.refused) == (1, [True] * (silent + 1))
+
+
+@simulated
+async def test_a_query_that_was_refused_late_is_sent_once_more_at_most():
+    """By those who wait at another worker, too: else each address would be refused for it."""
+    client, others = Upstream(LIMITED, LIMITED), Others()
+    here, there = (worker(client, cache, others) for cache in caches(2))
+    hurried, *patient = await asyncio.gather(
+        ask(here, "search", 0.4),
+        *(ask(there, "search", 20.0, 0.01) for _ in range(2)),
+        return_exceptions=True,
+    )
+    assert [hurried.code, *(fault.code for fault in patient)] == (
+        ["deadline_exceeded"] + ["upstream_blocked"] * 2
+    )
+    assert all("Change the query" in fault.failure.message for fault in patient)
+    assert (client.sent, others.refused) == (2, [])

@@ -25,6 +25,8 @@ from .settings import DdgSettings
 SERVICE = "ddg"
 REMEMBERED_S = 600.0
 """How long a refused query is not sent again."""
+_ONCE_S = 30.0
+"""How long a query that was refused late counts as refused: those who waited send it at once."""
 _ROWS_PER_PAGE = 10
 _MAX_HOPS = 8
 _MAX_PASSES = 4
@@ -110,6 +112,8 @@ class DuckDuckGo:
         """
         if not request.refused:
             await self._refused.require_none(request)
+            once = await self._refused.once(request)
+            request = msgspec.structs.replace(request, refused=once)
         if (reply := await self._passed_on(call, request)) is not None:
             return reply
         try:
@@ -122,20 +126,19 @@ class DuckDuckGo:
                 raise Fault(fault.code, fault.failure.message, retryable=False) from None
             if fault.code not in _FORWARDED:
                 raise
-            if isinstance(fault, RefusedError) and request.refused:
+            refused = isinstance(fault, RefusedError)
+            if refused and request.refused:
                 raise await self._refused.add(request) from None
-            if call.remaining_s < _MIN_LEFT_S:
-                # A query that was refused is not for those who wait to send again.
-                raise (fault if isinstance(fault, RefusedError) else out_of_time()) from None
             # Where nobody knows who is healthy, the others are asked: up to _MAX_HOPS workers.
             if request.hops >= _MAX_HOPS or await self.fleet.leave_to_others() is False:
                 if isinstance(fault, RefusedError) and fault.outcome is Outcome.QUERY_REFUSED:
                     raise await self._refused.add(request) from None
                 raise self._refused_everywhere(fault) from None
-            refused = request.refused or isinstance(fault, RefusedError)
             try:
-                return await self._forward(call, request, refused=refused)
+                return await self._forward(call, request, refused=refused or request.refused)
             except Fault as forwarded:
+                if refused and forwarded.code == ErrorCode.DEADLINE_EXCEEDED:
+                    await self._refused.add_once(request)
                 if forwarded.code != ErrorCode.UNAVAILABLE:
                     raise
                 # The other worker was killed, and is not missed yet.
@@ -171,6 +174,8 @@ class DuckDuckGo:
     async def _forward(
         self, call: Call, request: WebSearchRequest, *, refused: bool
     ) -> WebSearchReply:
+        if call.remaining_s < _MIN_LEFT_S:
+            raise out_of_time()
         # Not on the caller's behalf: one that another service passed on cannot be passed on again.
         # The name keeps the turns on the other address fair.
         return await self.bus.request(
@@ -277,14 +282,22 @@ class RefusedQueries:
         if known is not None:
             raise _query_refused(REMEMBERED_S - (time.time() - known.made_ms / 1000))
 
+    async def once(self, request: WebSearchRequest) -> bool:
+        """Whether the query was refused just now, and its caller had no time to send it again."""
+        return await self._cache.stored(_query_key(request, "once"), fresh_s=_ONCE_S) is not None
+
+    async def add_once(self, request: WebSearchRequest) -> None:
+        """Remember it for those who wait for the same: they send the query once more at most."""
+        await self._cache.store(_query_key(request, "once"), b"refused")
+
     async def add(self, request: WebSearchRequest) -> Fault:
         """Remember a query; returns the failure for the caller."""
         await self._cache.store(_query_key(request), b"refused")
         return _query_refused(REMEMBERED_S)
 
 
-def _query_key(request: WebSearchRequest) -> str:
-    return f"refused/{(request.query, request.region, request.time, request.safe)!r}"
+def _query_key(request: WebSearchRequest, times: str = "") -> str:
+    return f"refused{times}/{(request.query, request.region, request.time, request.safe)!r}"
 
 
 def _query_refused(remaining_s: float) -> Fault:
