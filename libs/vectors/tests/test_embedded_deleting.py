@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from searchbus_vectors import CollectionMissingError, open_store
+from searchbus_vectors.nearest import NearestIndex
 
 from .conftest import FIELDS, point
 
@@ -73,6 +74,64 @@ async def test_collection_is_closed_when_its_last_reader_has_left(tmp_path):
         slow.go_on.set()
     await counting
     assert (await store.collections(), await store.count("c")) == (["c"], 1)
+    await store.close()
+
+
+async def test_collection_that_takes_a_place_is_read_until_it_is_closed(tmp_path, monkeypatch):
+    """Its index may take seconds to write: nobody finds a closed engine meanwhile."""
+    store = await open_store(folder=tmp_path)
+    await store.ensure_collection("new", FIELDS)
+    await store.upsert("new", [point(1, kind="a")])
+    loop, save, found = asyncio.get_running_loop(), NearestIndex.save, []
+
+    def slow(index, folder):
+        reading = asyncio.run_coroutine_threadsafe(store.count("new"), loop)
+        found.append(reading.exception() or reading.result())
+        save(index, folder)
+
+    monkeypatch.setattr(NearestIndex, "save", slow)
+    await store.rename_collection("new", "c")
+    monkeypatch.undo()
+    assert (found, dict(store.damaged)) == ([1], {})
+    await store.ensure_collection("new", FIELDS)
+    await store.close()
+
+
+async def test_collection_whose_index_cannot_be_written_stays_open(tmp_path, monkeypatch):
+    """It takes no place, and can be read and take it later."""
+    store = await open_store(folder=tmp_path)
+    await store.ensure_collection("new", FIELDS)
+    await store.upsert("new", [point(1, kind="a")])
+
+    def full(index, folder):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(NearestIndex, "save", full)
+    with pytest.raises(OSError, match="full"):
+        await store.rename_collection("new", "c")
+    monkeypatch.undo()
+    assert await store.count("new") == 1
+    await store.rename_collection("new", "c")
+    assert (await store.count("c"), dict(store.damaged)) == (1, {})
+    await store.close()
+
+
+async def test_index_of_a_collection_that_takes_a_place_is_built_no_further(tmp_path):
+    """A search began that while the other waited for its turn."""
+    store = await open_store(folder=tmp_path)
+    await store.ensure_collection("new", FIELDS)
+    shard, go_on = store._collections.shards["new"], threading.Event()
+    shard.complete = False
+    holding = asyncio.create_task(store._write("new", go_on.wait))
+    renaming = asyncio.create_task(store.rename_collection("new", "c"))
+    await asyncio.sleep(0)  # both have their turn
+    assert store._index(shard) is None
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(holding, renaming)
+    await store._write("c", lambda: None)  # what was queued before has ended
+    assert (dict(store.damaged), store._rebuilds._tasks) == ({}, {})
+    await store.ensure_collection("new", FIELDS)
     await store.close()
 
 

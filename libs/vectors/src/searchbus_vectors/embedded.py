@@ -89,7 +89,7 @@ class EmbeddedStore(VectorStore):
         self._exact_up_to = exact_up_to
         self._space = FreeSpace(folder, min_free_bytes, free_bytes)
         self._lock = lock_folder(folder)
-        self._rebuilds = Rebuilds(self._write)
+        self._rebuilds = Rebuilds(lambda of, step: self._run(self._writer, of.name, step, of))
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="store-read")
         self._collections = OpenCollections(folder, self._space)
@@ -145,17 +145,23 @@ class EmbeddedStore(VectorStore):
         """Rename the folder. Searches that run read the other one, as if it were deleted."""
 
         def work() -> None:
-            shards = self._collections.shards
+            shards, shard = self._collections.shards, self._collections.get(name)
             self._space.check()  # before anything is closed
-            self._close(self._collections.get(name))
+            shard.engine.flush()
+            self._save_index(shard)
+            # Whoever reads it from now on finds that it is gone, not that a closed engine fails.
             del shards[name]
+            shard.close()
             rename_shard(self._folder / name, to)
+            self._collections.forget(name)
             self._collections.forget(to)
             shards[to] = open_shard(self._folder / to)
 
-        self._rebuilds.forget(name)
-        self._rebuilds.forget(to)
-        await self._write(name, work)
+        try:
+            await self._write(name, work)
+        finally:  # not before: a search may start one while this waits for its turn
+            self._rebuilds.forget(name)
+            self._rebuilds.forget(to)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """Store points; the engine's log is on disk when this returns."""
@@ -299,6 +305,9 @@ class EmbeddedStore(VectorStore):
     def _close(self, shard: Shard) -> None:
         shard.engine.flush()
         shard.close()
+        self._save_index(shard)
+
+    def _save_index(self, shard: Shard) -> None:
         if shard.complete:
             self._space.check()
             shard.nearest.save(self._folder / shard.name)

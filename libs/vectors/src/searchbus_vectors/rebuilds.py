@@ -22,7 +22,7 @@ class Rebuilds:
     """Builds indexes again from the engine, after a crash and when they are worn: in small steps of
     the writing thread (`write`), so that writes take their turn; searches are exact meanwhile."""
 
-    def __init__(self, write: Callable[[str, Callable[[], Any]], Awaitable[Any]]) -> None:
+    def __init__(self, write: Callable[[Shard, Callable[[], Any]], Awaitable[Any]]) -> None:
         self._write = write
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -64,7 +64,7 @@ class Rebuilds:
             return following
 
         try:
-            while (start_id := await self._write(name, step)) is not None:
+            while (start_id := await self._write(shard, step)) is not None:
                 pass
         except Exception:
             log.exception("the index of %s could not be built; its searches stay exact", name)

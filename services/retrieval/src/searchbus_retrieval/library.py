@@ -365,6 +365,7 @@ class Library:
                 f"No document is in the copy of '{collection}', which stays as it is. Ingest its "
                 "documents with `staged` first.",
             )
+        self._backgrounds.forget(staged(collection))  # nobody reads the copy any more
         await self._schemas.take_place(staged(collection), collection)
         self._backgrounds.forget(collection)
         return documents

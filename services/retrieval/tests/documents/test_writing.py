@@ -141,6 +141,7 @@ async def test_collection_that_is_replaced_before_it_is_read_is_found(library, m
     monkeypatch.setattr(store, "match", late)
     hits = await library.search("c", "whales sing")
     assert [hit.text for hit in hits] == ["Whales sing in the new sea."]
+    assert "c~next" not in library._backgrounds._timers
 
 
 async def test_request_that_is_cancelled_after_the_commit_is_finished(library, monkeypatch):
