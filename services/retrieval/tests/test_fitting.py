@@ -99,6 +99,7 @@ async def test_cursor_of_another_search_is_refused(embedder):
     assert 0 < len(rest) < 10
     assert rest == hits[-len(rest) :]
     assert rest_of([*hits, hit(10, "New.")], cursor, "pears") == [*rest, hit(10, "New.")]
+    assert rest_of(hits[: -len(rest)], cursor, "pears") == []  # those that were left are deleted
     for others, query in ((hits, "plums"), (hits[1:], "pears"), (hits[::-1], "pears"), ([], "")):
         with pytest.raises(Fault, match="cursor: unknown"):
             rest_of(others, cursor, query)

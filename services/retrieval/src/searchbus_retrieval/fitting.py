@@ -82,11 +82,11 @@ class Fitted:
 
 
 def rest_of(hits: Sequence[SearchHit], cursor: str | None, query: str) -> Sequence[SearchHit]:
-    """The hits behind a cursor; raises Fault(invalid_argument) for one of another search, or where
-    other hits than those that earlier pages had are now before it."""
+    """The hits behind a cursor, if any are left; raises Fault(invalid_argument) for one of another
+    search, or where other hits than those that earlier pages had are now before it."""
     if cursor is None:
         return hits
-    for offset in range(1, len(hits)):
+    for offset in range(1, len(hits) + 1):
         if cursor == _cursor_behind(hits[:offset], query):
             return hits[offset:]
     raise Fault(
