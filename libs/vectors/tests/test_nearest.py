@@ -90,18 +90,36 @@ def test_removed_rows_take_no_place_of_others():
 
 
 def test_index_is_worn_where_much_is_gone():
-    """A third of all, or most of what is around one passage that was replaced often."""
+    """A third of all, or most of what is around many passages that were replaced often."""
     index = index_of(rows(1000))
     index.remove([uid(number) for number in range(300)])
     assert not index.worn
     index.remove([uid(number) for number in range(300, 400)])
     assert index.worn
     index = index_of(rows(1000))
+    several = [number for number in range(1000) if number % 50 < 4]
     replaced = 0
     while not index.worn:
-        index.add([uid(3)], [rows(4)[3]])
+        index.add([uid(number) for number in several], [rows(1000)[n] for n in several])
         replaced += 1
-    assert 40 < replaced < 64
+    assert replaced == 3
+
+
+def test_one_passage_that_changes_wears_no_index(tmp_path):
+    """It and those near it are found each time, also after a restart."""
+    vectors = rows(1000)
+    index = index_of(vectors)
+    near = set(index.search(vectors[3], 15))
+    for _ in range(400):
+        index.add([uid(3)], [vectors[3]])
+        assert near <= set(index.search(vectors[3], 15))
+        assert not index.worn
+    index.save(tmp_path)
+    loaded = NearestIndex.load(tmp_path)
+    assert loaded is not None
+    assert set(loaded.search(vectors[3], 15)) == set(index.search(vectors[3], 15)) >= near
+    loaded.remove([uid(3)])
+    assert uid(3) not in loaded.search(vectors[3], 15)
 
 
 def test_graph_without_its_ids_does_not_count(tmp_path):
