@@ -246,7 +246,8 @@ class Library:
                 start_id=page_start(start_id),
             )
         rules = rules_of(self._profiles.get(origin, Profile()))
-        return [summary_of(origin, r.payload, rules) for r in page.records], page.next_id
+        fields = (await self._schemas.get(collection)).fields
+        return [summary_of(origin, r.payload, rules, fields) for r in page.records], page.next_id
 
     async def filter_of(self, collection: str, where: Mapping[str, Any] | None) -> Filter:
         """The filter that a caller wrote, over the collection's fields.

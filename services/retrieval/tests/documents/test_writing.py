@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from searchbus_contracts import Fault
-from searchbus_contracts.ingest import document_id
+from searchbus_contracts.ingest import document_id, revision_of
 from searchbus_retrieval.documents.writing import embedded_text
 from searchbus_retrieval.library import Library
 from searchbus_testing import until
@@ -326,6 +326,21 @@ async def test_every_date_is_found_or_named(store, embedder, engine, written):
     (hit,) = await library.search("c", "dolphin", where={"kind": written})
     assert hit.metadata["kind"] == written
     assert (await library.store("c", new)).outcome == "unchanged"
+
+
+async def test_dates_that_an_older_release_stored_are_found_by_the_next_ingest(library, store):
+    """They were stored as they were written; the document is listed as one to send again."""
+    new = document("w", "Whale.", metadata={"day": "2024-01-31T12:00Z", "n": 1})
+    await library.store("c", new, {"day": "datetime"})
+    await store.set_payload("c", Equals("document_id", new.document_id), {"m": new.metadata})
+    where = {"day": {"$gt": "2000-01-01"}}
+    assert await library.search("c", "whale", where=where) == []
+    (listed,), _ = await library.list_documents("c", limit=9)
+    assert listed.revision == ""
+    assert (await library.store("c", new)).outcome == "unchanged"
+    assert len(await library.search("c", "whale", where=where)) == 1
+    (listed,), _ = await library.list_documents("c", limit=9)
+    assert listed.revision == revision_of(new)
 
 
 async def test_whole_numbers_of_an_older_collection_are_found(library):

@@ -194,23 +194,26 @@ def stored_revision(revision: str, rules: str) -> str:
 
 
 def summary_of(
-    collection: str, payload: dict[str, Any], rules: str | None = None
-) -> DocumentSummary:
+    collection: str, payload: dict[str, Any], rules: str | None = None,
+    fields: Mapping[str, FieldType] = MappingProxyType({}),
+) -> DocumentSummary:  # fmt: skip
     """A record as a message.
 
     Args:
         rules: by which facts are read now. A document that was read by others, or whose storing
             was interrupted, has no revision, so that it is sent again.
+        fields: where they are dates, the same holds for one whose dates no filter finds yet.
     """
     revision, _, own = payload["revision"].partition(_RULES)
-    current = rules in (None, own) and payload["live"]
+    metadata = payload.get("m") or {}
+    is_read = rules in (None, own) and with_dates(metadata, fields) == metadata
     return DocumentSummary(
         collection=collection,
         document_id=payload["document_id"],
         title=payload["title"],
         url=payload.get("url"),
-        metadata=payload.get("m") or {},
+        metadata=metadata,
         chunk_count=payload["chunks"],
-        revision=revision if current else "",
+        revision=revision if is_read and payload["live"] else "",
         size_bytes=payload["size_bytes"],
     )

@@ -118,7 +118,7 @@ class Writer:
         key = point_id("record", document_id)
         present = await self._store.get(collection, [key])
         if present and present[0].payload["revision"] == revision:
-            return await self._finished(collection, present[0].payload, locked)
+            return await self._finished(collection, present[0].payload, fields, locked)
         document = replace(document, metadata=with_dates(document.metadata, fields))
         facts = await asyncio.to_thread(facts_of, profile, document)
         for problem in facts.problems:
@@ -135,9 +135,15 @@ class Writer:
         return IngestResult(document_id=document_id, outcome=outcome, chunks=len(passages))
 
     async def _finished(
-        self, collection: str, record: dict[str, Any], locked: AsyncExitStack
-    ) -> IngestResult:
-        """The result for a document that is there already; its commit may have been interrupted."""
+        self, collection: str, record: dict[str, Any], fields: Mapping[str, FieldType],
+        locked: AsyncExitStack,
+    ) -> IngestResult:  # fmt: skip
+        """The result for a document that is there already; its commit may have been interrupted,
+        and an older release stored its dates as they were written."""
+        metadata = record.get("m") or {}
+        if (read := with_dates(metadata, fields)) != metadata:
+            own = AllOf((of_document(record["document_id"]), Not(Equals("kind", "text"))))
+            await self._store.set_payload(collection, own, {"m": read})
         if record["live"]:
             outcome: Literal["unchanged", "stored"] = "unchanged"
         else:
