@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from searchbus_browser import chromium as browsers
-from searchbus_browser import rendering
+from searchbus_browser import places, rendering
 from searchbus_contracts import ErrorCode, Fault, decode, encode
 from searchbus_contracts.web import RenderReply, RenderRequest
 from searchbus_runtime.parent import adopt_orphans
@@ -308,13 +308,36 @@ class Turns:
 
 
 async def test_a_caller_has_all_places_while_nobody_else_waits(web, monkeypatch):
-    """The next one that is free is for whoever has the fewest, and of those for who asked first."""
+    """The next one that is free is for whoever has the fewest, and of those had no turn for longest."""
     turns = Turns(web, monkeypatch, pages=2)
     await turns.ask("ann 0", "ann 1", "ann 2", "ann 3", "bob 0", "bob 1", "cid 0")
     assert turns.started == ["ann 0", "ann 1"]
-    await turns.end("ann 0", "bob 0", "bob 1", "cid 0")
-    assert turns.started[2:] == ["bob 0", "bob 1", "cid 0", "ann 2"]
+    await turns.end("ann 0", "bob 0", "cid 0", "bob 1")
+    assert turns.started[2:] == ["bob 0", "cid 0", "bob 1", "ann 2"]
     await turns.end("ann 1", "ann 2", "ann 3")
+
+
+@pytest.mark.parametrize("busy", [["ann"], ["ann", "cid"]])
+async def test_who_comes_waits_for_one_page_of_callers_who_have_all_places(web, monkeypatch, busy):
+    """Not for what they have asked for before: of equals, who had no turn for longest is next."""
+    turns = Turns(web, monkeypatch, pages=len(busy))
+    rest = [f"{name} {number}" for number in range(1, 4) for name in busy]
+    await turns.ask(*(f"{name} 0" for name in busy), *rest, "bob 0", "bob 1")
+    await turns.end("ann 0")
+    assert turns.started[len(busy) :] == ["bob 0"]
+    await turns.end("bob 0")
+    assert turns.started[len(busy) + 1 :] == ["ann 1"]
+    await turns.cancel(*turns.started, *rest, "bob 1")
+
+
+async def test_turns_of_few_callers_are_remembered(web, monkeypatch):
+    """The service goes on for months."""
+    monkeypatch.setattr(places, "_REMEMBERED", 2)
+    one = places.Places(1)
+    for caller in ("ann", "bob", "ann", "cid", "dan", "ann"):
+        async with one.of(caller):
+            pass
+    assert list(one._given) == ["dan", "ann"]
 
 
 async def test_who_leaves_takes_no_place_along(web, monkeypatch):
