@@ -31,6 +31,7 @@ class FakeFetcher:
 
     def __init__(self) -> None:
         self.open = False
+        self.failure: str | None = None
         self.fetched: list[str] = []
         self.late = asyncio.Event()
 
@@ -51,8 +52,9 @@ class FakeFetcher:
                     await self.late.wait()
             except TimeoutError:
                 raise FetchError("timeout", "The site did not answer in time.") from None
-        if name in ("challenge", "robots", "http_404") and not self.open:
-            raise FetchError(name, f"{name} it is.")
+        failure = self.failure or name
+        if (name in ("challenge", "robots", "http_404") or self.failure) and not self.open:
+            raise FetchError(failure, f"{failure} it is.")
         return PageBytes(url, name.encode(), "text/plain", None)
 
 
@@ -208,6 +210,59 @@ async def test_page_of_tavily_is_not_kept_as_one_with_facts():
     fetcher.open = True
     (page,) = await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
     assert (page.text, page.facts) == ("Text of challenge.", b"{}")
+
+
+@pytest.mark.parametrize("status", ["challenge", "http_500", "unreachable", "http_404"])
+async def test_other_parts_of_a_page_of_tavily_come_while_it_rests(status):
+    """It was paid for: neither a site that fails in another way nor a used up plan takes it away."""
+    tavily = FakeTavily()
+    extractor, fetcher = extractor_of(tavily=tavily)
+    url = "http://a.org/challenge"
+    await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
+    tavily.usable, fetcher.failure = False, status
+    for part in (url, f"{url}#searchbus-start=7"):
+        (page,) = await extractor.extract([part], timeout_s=60.0, actor=ANN, with_facts=True)
+        assert (page.status, page.text) == ("ok", f"Tavily read {url}.")
+        assert page.fetched_ms
+    assert (page.url, page.page_url, page.start, tavily.urls) == (part, url, 7, [url])
+
+
+@pytest.mark.parametrize("status", ["robots", "blocked_by_policy"])
+async def test_page_of_tavily_is_not_given_where_the_site_forbids_it(status):
+    extractor, fetcher = extractor_of(tavily=FakeTavily())
+    url = "http://a.org/challenge"
+    await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
+    fetcher.failure = status
+    (page,) = await extractor.extract([url], timeout_s=60.0, actor=ANN, with_facts=True)
+    assert (page.status, page.text) == (status, "")
+
+
+async def test_parts_of_a_page_are_of_one_text():
+    """Of Tavily's as long as it is kept, and of the site's own once a first part was of it."""
+    extractor, fetcher = extractor_of(tavily=FakeTavily())
+    url = "http://a.org/challenge"
+    first, second = url, f"{url}#searchbus-start=7"
+    texts = []
+    for part in (first, second, first, second):
+        (page,) = await extractor.extract([part], timeout_s=60.0, actor=ANN, with_facts=True)
+        texts.append(page.text)
+        fetcher.open = True
+    assert texts == [f"Tavily read {url}."] * 2 + ["Text of challenge."] * 2
+    assert fetcher.fetched == [url] * 2
+
+
+async def test_text_of_the_site_does_not_stand_before_its_facts_or_failure():
+    """Only Tavily's does: of the site's own page, facts are read for a later part as well."""
+    extractor, fetcher = extractor_of()
+    url = "http://a.org/one"
+    part = f"{url}#searchbus-start=5"
+    await extractor.extract([url], timeout_s=60.0, actor=ANN)
+    fetcher.failure = "http_404"
+    (page,) = await extractor.extract([part], timeout_s=60.0, actor=ANN, with_facts=True)
+    assert page.status == "http_404"
+    fetcher.open = True
+    (page,) = await extractor.extract([part], timeout_s=60.0, actor=ANN, with_facts=True)
+    assert page.facts == b"{}"
 
 
 async def test_page_of_tavily_is_no_older_than_asked_for():

@@ -35,6 +35,7 @@ _SHARE = 0.9
 """Share of the caller's time for the pages; the rest is for the reply."""
 _MIN_TAVILY_S = 1.0
 _TIMEOUT = "timeout"
+_LATER = "Try again later, or use another page."
 _PROBLEMS = {
     "empty": "The page holds no text.",
     "scanned": "The PDF holds pictures of pages, no text.",
@@ -45,6 +46,8 @@ _PROBLEMS = {
 }
 _FOR_TAVILY = {"challenge", "empty", "too_complex", "parse_error", "http_403", "http_429"}
 """Statuses of pages that Tavily may be able to read; it learns no address of the allowlist."""
+_FINAL = {"ok", "robots", "blocked_by_policy", "invalid_url"}
+"""Statuses in whose place no kept text is taken; all others are failures to read the site."""
 
 
 class ExtractedPage(Struct, omit_defaults=True):
@@ -60,6 +63,7 @@ class ExtractedPage(Struct, omit_defaults=True):
         facts: of the page, as JSON, where they were asked for.
         note: on the scripts of the page, where it needs them.
         title: of the page, on one line; may be empty.
+        by_tavily: whether the text is Tavily's, and not as we read it.
     """
 
     url: str = ""
@@ -73,6 +77,7 @@ class ExtractedPage(Struct, omit_defaults=True):
     reply: PageReply = PageReply()
     note: str = ""
     title: str = ""
+    by_tavily: bool = False
 
 
 @dataclass(eq=False)
@@ -130,11 +135,11 @@ class Extractor:
             if page.status in _FOR_TAVILY and not self.fetcher.is_operators(page.url)
         }  # fmt: skip
         if failed:
-            found = await self._by_tavily(self.tavily, failed.values(), left_s, actor, fresh_s)
+            found = await self._by_tavily(self.tavily, failed.values(), left_s, actor)
             for i, requested in failed.items():
-                url, start = start_of(requested)
+                url = start_of(requested)[0]
                 if url in found:
-                    pages[i] = _requested(found[url], requested, url, start)
+                    pages[i] = _requested(found[url], requested)
         return pages
 
     async def visit(
@@ -142,18 +147,39 @@ class Extractor:
     ) -> ExtractedPage:
         """One page with its facts, for a crawl; `unchanged` where the visit's headers say so."""
         fresh_s = min(fresh_s, self.fresh_s)
-        return await self._extract(url, timeout_s, actor, fresh_s, True, visit)
+        page = await self._asked(start_of(url)[0], timeout_s, actor, fresh_s, True, visit)
+        return _requested(page, url)
 
     async def _extract(
+        self, requested: str, left_s: float, actor: Actor, fresh_s: float, with_facts: bool
+    ) -> ExtractedPage:
+        url, start = start_of(requested)
+        page, facts = None, _key_of(url, True)
+        if start and with_facts and not await self.cache.stored(facts, fresh_s=fresh_s):
+            # Parts of a page are of one text: Tavily's, unless a first part was the site's since.
+            page = await self._kept(url, fresh_s)
+        if page is None or not page.by_tavily:
+            page = await self._asked(url, left_s, actor, fresh_s, with_facts)
+            kept = await self._kept(url, fresh_s) if page.status not in _FINAL else None
+            if kept is not None and (kept.by_tavily or page.status in _FOR_TAVILY):
+                page = kept
+        return _requested(page, requested)
+
+    async def _kept(self, url: str, fresh_s: float) -> ExtractedPage | None:
+        """The stored text of a page, of its site or of Tavily, without facts."""
+        stored = await self.cache.stored(_key_of(url, False), fresh_s=fresh_s)
+        return _page_of(stored) if stored is not None else None
+
+    async def _asked(
         self,
-        requested: str,
+        url: str,
         left_s: float,
         actor: Actor,
         fresh_s: float,
         with_facts: bool,
         visit: Visit | None = None,
     ) -> ExtractedPage:
-        url, start = start_of(requested)
+        """A page as its site gives it, now or for an earlier request."""
 
         async def fetch() -> Fetched:
             found = await self._fetched(url, left_s, actor, with_facts, visit)
@@ -171,14 +197,15 @@ class Extractor:
                 cached = await self.cache.get(
                     key, fetch, fresh_s=fresh_s, stale_s=fresh_s, timeout_s=left_s
                 )
-            page = decode(cached.value, ExtractedPage)
-            if page.status == "ok":
-                page.fetched_ms = cached.made_ms
         except Fault as fault:
             if fault.code != ErrorCode.DEADLINE_EXCEEDED:
-                return ExtractedPage(requested, "", "unreachable", fault.failure.message)
-            page = ExtractedPage(status=_TIMEOUT, message="It could not be read in time.")
-        return _requested(page, requested, url, start)
+                return ExtractedPage(status="unreachable", message=fault.failure.message)
+            return ExtractedPage(status=_TIMEOUT, message=f"It could not be read in time. {_LATER}")
+        page = _page_of(cached)
+        if page.status != "ok":
+            advice = _LATER if LATER_STATUS.fullmatch(page.status) else "Use another page."
+            page.message = f"{page.message} {advice}"
+        return page
 
     async def _visited(self, key: str, visit: Visit, fetch: Fetch, fresh_s: float) -> Cached:
         """The stored page, else one that no other caller waits for: a visit has its own rules."""
@@ -244,35 +271,23 @@ class Extractor:
         raise FetchError("too_many_redirects", "Its scripts lead to one address after another.")
 
     async def _by_tavily(
-        self,
-        tavily: Tavily,
-        requested: Iterable[str],
-        left_s: float,
-        actor: Actor,
-        fresh_s: float,
+        self, tavily: Tavily, requested: Iterable[str], left_s: float, actor: Actor
     ) -> dict[str, ExtractedPage]:
-        """URL → page of those that Tavily could read, now or for an earlier request.
+        """URL → page of those that Tavily can read.
 
-        They are kept as pages without facts: whoever asks for facts asks the site itself first,
-        and the other parts of a long page are not paid for again.
+        They are kept as pages without facts: whoever asks for the facts of a first part asks the
+        site itself first, and the other parts of a long page are not paid for again.
         """
         found: dict[str, ExtractedPage] = {}
-        urls = dict.fromkeys(start_of(url)[0] for url in requested)
+        urls = list(dict.fromkeys(start_of(url)[0] for url in requested))
         try:
             async with asyncio.timeout(left_s):
-                for url in urls:
-                    kept = await self.cache.stored(_key_of(url, False), fresh_s=fresh_s)
-                    if kept is not None:
-                        found[url] = decode(kept.value, ExtractedPage)
-                        found[url].fetched_ms = kept.made_ms
-                if not (missing := [url for url in urls if url not in found]):
-                    return found
-                for url, text in (await tavily.extract(missing, timeout_s=left_s)).items():
+                for url, text in (await tavily.extract(urls, timeout_s=left_s)).items():
                     body = text.encode("utf-8", "replace")
                     page = PageBytes(url, body, "text/markdown", "utf-8")
                     read = await self.pool.read(page, caller=actor.subject)
                     if read.text:
-                        found[url] = ExtractedPage(text=read.text)
+                        found[url] = ExtractedPage(text=read.text, by_tavily=True)
                         await self.cache.store(_key_of(url, False), encode(found[url]))
         except TimeoutError:
             log.info("Tavily's pages could not all be read in time")
@@ -285,11 +300,17 @@ def _key_of(url: str, with_facts: bool) -> str:
     return f"{'facts' if with_facts else 'page'}/{url}"
 
 
-def _requested(page: ExtractedPage, requested: str, url: str, start: int) -> ExtractedPage:
+def _page_of(cached: Cached) -> ExtractedPage:
+    page = decode(cached.value, ExtractedPage)
+    if page.status == "ok":
+        page.fetched_ms = cached.made_ms
+    return page
+
+
+def _requested(page: ExtractedPage, requested: str) -> ExtractedPage:
     if page.status != "ok":
-        later = LATER_STATUS.fullmatch(page.status)
-        advice = "Try again later, or use another page." if later else "Use another page."
-        return replace(page, url=requested, message=f"{page.message} {advice}")
+        return replace(page, url=requested)
+    url, start = start_of(requested)
     if start and start >= len(page.text):
         message = f"The text has only {len(page.text)} characters. Start before its end."
         return ExtractedPage(requested, "", "invalid_url", message)
