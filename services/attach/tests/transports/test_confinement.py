@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import sys
+import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from searchbus_attach.declare.servers import parse_server
 from searchbus_attach.errors import ServerDeclarationError
-from searchbus_attach.transports import confinement
+from searchbus_attach.transports import child, confinement
 from searchbus_attach.transports.child import ServerProcess
 from searchbus_attach.transports.confinement import landlock_abi
 from searchbus_attach.transports.reaping import Reaper
+from searchbus_attach.transports.temporary import temporary_folder
+from searchbus_testing import until
 
 needs_landlock = pytest.mark.skipif(not landlock_abi(), reason="the kernel has no Landlock")
 TRIES = """
@@ -67,6 +73,7 @@ async def tried(*paths: Path, own: tuple[Path, ...] = (), **keys: object) -> dic
 def elsewhere(tmp_path, monkeypatch):
     """A folder that is not the one of temporary files."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # which is read once
     (tmp_path / "temporary").mkdir()
     (tmp_path / "place").mkdir()
     return tmp_path / "place"
@@ -122,6 +129,80 @@ async def test_its_variable_names_another_folder_of_temporary_files(elsewhere):
     found = await tried(confine="files", env={"TMPDIR": str(elsewhere / "mine")})
     assert found["temporary"] == "done"
     assert not list((elsewhere.parent / "temporary").iterdir())
+
+
+@needs_landlock
+async def test_a_variable_without_a_value_names_no_folder(elsewhere, monkeypatch):
+    """It would be that in which the service works, such as the user's home."""
+    monkeypatch.chdir(elsewhere)
+    found = await tried(elsewhere / "new", confine="files", env={"TMPDIR": ""})
+    assert found[f"write {elsewhere}/new"] == "Permission denied"
+    assert found["temporary"] == "done"
+
+
+@needs_landlock
+async def test_folder_of_temporary_files_that_is_gone_is_replaced(elsewhere, monkeypatch):
+    """The shell that made it has ended."""
+    monkeypatch.setenv("TMPDIR", str(elsewhere / "gone"))
+    assert (await tried(confine="files"))["temporary"] == "done"
+
+
+@needs_landlock
+async def test_folder_in_which_none_can_be_made_is_named(elsewhere, monkeypatch):
+    """It is gone since, or its disk is full: not the program is missing."""
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere / "gone"))
+    with pytest.raises(ServerDeclarationError, match=f"{elsewhere}/gone/.* name a folder"):
+        await tried(confine="files")
+
+
+async def nothing_is_looked_for() -> None:
+    await until(lambda: not any("_remove_left" in one.name for one in threading.enumerate()))
+
+
+@needs_landlock
+async def test_what_a_killed_service_left_is_removed(elsewhere, tmp_path):
+    """By the next command; nothing that a link leads to."""
+    temporary = tmp_path / "temporary"
+    (temporary / "searchbus-attach-left" / "folder").mkdir(parents=True)
+    (temporary / "searchbus-attach-link").symlink_to(elsewhere)
+    (elsewhere / "file").write_text("")
+    await tried(confine="files")
+    await nothing_is_looked_for()
+    assert (elsewhere / "file").exists()
+    assert [path.name for path in temporary.iterdir()] == ["searchbus-attach-link"]
+
+
+async def test_folders_of_commands_that_run_stay(elsewhere):
+    with temporary_folder() as one, temporary_folder() as two:
+        await nothing_is_looked_for()
+        assert Path(one).exists()
+        assert Path(two).exists()
+    assert not list((elsewhere.parent / "temporary").iterdir())
+
+
+@needs_landlock
+async def test_end_waits_not_for_very_many_temporary_files(elsewhere, monkeypatch):
+    """A restart of the command, and the stop of the service, would."""
+    monkeypatch.setattr(child, "_REMOVE_GRACE_S", 0.0, raising=False)
+    removing, go_on = threading.Event(), threading.Event()
+    remove = shutil.rmtree
+
+    def removed(*arguments, **keys):
+        removing.set()
+        go_on.wait()
+        remove(*arguments, **keys)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    ending = asyncio.ensure_future(tried(confine="files"))
+    try:
+        await until(removing.is_set)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert ending.done()
+    finally:
+        go_on.set()
+    await ending
+    await until(lambda: not list((elsewhere.parent / "temporary").iterdir()))
 
 
 @needs_landlock

@@ -17,7 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -36,6 +36,7 @@ from ..declare.servers import Server
 from .confinement import restrict, rules
 from .reaper import MARK, NICE, hold_back
 from .reaping import Reaper
+from .temporary import temporary_folder
 
 log = logging.getLogger("searchbus.attach")
 
@@ -47,6 +48,7 @@ READ_AHEAD_BYTES = 256 * 1024
 _CLOSED_GRACE_S = 2.0
 _TERM_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
+_REMOVE_GRACE_S = 1.0
 _POLL_S = 0.02
 _STDERR_GRACE_S = 0.5
 """To read what it printed last."""
@@ -122,11 +124,9 @@ class ServerProcess:
                 restrict(confinement)
 
         with ExitStack() as made, ExitStack() as opened:
-            if server.confine == "files" and "TMPDIR" not in server.env:
+            if server.confine == "files" and not server.env.get("TMPDIR"):
                 # In the folder of all programs ours write, too, and would follow its links.
-                shared = environment.get("TMPDIR")
-                environment["TMPDIR"] = tempfile.mkdtemp(prefix="searchbus-attach-", dir=shared)
-                made.callback(shutil.rmtree, environment["TMPDIR"], ignore_errors=True)
+                environment["TMPDIR"] = made.enter_context(temporary_folder())
             confinement = await asyncio.to_thread(rules, server, environment, own)
             if confinement is not None:
                 opened.callback(os.close, confinement)
@@ -192,7 +192,10 @@ class ServerProcess:
             await self.stdout.read()
         for pipe in self._pipes:
             pipe.close()
-        await asyncio.to_thread(self._made.close)
+        # It may have left very many files; no stop waits for the thread that removes them.
+        removing = threading.Thread(target=self._made.close, daemon=True)
+        removing.start()
+        await self._ended_within(_REMOVE_GRACE_S, lambda: not removing.is_alive())
 
     async def _open(self, on_stderr: Callable[[str], None]) -> None:
         """Open its pipes, and read what it prints to standard error."""
