@@ -105,7 +105,7 @@ def test_each_question_may_take_its_cpu_time(monkeypatch):
 
 
 async def test_child_that_works_without_end_is_ended_by_the_system(child):
-    """Also where its parent was killed, and nobody else ends it: it is no timeout of ours."""
+    """Also where its parent was killed, and nobody else ends it: the limit is the system's."""
     with pytest.raises(ChildEndedError):
         await child.ask(b"works", 600.0)
 

@@ -254,8 +254,8 @@ class Bus:
             return None
 
     def end_requests(self) -> None:
-        """Let all requests fail as `unavailable`, those that wait and later ones: their callers are
-        to hear so before the process stops."""
+        """Let all requests fail as `unavailable`, those that wait and later ones, so that their
+        callers get an answer before the process stops."""
         self._requester.inbox.stop()
 
     async def close(self) -> None:

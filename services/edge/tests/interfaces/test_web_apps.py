@@ -104,7 +104,7 @@ async def test_rest_of_a_page_is_linked(http):
 
 
 async def test_rest_of_a_page_has_the_budget_of_its_beginning(http):
-    """A reader with little room has it for each part."""
+    """Each part has the same `max_tokens`."""
     given = {"url": "https://long.example/", "max_tokens": "200"}
     url = (await http.get("/read", params=given)).links["next"]["url"]
     assert httpx.URL(url).params["max_tokens"] == "200"

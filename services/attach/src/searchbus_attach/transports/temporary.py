@@ -33,8 +33,8 @@ def temporary_folder() -> Iterator[str]:
     except OSError as error:
         found = ": ".join(filter(None, (error.strerror, error.filename)))
         raise ServerDeclarationError(
-            f'confine = "files": no folder for temporary files can be made ({found}); make room '
-            "there, or name a folder as TMPDIR in 'env'"
+            f'confine = "files": no folder for temporary files can be made ({found}); free '
+            "some space there, or name a folder as TMPDIR in 'env'"
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

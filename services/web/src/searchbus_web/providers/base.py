@@ -62,12 +62,12 @@ class Query:
         For providers without a parameter for domains. Half of the characters at least are for the
         filters: without them all results would be of other sites.
         """
-        room = max(max_chars // 2, max_chars - len(self.text) - 1)
-        included = _fitting([f"site:{domain}" for domain in self.include_domains], room)
+        left_chars = max(max_chars // 2, max_chars - len(self.text) - 1)
+        included = _fitting([f"site:{domain}" for domain in self.include_domains], left_chars)
         sites = " OR ".join(included)
         parts = [f"({sites})" if len(included) > 1 else sites] if included else []
         excluded = [f"-site:{domain}" for domain in self.excluded_hosts]
-        parts += _fitting(excluded, room - len(sites))
+        parts += _fitting(excluded, left_chars - len(sites))
         filters = "".join(f" {part}" for part in parts)
         text, notes = shortened(self.text, name, max_chars - len(filters))
         if (asked := len(included)) < (count := len(self.include_domains)):
