@@ -128,7 +128,7 @@ async def test_deadline_of_a_tool_is_kept(client, running):
         ({}, "word: is required"),
         ({"word": 5}, "word: 5 is not of type"),
         ({"word": "a", "count": 51}, "count: 51 is greater than the maximum of 50"),
-        ({"word": "a", "extra": 1}, "extra: is unknown"),
+        ({"word": "a", "extra": 1}, "extra: is unknown; leave it out"),
         ({"word": "x" * 5000}, "longer than 100"),
     ],
 )

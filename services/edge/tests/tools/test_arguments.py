@@ -52,7 +52,7 @@ def test_valid_arguments_pass(make_tool):
         ({"text": "a", "inner": {}}, "inner.n: is required."),
         ({"text": "a", "count": 6}, "count: 6 is greater than the maximum of 5."),
         ({"text": "a", "urls": "x" * 5000}, "urls: …"),
-        ({"text": "a", "wrong": 1}, "wrong: is unknown."),
+        ({"text": "a", "wrong": 1}, "wrong: is unknown; leave it out."),
         ({"text": "a", "period": "z"}, 'period: is not one of "day", "week", "month", "year".'),
         ({"text": "a", "many": "z"}, 'many: is not one of "value 0", "value 1", '),
         ({"text": "a", "size": 10}, "size: 10 is greater than the maximum of 9."),
@@ -244,7 +244,7 @@ def test_value_that_could_be_any_choice_is_named_as_a_whole():
         (
             {"patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
             {"y": 1},
-            "y: is unknown",
+            "y: is unknown; leave it out",
         ),
         (
             {"$id": "https://example.org/s", "properties": {"a": {"$ref": "#/$defs/n"}},

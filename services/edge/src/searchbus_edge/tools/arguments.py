@@ -332,7 +332,7 @@ def _lines(error: ValidationError, path: tuple[str, ...]) -> list[str]:
             return [f"{'.'.join([*path, name])}: is required"]
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
             return [
-                f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown"
+                f"{'.'.join([*path, name])[:_MAX_NAME_CHARS]}: is unknown; leave it out"
                 for name in names[:MAX_LINES]
             ]
     message = error.message
